@@ -1,0 +1,90 @@
+# `make help` lists what there is. Every path is relative: make itself cannot handle a space in a name.
+# Tools run as `.venv/bin/python -m …`, so that a shebang line never has to hold the clone's path.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON := .venv/bin/python
+SKEIN := .venv/bin/skein
+TESTS ?= tests
+WORKERS ?= 2
+
+# An environment that was made for another path (a moved or copied clone) is made again.
+ifneq ($(shell test "$$(cat .venv/ready 2>/dev/null)" = "$$(pwd)" && echo yes),yes)
+.PHONY: .venv/ready
+endif
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: .venv/ready ## Start a cluster, import the sample conversation, ask it, show a trace, stop
+	@$(SKEIN) demo
+
+.PHONY: up
+up: .venv/ready ## Keep the whole cluster up in one process until Ctrl-C
+	@$(SKEIN) up
+
+.PHONY: cluster
+cluster: .venv/ready ## Keep the whole cluster up, one process per service, until Ctrl-C
+	@$(SKEIN) up --processes
+
+.PHONY: test
+test: .venv/ready ## Run every test but tests/edge (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
+	@$(PYTHON) -m pytest -n $(WORKERS) $(TESTS) --ignore=tests/edge
+
+.PHONY: test-edge
+test-edge: .venv/ready ## Fetch promtool and the like into .edge and run the tests that need them
+	@deploy/edge-tools.sh
+	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest tests/edge
+
+.PHONY: check
+check: .venv/ready ## Lint, types, layers, contract and stub drift; changes nothing
+	@$(PYTHON) -m ruff check
+	@$(PYTHON) -m ruff format --check
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+	@.venv/bin/buf lint
+	@libs/protos/tools/breaking.sh
+	@$(PYTHON) libs/protos/tools/stubs.py check
+
+.PHONY: protos
+protos: .venv/ready ## Generate libs/protos from protos
+	@$(PYTHON) libs/protos/tools/stubs.py write
+
+.PHONY: protos-check
+protos-check: .venv/ready ## Compare libs/protos with what protos give
+	@$(PYTHON) libs/protos/tools/stubs.py check
+
+.PHONY: fmt
+fmt: .venv/ready ## Format everything
+	@$(PYTHON) -m ruff check --fix --exit-zero --quiet
+	@$(PYTHON) -m ruff format
+	@.venv/bin/buf format --write --path protos
+
+.PHONY: bench
+bench: .venv/ready ## Print how fast it is
+	@$(PYTHON) tests/bench
+
+.PHONY: soak
+soak: .venv/ready ## Print how long it holds
+	@$(PYTHON) tests/bench/soak.py
+
+.PHONY: env
+env: .venv/ready ## Make .venv from requirements.lock
+
+.venv/ready: requirements.lock requirements.in $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
+	@deploy/env.sh
+
+# The image takes deploy/requirements.lock: the same versions without the tools.
+.PHONY: lock
+lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh --upgrade: the newest)
+	@deploy/lock.sh
+
+.PHONY: clean
+clean: ## Remove all that make and the tools made, .venv included
+	@rm -rf .venv .edge .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

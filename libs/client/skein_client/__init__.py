@@ -1,0 +1,72 @@
+"""The typed Python client of a Skein cluster.
+
+    async with Client(endpoint="127.0.0.1:50050", api_key="...") as skein:
+        await skein.remember(["Anna prefers tea"])
+        for hit in (await skein.recall("What does Anna drink?")).hits:
+            print(hit.score, hit.memory.content)
+
+`skein_client.sync.Client` is the same for code without an event loop.
+"""
+
+from skein.gateway.v1.gateway_pb2 import ARM_MEMORIES, ARM_MESSAGES
+from skein.memory.v1.memory_pb2 import Link, Memory, MemoryFilter
+from skein.recall.v1.recall_pb2 import Hit
+from skein.session.v1.session_pb2 import (
+    MESSAGE_ROLE_ASSISTANT,
+    MESSAGE_ROLE_SYSTEM,
+    MESSAGE_ROLE_TOOL,
+    MESSAGE_ROLE_USER,
+    Message,
+    Session,
+)
+from skein_client.client import Client
+from skein_client.connection import NotConfigured
+from skein_client.errors import (
+    Aborted,
+    AlreadyExists,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    SkeinError,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+    Violation,
+)
+from skein_client.retries import RetryPolicy
+
+__all__ = [
+    "ARM_MEMORIES",
+    "ARM_MESSAGES",
+    "MESSAGE_ROLE_ASSISTANT",
+    "MESSAGE_ROLE_SYSTEM",
+    "MESSAGE_ROLE_TOOL",
+    "MESSAGE_ROLE_USER",
+    "Aborted",
+    "AlreadyExists",
+    "Client",
+    "DeadlineExceeded",
+    "FailedPrecondition",
+    "Hit",
+    "Internal",
+    "InvalidArgument",
+    "Link",
+    "Memory",
+    "MemoryFilter",
+    "Message",
+    "NotConfigured",
+    "NotFound",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "RetryPolicy",
+    "Session",
+    "SkeinError",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
+    "Violation",
+]

@@ -1,0 +1,174 @@
+"""Channels for generated stubs that add identity, deadline, request id, retries and typed errors to every call.
+
+Both faces follow one plan (`Planned`); they differ in how they wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc import aio
+
+from skein_client.errors import error_of
+from skein_client.retries import REPEATABLE, Attempts, is_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from google.protobuf.message import Message
+
+    from skein_client.connection import Connection
+
+REQUEST_ID_KEY = "skein-request-id"
+OPTIONS = (
+    # Answers may be larger than what the cluster accepts as a request.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.lb_policy_name", "round_robin"),
+    # Retries are ours: they know which calls may be repeated.
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """One call as it goes out, the same in every attempt."""
+
+    request: Message
+    metadata: Metadata
+    # Finds the call in the cluster's logs; also the request_id of a mutation whose caller chose none.
+    request_id: str
+    repeatable: bool
+
+    @classmethod
+    def of(cls, path: str, request: Message, connection: Connection, metadata: Iterable[tuple[str, str]]) -> Planned:
+        """Plan a call of the method at `path` ("/skein.memory.v1.MemoryService/CreateMemory")."""
+        given = tuple(metadata)
+        request_id = dict(given).get(REQUEST_ID_KEY) or str(uuid.uuid4())
+        method = path.rpartition("/")[2]
+        is_once = "request_id" in request.DESCRIPTOR.fields_by_name
+        if is_once and not getattr(request, "request_id", ""):
+            # A copy: the caller may send the same message again and mean it.
+            request = _copied(request)
+            request.request_id = request_id  # type: ignore[attr-defined]  # The descriptor says that it is there.
+        others = tuple((key, value) for key, value in given if key != REQUEST_ID_KEY)
+        return cls(
+            request=request,
+            metadata=(*connection.metadata, *others, (REQUEST_ID_KEY, request_id)),
+            request_id=request_id,
+            repeatable=is_once or is_read(method) or method in REPEATABLE,
+        )
+
+
+class AsyncChannel:
+    """What a generated stub needs of a grpc.aio channel."""
+
+    def __init__(self, channel: aio.Channel, connection: Connection) -> None:
+        """Call through `channel`, which stays the caller's to close."""
+        self._channel = channel
+        self._connection = connection
+
+    def unary_unary(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> AsyncMethod:
+        """Return a callable for one method."""
+        inner = self._channel.unary_unary(path, request_serializer, response_deserializer)
+        return AsyncMethod(path, inner, self._connection)
+
+
+class AsyncMethod:
+    """One method: awaiting a call gives the response or raises a SkeinError."""
+
+    def __init__(self, path: str, inner: Any, connection: Connection) -> None:
+        self._path = path
+        self._inner = inner
+        self._connection = connection
+
+    async def __call__(
+        self, request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
+    ) -> Any:
+        """Call within `timeout` seconds, retries included."""
+        connection = self._connection
+        planned = Planned.of(self._path, request, connection, metadata)
+        attempts = Attempts(
+            connection.retries,
+            repeatable=planned.repeatable,
+            timeout=connection.timeout if timeout is None else timeout,
+            clock=time.monotonic,
+            chance=random.random,
+        )
+        while True:
+            try:
+                return await self._inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
+            except aio.AioRpcError as failed:
+                pause = attempts.pause_after(error_of(failed, planned.request_id))
+            await asyncio.sleep(pause)
+
+
+class SyncChannel:
+    """What a generated stub needs of a grpc channel."""
+
+    def __init__(
+        self,
+        channel: grpc.Channel,
+        connection: Connection,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Call through `channel`, which stays the caller's to close."""
+        self._channel = channel
+        self._connection = connection
+        self._clock = clock
+        self._chance = chance
+        self._sleep = sleep
+
+    def unary_unary(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> Callable[..., Any]:
+        """Return a callable for one method: it gives the response or raises a SkeinError."""
+        inner: Any = self._channel.unary_unary(path, request_serializer, response_deserializer)
+        connection = self._connection
+
+        def call(request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()) -> Any:
+            planned = Planned.of(path, request, connection, metadata)
+            attempts = Attempts(
+                connection.retries,
+                repeatable=planned.repeatable,
+                timeout=connection.timeout if timeout is None else timeout,
+                clock=self._clock,
+                chance=self._chance,
+            )
+            while True:
+                try:
+                    return inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
+                except grpc.RpcError as failed:
+                    pause = attempts.pause_after(error_of(failed, planned.request_id))
+                self._sleep(pause)
+
+        return call
+
+
+def _copied(request: Message) -> Message:
+    result = type(request)()
+    result.CopyFrom(request)
+    return result

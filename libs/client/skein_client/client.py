@@ -1,0 +1,191 @@
+"""The asynchronous client: typed stubs of every public service, and short ways to the most used calls."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Self, cast
+
+import grpc
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
+from skein_client import pages, requests
+from skein_client.calls import OPTIONS, AsyncChannel
+from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection
+from skein_client.retries import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+    from types import TracebackType
+
+
+class Client:
+    """A connection to a cluster, to be entered with `async with`.
+
+    The attributes are generated stubs, one for each public service: `await skein.memories.GetMemory(request)`. Every
+    call carries the credential and a deadline, is repeated when that is safe, and raises a SkeinError when it fails.
+    """
+
+    auth: auth_pb2_grpc.AuthServiceAsyncStub
+    tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub
+    sessions: session_pb2_grpc.SessionServiceAsyncStub
+    memories: memory_pb2_grpc.MemoryServiceAsyncStub
+    links: memory_pb2_grpc.LinkServiceAsyncStub
+    # The search service by itself; `recall` asks the gateway, which searches everything at once.
+    index: recall_pb2_grpc.RecallServiceAsyncStub
+    gateway: gateway_pb2_grpc.GatewayServiceAsyncStub
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        api_key: str,
+        tenant_id: str = "",
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        retries: RetryPolicy | None = None,
+    ) -> None:
+        """Call the cluster at `endpoint` ("host:port", or "https://host:port" for TLS).
+
+        `timeout` is the time in seconds that one call gets, retries included; each call may say otherwise.
+        `tenant_id` is for an operator's key: the tenant to act in.
+        """
+        self._connection = Connection(
+            endpoint=endpoint, api_key=api_key, tenant_id=tenant_id, timeout=timeout, retries=retries or RetryPolicy()
+        )
+        self._open = AsyncExitStack()
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Use SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials that `skein up` wrote. Raises NotConfigured."""
+        found = Connection.from_environment(environment)
+        return cls(endpoint=found.endpoint, api_key=found.api_key, tenant_id=found.tenant_id)
+
+    async def __aenter__(self) -> Self:
+        connection = self._connection
+        if connection.secure:
+            plain = aio.secure_channel(connection.target, grpc.ssl_channel_credentials(), options=OPTIONS)
+        else:
+            plain = aio.insecure_channel(connection.target, options=OPTIONS)
+        await self._open.enter_async_context(plain)
+        channel = cast("aio.Channel", AsyncChannel(plain, connection))
+        self.auth = auth_pb2_grpc.AuthServiceStub(channel)
+        self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)
+        self.sessions = session_pb2_grpc.SessionServiceStub(channel)
+        self.memories = memory_pb2_grpc.MemoryServiceStub(channel)
+        self.links = memory_pb2_grpc.LinkServiceStub(channel)
+        self.index = recall_pb2_grpc.RecallServiceStub(channel)
+        self.gateway = gateway_pb2_grpc.GatewayServiceStub(channel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    async def remember(
+        self,
+        memories: Iterable[memory_pb2.Memory | str] = (),
+        *,
+        messages: Iterable[session_pb2.Message] = (),
+        session_id: str = "",
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> gateway_pb2.RememberResponse:
+        """Store memories (a text alone is a note) and append messages to a session, opening it on first use.
+
+        Give a `request_id` of your own to make the call repeatable from another process; a repeated call returns the
+        first answer and stores nothing twice.
+        """
+        request = requests.remember(memories, messages, session_id, request_id)
+        return await self.gateway.Remember(request, timeout=timeout)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        arms: Iterable[gateway_pb2.Arm] = (),
+        filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
+        min_similarity: float = 0.0,
+        embedding: Iterable[float] = (),
+        timeout: float | None = None,
+    ) -> gateway_pb2.RecallResponse:
+        """Find memories and messages for a text, best first; `incomplete` of the answer names arms that are missing."""
+        request = requests.recall(
+            query, limit=limit, arms=arms, filter=filter, min_similarity=min_similarity, embedding=embedding
+        )
+        return await self.gateway.Recall(request, timeout=timeout)
+
+    def list_memories(
+        self,
+        *,
+        filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
+        show_archived: bool = False,
+        show_deleted: bool = False,
+        page_size: int = 0,
+    ) -> AsyncIterator[memory_pb2.Memory]:
+        """Go through every memory that passes the filter, newest first."""
+        request = memory_pb2.ListMemoriesRequest(
+            filter=filter, show_archived=show_archived, show_deleted=show_deleted, page_size=page_size
+        )
+        return pages.items(self.memories.ListMemories, request, "memories")
+
+    def list_links(
+        self,
+        memory_id: str,
+        *,
+        direction: memory_pb2.LinkDirection = memory_pb2.LINK_DIRECTION_UNSPECIFIED,
+        relation: str = "",
+        page_size: int = 0,
+    ) -> AsyncIterator[memory_pb2.Link]:
+        """Go through every link of one memory, newest first."""
+        request = memory_pb2.ListLinksRequest(
+            memory_id=memory_id, direction=direction, relation=relation, page_size=page_size
+        )
+        return pages.items(self.links.ListLinks, request, "links")
+
+    def list_sessions(
+        self,
+        *,
+        state: session_pb2.SessionState = session_pb2.SESSION_STATE_UNSPECIFIED,
+        subject_id: str = "",
+        agent_id: str = "",
+        page_size: int = 0,
+    ) -> AsyncIterator[session_pb2.Session]:
+        """Go through every session, newest update first."""
+        request = session_pb2.ListSessionsRequest(
+            state=state, subject_id=subject_id, agent_id=agent_id, page_size=page_size
+        )
+        return pages.items(self.sessions.ListSessions, request, "sessions")
+
+    def list_messages(
+        self, session_id: str, *, newest_first: bool = False, page_size: int = 0
+    ) -> AsyncIterator[session_pb2.Message]:
+        """Go through every message of one session, in order of sequence."""
+        request = session_pb2.ListMessagesRequest(session_id=session_id, newest_first=newest_first, page_size=page_size)
+        return pages.items(self.sessions.ListMessages, request, "messages")
+
+    def list_agents(self, *, page_size: int = 0) -> AsyncIterator[tenancy_pb2.Agent]:
+        """Go through every agent of the tenant, in order of agent_id."""
+        request = tenancy_pb2.ListAgentsRequest(page_size=page_size)
+        return pages.items(self.tenancy.ListAgents, request, "agents")
+
+    def list_tenants(self, *, organization_id: str = "", page_size: int = 0) -> AsyncIterator[tenancy_pb2.Tenant]:
+        """Go through every tenant that the credential may see, newest first."""
+        request = tenancy_pb2.ListTenantsRequest(organization_id=organization_id, page_size=page_size)
+        return pages.items(self.tenancy.ListTenants, request, "tenants")
+
+    def list_organizations(self, *, page_size: int = 0) -> AsyncIterator[tenancy_pb2.Organization]:
+        """Go through every organization, newest first; operators only."""
+        request = tenancy_pb2.ListOrganizationsRequest(page_size=page_size)
+        return pages.items(self.tenancy.ListOrganizations, request, "organizations")
+
+    def list_api_keys(self, *, page_size: int = 0) -> AsyncIterator[auth_pb2.ApiKey]:
+        """Go through every API key of the tenant, newest first, revoked ones included."""
+        request = auth_pb2.ListApiKeysRequest(page_size=page_size)
+        return pages.items(self.auth.ListApiKeys, request, "api_keys")

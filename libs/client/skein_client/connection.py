@@ -1,0 +1,109 @@
+"""Where a cluster is and who calls it. Knows the environment, not the network."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from skein_client.retries import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_ENDPOINT = "127.0.0.1:50050"
+DEFAULT_TIMEOUT_SECONDS = 10.0
+CREDENTIALS_FILE = "credentials.json"
+
+
+class NotConfigured(Exception):
+    """Nothing says which cluster to call, or with which key; the message says what to set."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Connection:
+    """Everything that a client needs to know before it opens a socket."""
+
+    # "host:port", or "https://host:port" for TLS; "http://" says in plain text, as no scheme does.
+    endpoint: str
+    # An API key, or an operator's key.
+    api_key: str = field(repr=False)
+    # For an operator's key: the tenant to act in.
+    tenant_id: str = ""
+    # Time for one call, all of its attempts together.
+    timeout: float = DEFAULT_TIMEOUT_SECONDS
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read SKEIN_ENDPOINT, SKEIN_API_KEY (or SKEIN_API_KEY_FILE) and SKEIN_TENANT_ID.
+
+        What is missing comes from the credentials.json that `skein up` keeps in its data folder; its key is used for
+        its own endpoint only, so that no other cluster ever sees it. Raises NotConfigured.
+        """
+        values = os.environ if environment is None else environment
+        path = data_dir(values) / CREDENTIALS_FILE
+        saved = _saved(path)
+        endpoint = values.get("SKEIN_ENDPOINT") or saved.get("endpoint", DEFAULT_ENDPOINT)
+        api_key = _given_key(values)
+        if not api_key and endpoint == saved.get("endpoint"):
+            api_key = saved.get("api_key", "")
+        if not api_key:
+            message = f"No key for {endpoint}: set SKEIN_API_KEY, or run `skein up`, which writes {path}."
+            raise NotConfigured(message)
+        return cls(endpoint=endpoint, api_key=api_key, tenant_id=values.get("SKEIN_TENANT_ID", ""))
+
+    @property
+    def secure(self) -> bool:
+        """Say whether to use TLS."""
+        return self.endpoint.startswith("https://")
+
+    @property
+    def target(self) -> str:
+        """Return the endpoint as gRPC wants it."""
+        return self.endpoint.partition("://")[2].rstrip("/") if "://" in self.endpoint else self.endpoint
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return what every call carries."""
+        identity = (("authorization", f"Bearer {self.api_key}"),)
+        return (*identity, ("skein-tenant-id", self.tenant_id)) if self.tenant_id else identity
+
+
+def data_dir(environment: Mapping[str, str]) -> Path:
+    """Return where `skein up` keeps its data."""
+    if environment.get("SKEIN_DATA_DIR"):
+        return Path(environment["SKEIN_DATA_DIR"]).expanduser()
+    if environment.get("XDG_DATA_HOME"):
+        return Path(environment["XDG_DATA_HOME"]) / "skein"
+    try:
+        return Path.home() / ".local" / "share" / "skein"
+    except RuntimeError:  # No home folder: containers with an unknown user.
+        return Path(tempfile.gettempdir()) / "skein"
+
+
+def _given_key(values: Mapping[str, str]) -> str:
+    if values.get("SKEIN_API_KEY"):
+        return values["SKEIN_API_KEY"]
+    path = values.get("SKEIN_API_KEY_FILE")
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except OSError as error:
+        message = f"SKEIN_API_KEY_FILE names a file that cannot be read: {error.strerror}."
+        raise NotConfigured(message) from None
+
+
+def _saved(path: Path) -> dict[str, str]:
+    try:
+        values: dict[str, str] = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        message = f"{path} cannot be read; set SKEIN_ENDPOINT and SKEIN_API_KEY instead."
+        raise NotConfigured(message) from None
+    return values

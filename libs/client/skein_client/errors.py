@@ -1,0 +1,173 @@
+"""What a refused call raises: one class per kind of refusal, with the facts that came along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_STATUS_KEY = "grpc-status-details-bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What is wrong with one field of a request."""
+
+    # Path of the field, e.g. "memory.tags[2]".
+    field: str
+    description: str
+
+
+class SkeinError(Exception):
+    """A call that did not succeed. Catch a subclass for a kind, look at `reason` for the exact case."""
+
+    code: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: grpc.StatusCode | None = None,
+        reason: str = "",
+        metadata: Mapping[str, str] | None = None,
+        violations: Sequence[Violation] = (),
+        retry_after: float | None = None,
+        request_id: str = "",
+    ) -> None:
+        """Hold the server's sentence and the facts of its answer."""
+        super().__init__(message)
+        self.message = message
+        # The status as it came; differs from `code` only for kinds without a class of their own.
+        self.status = status or self.code
+        # A value of skein.errors.v1.ErrorReason without its prefix; empty when no Skein service answered.
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+        self.violations = tuple(violations)
+        # Seconds to wait before a retry can succeed; None when the server named none.
+        self.retry_after = retry_after
+        # Finds the call in the cluster's logs and traces.
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        said = "; ".join(f"{violation.field}: {violation.description}" for violation in self.violations)
+        facts = ", ".join(
+            [self.reason or self.status.name, *(f"{name}={value}" for name, value in self.metadata.items())]
+        )
+        return f"{self.message} [{facts}]{f' {said}' if said else ''} (request {self.request_id})"
+
+
+class InvalidArgument(SkeinError):
+    """The request breaks a rule; `violations` names the fields."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class NotFound(SkeinError):
+    """No such row is visible to this credential."""
+
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class AlreadyExists(SkeinError):
+    """An id, name or key is taken."""
+
+    code = grpc.StatusCode.ALREADY_EXISTS
+
+
+class FailedPrecondition(SkeinError):
+    """The state of the row does not allow it."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class Aborted(SkeinError):
+    """Something changed meanwhile: read again, then retry."""
+
+    code = grpc.StatusCode.ABORTED
+
+
+class Unauthenticated(SkeinError):
+    """The credential is missing, unknown, revoked or expired."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class PermissionDenied(SkeinError):
+    """The credential does not allow this call."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class ResourceExhausted(SkeinError):
+    """A limit is reached: a quota, a rate, or the size of a message."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Unavailable(SkeinError):
+    """The cluster, or a part of it, does not answer."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class DeadlineExceeded(SkeinError):
+    """The time for the call was over. A mutation may have happened; repeat it with the same request_id."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class Unimplemented(SkeinError):
+    """The cluster does not know this method: it is older than this client, or something else answers there."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class Internal(SkeinError):
+    """A fault of the cluster; its operators find it by `request_id`."""
+
+    code = grpc.StatusCode.INTERNAL
+
+
+_KINDS: Mapping[grpc.StatusCode, type[SkeinError]] = {kind.code: kind for kind in SkeinError.__subclasses__()}
+
+
+def error_of(failed: grpc.RpcError, request_id: str) -> SkeinError:
+    """Turn gRPC's error, of either flavour, into the class of its kind."""
+    # Every error of a finished call is also a Call; the type stubs do not say so.
+    call: Any = failed
+    status: grpc.StatusCode = call.code()
+    rich = _rich_status(call.trailing_metadata())
+    info, retry, bad = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()
+    retry_after: float | None = None
+    for detail in rich.details:
+        # A detail unpacks into the message of its own kind only.
+        detail.Unpack(info)
+        detail.Unpack(bad)
+        if detail.Unpack(retry):
+            retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
+    return _KINDS.get(status, SkeinError)(
+        rich.message or call.details() or status.name,
+        status=status,
+        reason=info.reason,
+        metadata=info.metadata,
+        violations=[Violation(violation.field, violation.description) for violation in bad.field_violations],
+        retry_after=retry_after,
+        request_id=request_id,
+    )
+
+
+def _rich_status(metadata: Any) -> Status:
+    for key, value in metadata or ():
+        if key == _STATUS_KEY and isinstance(value, bytes):
+            try:
+                return Status.FromString(value)
+            except DecodeError:
+                break
+    return Status()

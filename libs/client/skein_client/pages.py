@@ -1,0 +1,38 @@
+"""Lists as iterators: page after page is fetched as the items are used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from google.protobuf.message import Message
+
+
+async def items(method: Callable[..., Awaitable[Any]], request: Message, field: str) -> AsyncIterator[Any]:
+    """Call a List method until its last page; yield what each response holds in `field`."""
+    while True:
+        response = await method(request)
+        for item in getattr(response, field):
+            yield item
+        if not response.next_page_token:
+            return
+        request = _after(request, response.next_page_token)
+
+
+def items_sync(method: Callable[..., Any], request: Message, field: str) -> Iterator[Any]:
+    """Do as `items`, waiting for each page."""
+    while True:
+        response = method(request)
+        yield from getattr(response, field)
+        if not response.next_page_token:
+            return
+        request = _after(request, response.next_page_token)
+
+
+def _after(request: Message, page_token: str) -> Message:
+    result = type(request)()
+    result.CopyFrom(request)
+    result.page_token = page_token  # type: ignore[attr-defined]  # Every List request has the field.
+    return result

@@ -1,0 +1,82 @@
+"""When a failed call is made again, and after how long. Pure: clock and chance are passed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import grpc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skein_client.errors import SkeinError
+
+# Nothing was done, or it is not known what was done; a repeatable call can be made again.
+_LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+# The server asks for patience, when it names a time.
+_ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
+# Methods that change something, take no request_id, and promise that repeating them is safe.
+REPEATABLE = frozenset({"EndSession", "RestoreMemory", "RevokeApiKey"})
+_READ_VERBS = ("Get", "List", "BatchGet", "Search")
+_READS = frozenset({"Recall", "EmbedText", "Introspect"})
+
+
+def is_read(method: str) -> bool:
+    """Say whether a method, by its name ("ListMemories"), changes nothing."""
+    return method.startswith(_READ_VERBS) or method in _READS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryPolicy:
+    """How often and how long to try: exponential back-off with jitter, within the call's own deadline."""
+
+    # Attempts in all; 1 turns retries off.
+    attempts: int = 6
+    first_pause_seconds: float = 0.1
+    longest_pause_seconds: float = 5.0
+
+    def pause_before(self, attempt: int, retry_after: float | None, chance: float) -> float:
+        """Return the seconds to wait before the attempt of this number (2 is the first repetition).
+
+        `chance` (0 to 1) spreads the waits over the upper half of the back-off, so that many callers do not come back
+        at the same moment; what the server asked for is waited in full on top.
+        """
+        backoff = min(self.first_pause_seconds * 2.0 ** (attempt - 2), self.longest_pause_seconds)
+        return (retry_after or 0.0) + backoff * (0.5 + chance / 2)
+
+
+class Attempts:
+    """One call through all of its attempts, under one deadline."""
+
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        *,
+        repeatable: bool,
+        timeout: float,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+    ) -> None:
+        """Start the deadline. `repeatable`: making the call twice has the effect of making it once."""
+        self._policy = policy
+        self._repeatable = repeatable
+        self._clock = clock
+        self._chance = chance
+        self._ends = clock() + timeout
+        self._made = 0
+
+    def begin(self) -> float:
+        """Count an attempt and return the seconds that it may take."""
+        self._made += 1
+        return max(0.0, self._ends - self._clock())
+
+    def pause_after(self, error: SkeinError) -> float:
+        """Return the seconds to wait before the next attempt; raise the error when there is none."""
+        retriable = error.status in _LOST or (error.status in _ASKED and error.retry_after is not None)
+        if not (self._repeatable and retriable and self._made < self._policy.attempts):
+            raise error
+        pause = self._policy.pause_before(self._made + 1, error.retry_after, self._chance())
+        if self._clock() + pause >= self._ends:
+            raise error
+        return pause

@@ -1,0 +1,1 @@
+"""What every Skein service shares: how to be a service."""

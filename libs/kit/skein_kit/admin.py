@@ -1,0 +1,62 @@
+"""The admin port of a process: /metrics for Prometheus, /livez and /readyz for whoever restarts and routes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+from prometheus_client import make_asgi_app
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.routing import Mount, Route
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+
+class EmbeddedServer(uvicorn.Server):
+    """A uvicorn that leaves signals to the process it lives in."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve_http(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
+    """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken."""
+    listener = socket.create_server((host, port))
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
+    server = EmbeddedServer(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield f"{host}:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await asyncio.gather(task, return_exceptions=True)
+        listener.close()
+
+
+@contextlib.asynccontextmanager
+async def serve_admin(host: str, port: int, ready: Mapping[str, asyncio.Event]) -> AsyncIterator[str]:
+    """Serve the admin port of services whose readiness is in `ready`; yield "host:port"."""
+
+    async def live(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse("ok\n")
+
+    async def readiness(_request: Request) -> JSONResponse:
+        states = {name: event.is_set() for name, event in ready.items()}
+        return JSONResponse(states, status_code=200 if all(states.values()) else 503)
+
+    app = Starlette(
+        routes=[Route("/livez", live), Route("/readyz", readiness), Mount("/metrics", make_asgi_app())],
+    )
+    async with serve_http(app, host, port) as address:
+        yield address

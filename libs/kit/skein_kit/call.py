@@ -1,0 +1,148 @@
+"""One call being answered: what every servicer method gets as its context, over a socket or in process."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from google.rpc.status_pb2 import Status
+from grpc import aio
+
+from skein_kit.errors import STATUS_DETAILS_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import grpc
+
+    from skein_kit.identity import Caller
+
+Context = aio.ServicerContext
+
+REQUEST_ID_KEY = "skein-request-id"
+AUTHORIZATION_KEY = "authorization"
+TENANT_KEY = "skein-tenant-id"
+_MAX_REQUEST_ID = 128
+
+
+class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message types are any.
+    """A call: its metadata (lower-case keys), when it must be over, and, once verified, who makes it."""
+
+    def __init__(self, *, path: str, metadata: Mapping[str, str], deadline: float | None, peer: str) -> None:
+        """`deadline` is a time of the event loop's clock; None until the deadline interceptor sets one."""
+        self.path = path
+        self.metadata = metadata
+        self.deadline = deadline
+        self.peer_address = peer
+        self.request_id = metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID] or str(uuid.uuid4())
+        self.caller: Caller | None = None
+        # The signed identity that goes along with calls made on behalf of this one.
+        self.token = ""
+
+    def remaining(self) -> float | None:
+        """Return the seconds left; None without a deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - asyncio.get_running_loop().time())
+
+    # What follows is grpc's interface; our servicers need none of it, libraries may.
+
+    async def read(self) -> Any:
+        """Refuse: unary calls have nothing to read."""
+        raise NotImplementedError
+
+    async def write(self, message: Any) -> None:
+        """Refuse: unary calls answer by returning."""
+        raise NotImplementedError
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
+        """End the call with a status."""
+        raise Ended(Status(code=code.value[0], message=details))
+
+    async def send_initial_metadata(self, initial_metadata: Any) -> None:
+        """Ignore: nothing of ours sends initial metadata."""
+
+    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
+        """Ignore: only statuses carry trailing metadata."""
+
+    def invocation_metadata(self) -> Any:
+        """Return the metadata as grpc does."""
+        return tuple(self.metadata.items())
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        """Ignore: a refusal is raised."""
+
+    def set_details(self, details: str) -> None:
+        """Ignore: a refusal is raised."""
+
+    def set_compression(self, compression: grpc.Compression) -> None:
+        """Ignore: answers are small."""
+
+    def disable_next_message_compression(self) -> None:
+        """Ignore: answers are small."""
+
+    def peer(self) -> str:
+        """Return the address that the call came from."""
+        return self.peer_address
+
+    def peer_identities(self) -> None:
+        """Return None: identity is in the token."""
+        return
+
+    def peer_identity_key(self) -> None:
+        """Return None: identity is in the token."""
+        return
+
+    def auth_context(self) -> Mapping[str, Any]:
+        """Return nothing: identity is in the token."""
+        return {}
+
+    def time_remaining(self) -> float:
+        """Return the seconds left."""
+        left = self.remaining()
+        return float("inf") if left is None else left
+
+    async def abort_with_status(self, status: grpc.Status) -> Any:
+        """End the call with a status."""
+        raise Ended(Status(code=status.code.value[0], message=status.details))
+
+
+class Ended(Exception):
+    """The call ended with a status."""
+
+    def __init__(self, status: Status) -> None:
+        """Carry the status to the transport."""
+        super().__init__(status.message)
+        self.status = status
+
+
+_current: ContextVar[Call | None] = ContextVar("skein_call", default=None)
+
+
+def current() -> Call | None:
+    """Return the call that this task works for; None in the background."""
+    return _current.get()
+
+
+@contextmanager
+def working_for(call: Call) -> Iterator[None]:
+    """Make `call` the one on whose behalf outgoing calls are made."""
+    token = _current.set(call)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def caller(context: object) -> Caller:
+    """Return the verified caller of a servicer's context."""
+    if not isinstance(context, Call) or context.caller is None:
+        message = "the method's access rule must want a caller"
+        raise LookupError(message)
+    return context.caller
+
+
+def trailing(status: Status) -> tuple[tuple[str, bytes], ...]:
+    """Return the metadata that carries a rich status."""
+    return ((STATUS_DETAILS_KEY, status.SerializeToString()),)

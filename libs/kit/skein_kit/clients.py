@@ -1,0 +1,179 @@
+"""Calls to other services: a socket, or a function call when the service runs in this process.
+
+Either way the caller's signed identity, request id, trace and remaining time go along, and the same interceptors run on
+the other side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from grpc import aio
+from opentelemetry.semconv._incubating.attributes import rpc_attributes
+from opentelemetry.trace import SpanKind
+
+from skein_kit import errors
+from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, current, trailing
+from skein_kit.telemetry import TRACING, inject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skein_kit.interceptors import Handler, Method
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+# Time for a call made in the background without a limit of its own.
+BACKGROUND_SECONDS = 30.0
+OPTIONS = (
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.max_send_message_length", 64 * 1024 * 1024),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.enable_retries", 0),
+    ("grpc.lb_policy_name", "round_robin"),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+
+
+LocalMethods = dict[str, "tuple[Method, Handler]"]
+
+
+class Channel:
+    """What a generated stub needs of a channel, over a socket or in process."""
+
+    def __init__(self, target: Callable[[], str], local: LocalMethods) -> None:
+        """Reach `target()` ("host:port"), asked at the first use, for every method that is not in `local`."""
+        self._target = target
+        self._local = local
+        self._remote: aio.Channel | None = None
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        **_: object,
+    ) -> Outgoing:
+        """Return a callable for one method."""
+        return Outgoing(self, method, request_serializer, response_deserializer)
+
+    def unary_stream(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return grpc's own callable: streams always use the socket."""
+        return self.remote.unary_stream(*arguments, **keywords)
+
+    def stream_unary(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return grpc's own callable: streams always use the socket."""
+        return self.remote.stream_unary(*arguments, **keywords)
+
+    def stream_stream(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return grpc's own callable: streams always use the socket."""
+        return self.remote.stream_stream(*arguments, **keywords)
+
+    @property
+    def remote(self) -> aio.Channel:
+        """Return the socket's channel, opened at the first use."""
+        if self._remote is None:
+            self._remote = aio.insecure_channel(self._target(), options=OPTIONS)
+        return self._remote
+
+    def local(self, path: str) -> tuple[Method, Handler] | None:
+        """Return the method if its service runs here."""
+        return self._local.get(path)
+
+    async def close(self) -> None:
+        """Close the socket, if it was opened."""
+        if self._remote is not None:
+            await self._remote.close()
+
+
+class Outgoing:
+    """One method of another service. Calling it returns the response or raises grpc's AioRpcError."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        path: str,
+        serializer: Callable[[Any], bytes] | None,
+        deserializer: Callable[[bytes], Any] | None,
+    ) -> None:
+        """Without a serializer requests are bytes, without a deserializer responses are."""
+        self._channel = channel
+        self._path = path
+        self._serializer = serializer
+        self._deserializer = deserializer
+        self._remote: Any = None
+
+    async def __call__(
+        self,
+        request: Any,
+        *,
+        timeout: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+        **_: object,
+    ) -> Any:
+        """Call within the time left of the call being answered, or `timeout` if that is shorter."""
+        call = current()
+        seconds = _limit(call, timeout)
+        headers = dict(metadata or {})
+        if call is not None:
+            headers.setdefault(REQUEST_ID_KEY, call.request_id)
+            if call.token:
+                headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
+        if not TRACING.on:
+            return await self._send(request, headers, seconds)
+        with TRACING.tracer.start_as_current_span(
+            self._path[1:],
+            kind=SpanKind.CLIENT,
+            attributes={rpc_attributes.RPC_SYSTEM_NAME: "grpc", rpc_attributes.RPC_METHOD: self._path[1:]},
+            record_exception=False,
+        ) as span:
+            inject(headers)
+            try:
+                response = await self._send(request, headers, seconds)
+            except aio.AioRpcError as error:
+                span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, error.code().name)
+                raise
+            span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, "OK")
+            return response
+
+    async def _send(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
+        local = self._channel.local(self._path)
+        if local is None:
+            if self._remote is None:
+                self._remote = self._channel.remote.unary_unary(
+                    self._path, request_serializer=self._serializer, response_deserializer=self._deserializer
+                )
+            return await self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
+        method, handler = local
+        if self._serializer is None and method.deserializer is not None:
+            request = method.deserializer(request)
+        elif self._serializer is not None and method.deserializer is None:
+            request = self._serializer(request)
+        deadline = asyncio.get_running_loop().time() + seconds
+        call = Call(path=self._path, metadata=headers, deadline=deadline, peer="in-process")
+        try:
+            response = await handler(request, call)
+        except Ended as ended:
+            raise _raised(ended) from None
+        if self._deserializer is None and method.serializer is not None:
+            return method.serializer(response)
+        if self._deserializer is not None and method.serializer is None:
+            return self._deserializer(response)
+        return response
+
+
+def _limit(call: Call | None, timeout: float | None) -> float:
+    left = call.remaining() if call is not None else BACKGROUND_SECONDS
+    if timeout is None:
+        return BACKGROUND_SECONDS if left is None else left
+    return timeout if left is None else min(left, timeout)
+
+
+def _raised(ended: Ended) -> aio.AioRpcError:
+    return aio.AioRpcError(
+        errors.code_of(ended.status),
+        aio.Metadata(),
+        aio.Metadata(*trailing(ended.status)),
+        details=ended.status.message,
+    )

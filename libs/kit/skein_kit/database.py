@@ -1,0 +1,279 @@
+"""A service's database: a pool acting as the service's own role, and transactions that carry one tenant.
+
+Row-level security reads the setting `skein.tenant_id`, which each transaction sets for itself; without it a transaction
+sees no tenant's rows. Begin and setting travel together, so a transaction of one query costs three round trips.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import asyncpg
+from opentelemetry import trace
+from opentelemetry.semconv.attributes import db_attributes
+from opentelemetry.trace import SpanKind
+
+from skein_kit import sql
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, Refusal, TextNotStorable, TransactionConflict
+from skein_kit.telemetry import POOL_SIZE, POOL_WAIT, QUERY_TIME, TRACING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+
+    from skein_kit.sql import Query
+
+# The nil UUID: no tenant has it.
+NO_TENANT = UUID(int=0)
+# Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
+_STATEMENT_CACHE = 512
+_CONNECT_SECONDS = 5.0
+_UNAVAILABLE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InterfaceError,
+    OSError,
+)
+_CONFLICT = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
+_NOT_STORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
+
+
+def role_of(service: str) -> str:
+    """Return the database role that a service acts as."""
+    return f"skein_{service}"
+
+
+def connect_keywords(url: str, role: str) -> dict[str, Any]:
+    """Return asyncpg's keywords for a URL, acting as `role` whoever the URL's user is."""
+    settings = {
+        "application_name": role,
+        # Partitioned tables and tenants of all sizes: a plan made for the values at hand is worth its price.
+        "plan_cache_mode": "force_custom_plan",
+        "timezone": "UTC",
+        "search_path": "",
+    }
+    if urlsplit(url).username != role:
+        settings["role"] = role
+    return {"dsn": url, "server_settings": settings}
+
+
+class Transaction:
+    """One transaction. Rows come back as asyncpg records; every query is timed and traced by its name."""
+
+    def __init__(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], database: Database) -> None:
+        """Wrap a connection that is inside a transaction."""
+        self._connection = connection
+        self._database = database
+
+    async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
+        """Return all rows."""
+        with self._database.observed(query):
+            return await self._connection.fetch(query.text, *query.bind(values))
+
+    async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
+        """Return the first row; None when there is none."""
+        with self._database.observed(query):
+            return await self._connection.fetchrow(query.text, *query.bind(values))
+
+    async def value(self, query: Query, **values: object) -> Any:
+        """Return the first column of the first row; None when there is none."""
+        with self._database.observed(query):
+            return await self._connection.fetchval(query.text, *query.bind(values))
+
+    async def execute(self, query: Query, **values: object) -> int:
+        """Run a statement and return how many rows it touched."""
+        with self._database.observed(query):
+            status = await self._connection.execute(query.text, *query.bind(values))
+        return _count(status)
+
+    async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
+        """Insert many rows of one tenant in as few statements as the protocol allows; return how many went in."""
+        inserted = 0
+        names = query.parameters[1:]
+        at_once = max(1, sql.MAX_PARAMETERS // max(1, len(names)))
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            values = [row[name] for row in part for name in names]
+            with self._database.observed(query, len(part)):
+                status = await self._connection.execute(sql.repeated(query, len(part)), tenant_id, *values)
+            inserted += _count(status)
+        return inserted
+
+
+class Database:
+    """The pool of one service."""
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, service: str, timeout: float) -> None:
+        """Use a pool that somebody else closes."""
+        self._pool = pool
+        self._timeout = timeout
+        self.service = service
+        self._wait = POOL_WAIT.labels(service)
+        self._timers: dict[str, Any] = {}
+        busy, idle = POOL_SIZE.labels(service, "busy"), POOL_SIZE.labels(service, "idle")
+        busy.set_function(lambda: pool.get_size() - pool.get_idle_size())
+        idle.set_function(pool.get_idle_size)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        url: str,
+        *,
+        service: str,
+        size: int,
+        timeout: float,
+        init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
+    ) -> AsyncIterator[Self]:
+        """Open the pool lazily: the database may come up later, calls are refused until then."""
+        pool = asyncpg.create_pool(
+            **connect_keywords(url, role_of(service)),
+            min_size=0,
+            max_size=size,
+            timeout=_CONNECT_SECONDS,
+            statement_cache_size=_STATEMENT_CACHE,
+            max_inactive_connection_lifetime=300.0,
+            init=init,
+            # Every transaction sets what it needs with SET LOCAL, so there is nothing to reset.
+            reset=_keep,
+        )
+        async with pool:
+            yield cls(pool, service=service, timeout=timeout)
+
+    @asynccontextmanager
+    async def tenant(self, tenant_id: UUID) -> AsyncIterator[Transaction]:
+        """Run a transaction that sees one tenant's rows; it commits when the block ends well."""
+        async with self._transaction(f"BEGIN; SET LOCAL skein.tenant_id = '{tenant_id}'") as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncIterator[Transaction]:
+        """Run a transaction that sees global tables and no tenant's rows."""
+        async with self._transaction("BEGIN") as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[Transaction]:
+        """Run a transaction that sees the directory of all tenants, and of tenant data what no tenant owns.
+
+        That is what is kept under NO_TENANT: the answers to the operator's own requests.
+        """
+        begin = f"BEGIN; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
+        async with self._transaction(begin) as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def _transaction(self, begin: str) -> AsyncIterator[Transaction]:
+        with translated():
+            connection = await self._acquire()
+            try:
+                await connection.execute(begin)
+                yield Transaction(connection, self)
+                await connection.execute("COMMIT")
+            except BaseException:
+                await asyncio.shield(_roll_back(connection))
+                raise
+            finally:
+                await asyncio.shield(self._pool.release(connection))
+
+    async def _acquire(self) -> asyncpg.pool.PoolConnectionProxy[asyncpg.Record]:
+        started = time.perf_counter()
+        try:
+            return await self._pool.acquire(timeout=self._timeout)
+        except TimeoutError:
+            raise DatabaseBusy from None
+        finally:
+            self._wait.observe(time.perf_counter() - started)
+
+    @contextmanager
+    def observed(self, query: Query, rows: int = 1) -> Iterator[None]:
+        """Time a query and, when tracing is on, give it a span."""
+        timer = self._timers.get(query.name)
+        if timer is None:
+            timer = self._timers[query.name] = QUERY_TIME.labels(self.service, query.name)
+        started = time.perf_counter()
+        try:
+            if not TRACING.on:
+                yield
+                return
+            attributes: dict[str, Any] = {
+                db_attributes.DB_SYSTEM_NAME: "postgresql",
+                db_attributes.DB_OPERATION_NAME: query.operation,
+                db_attributes.DB_QUERY_SUMMARY: query.name,
+                db_attributes.DB_QUERY_TEXT: query.text,
+            }
+            if rows > 1:
+                attributes[db_attributes.DB_OPERATION_BATCH_SIZE] = rows
+            with TRACING.tracer.start_as_current_span(
+                query.name, kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+            ) as span:
+                try:
+                    yield
+                except asyncpg.PostgresError as error:
+                    span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, str(error.sqlstate))
+                    span.set_status(trace.StatusCode.ERROR)
+                    raise
+        finally:
+            timer.observe(time.perf_counter() - started)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn what the driver raises when the database is away, busy or in conflict into refusals."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except _UNAVAILABLE as error:
+        raise DatabaseUnavailable from error
+    except _CONFLICT as error:
+        raise TransactionConflict from error
+    except _NOT_STORABLE as error:
+        raise TextNotStorable from error
+
+
+@contextmanager
+def refusing(refusals: Mapping[str, Refusal | Callable[[], Refusal]]) -> Iterator[None]:
+    """Turn violations of named constraints into refusals; other violations are bugs and pass through."""
+    try:
+        yield
+    except asyncpg.IntegrityConstraintViolationError as error:
+        refusal = refusals.get(error.constraint_name or "")
+        if refusal is None:
+            raise
+        raise (refusal if isinstance(refusal, Refusal) else refusal()) from None
+
+
+def _count(status: str) -> int:
+    """Read the number of rows from a command's status, such as "INSERT 0 3"."""
+    count = status.rsplit(" ", 1)[-1]
+    return int(count) if count.isdigit() else 0
+
+
+async def _keep(_connection: object) -> None:
+    """Leave a released connection as it is."""
+
+
+async def _roll_back(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+    try:
+        if not connection.is_closed() and connection.is_in_transaction():
+            await connection.execute("ROLLBACK", timeout=_CONNECT_SECONDS)
+    except (*_UNAVAILABLE, asyncpg.PostgresError, TimeoutError):
+        # The connection is of no more use; the pool replaces it.
+        connection.terminate()
+
+
+def grouped(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:
+    """Gather rows by the value of a column, in order."""
+    result: dict[Any, list[asyncpg.Record]] = {}
+    for row in rows:
+        result.setdefault(row[key], []).append(row)
+    return result

@@ -1,0 +1,294 @@
+"""Refusals: the errors that are part of the interface. Knows statuses, not transports.
+
+A refusal is a class. Its docstring is the sentence that the caller reads, its `reason` a value of
+`skein.errors.v1.ErrorReason`, and the keywords given to it travel as metadata of the ErrorInfo.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, ClassVar
+
+import grpc
+from google.protobuf.any_pb2 import Any as PackedAny
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from google.protobuf.message import Message
+
+DOMAIN = "skein"
+STATUS_DETAILS_KEY = "grpc-status-details-bin"
+# gRPC drops the whole status when its details pass 8 KiB, the real code included.
+MAX_DETAIL_BYTES = 4096
+MAX_METADATA_CHARACTERS = 255
+
+
+class Refusal(Exception):
+    """The call was refused."""
+
+    code: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
+    reason: ClassVar[str] = ""
+    # Seconds after which a retry may succeed; None when a retry is not the answer.
+    retry_after: ClassVar[float | None] = None
+
+    def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
+        """Remember `facts` for the caller. They must never hold content or a secret."""
+        self.message = inspect.getdoc(type(self)) or type(self).__name__
+        self.violations = tuple(violations)
+        self.facts: Mapping[str, str] = {
+            name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
+        }
+        super().__init__(self.message)
+
+    def status(self) -> Status:
+        """Say it in the rich error model, within the size that gRPC can carry."""
+        details: list[Message] = [error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.facts)]
+        if self.retry_after is not None:
+            seconds = int(self.retry_after)
+            nanos = int((self.retry_after - seconds) * 1e9)
+            details.append(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos)))
+        bad = error_details_pb2.BadRequest()
+        for field, description in self.violations:
+            bad.field_violations.add(field=field[:MAX_METADATA_CHARACTERS], description=description[:1000])
+            if bad.ByteSize() > MAX_DETAIL_BYTES - 1024:
+                del bad.field_violations[-1]
+                break
+        if bad.field_violations:
+            details.append(bad)
+        return Status(code=self.code.value[0], message=self.message, details=[packed(detail) for detail in details])
+
+
+def packed(message: Message) -> PackedAny:
+    """Wrap a message in an Any."""
+    result = PackedAny()
+    result.Pack(message)
+    return result
+
+
+class InvalidArgument(Refusal):
+    """The request breaks a rule."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    reason = "INVALID_FIELD"
+
+
+class NotFound(Refusal):
+    """No such row is visible to the caller."""
+
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class AlreadyExists(Refusal):
+    """The name is taken."""
+
+    code = grpc.StatusCode.ALREADY_EXISTS
+
+
+class FailedPrecondition(Refusal):
+    """The state of the row does not allow it."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class Aborted(Refusal):
+    """Something changed meanwhile."""
+
+    code = grpc.StatusCode.ABORTED
+
+
+class Unauthenticated(Refusal):
+    """The caller is not known."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class PermissionDenied(Refusal):
+    """The caller may not do this."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class Unavailable(Refusal):
+    """A part of the cluster does not answer."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+    retry_after = 0.5
+
+
+class FieldInvalid(InvalidArgument):
+    """A field of the request is not valid; the violations name it and what is wrong with it."""
+
+    reason = "INVALID_FIELD"
+
+
+class TextNotStorable(InvalidArgument):
+    """A text holds a NUL character, which cannot be stored; remove it."""
+
+    reason = "TEXT_NOT_STORABLE"
+
+
+class PageTokenInvalid(InvalidArgument):
+    """The page token is damaged or belongs to another list; start again without one."""
+
+    reason = "PAGE_TOKEN_INVALID"
+
+
+class UpdateMaskInvalid(InvalidArgument):
+    """The update mask names a field that cannot be updated."""
+
+    reason = "UPDATE_MASK_INVALID"
+
+
+class ContentTooLong(InvalidArgument):
+    """The content is longer than the plan allows."""
+
+    reason = "CONTENT_TOO_LONG"
+
+
+class ContentEmpty(InvalidArgument):
+    """It needs at least one character that is not a space, or structured content."""
+
+    reason = "CONTENT_EMPTY"
+
+
+class DuplicateInBatch(InvalidArgument):
+    """The batch names the same id or key twice."""
+
+    reason = "DUPLICATE_IN_BATCH"
+
+
+class RequestIdReused(InvalidArgument):
+    """This request_id was used before with another request; choose a new one."""
+
+    reason = "REQUEST_ID_REUSED"
+
+
+class ExternalIdTaken(AlreadyExists):
+    """Another row of the tenant holds this external_id."""
+
+    reason = "EXTERNAL_ID_TAKEN"
+
+
+class RevisionStale(Aborted):
+    """The row changed since it was read; read it again, then retry."""
+
+    reason = "REVISION_STALE"
+
+
+class TransactionConflict(Aborted):
+    """The database could not order this change among others; retry the call."""
+
+    reason = "TRANSACTION_CONFLICT"
+    retry_after = 0.05
+
+
+class CredentialMissing(Unauthenticated):
+    """The call carries no credential; send "authorization: Bearer <key>"."""
+
+    reason = "CREDENTIAL_MISSING"
+
+
+class CredentialInvalid(Unauthenticated):
+    """The credential is damaged, unknown or revoked."""
+
+    reason = "CREDENTIAL_INVALID"
+
+
+class CredentialExpired(Unauthenticated):
+    """The credential's time is over."""
+
+    reason = "CREDENTIAL_EXPIRED"
+
+
+class PermissionMissing(PermissionDenied):
+    """The credential does not carry the permission that this call needs."""
+
+    reason = "PERMISSION_MISSING"
+
+
+class TenantMissing(InvalidArgument):
+    """This call concerns one tenant; an operator names it in the metadata key skein-tenant-id."""
+
+    reason = "TENANT_MISSING"
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database does not answer; try again soon."""
+
+    reason = "DATABASE_UNAVAILABLE"
+
+
+class DatabaseBusy(Unavailable):
+    """Every database connection stayed busy; try again soon."""
+
+    reason = "DATABASE_BUSY"
+
+
+class ServiceUnavailable(Unavailable):
+    """A service of the cluster does not answer; try again soon."""
+
+    reason = "SERVICE_UNAVAILABLE"
+
+
+class DeadlineExceeded(Refusal):
+    """The caller's time is over; the work was cancelled."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+    reason = "DEADLINE_EXCEEDED"
+
+
+class MessageTooLarge(Refusal):
+    """The message is larger than 4 MiB; send it in parts."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    reason = "MESSAGE_TOO_LARGE"
+
+
+class MethodUnknown(Refusal):
+    """No such method."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+    reason = "METHOD_UNKNOWN"
+
+
+class Fault(Refusal):
+    """Skein failed; the request id finds the reason in the logs."""
+
+    code = grpc.StatusCode.INTERNAL
+    reason = "INTERNAL"
+
+
+class Passed(Refusal):
+    """A refusal of another service, passed on as it came."""
+
+    def __init__(self, status: Status) -> None:
+        """Keep the other service's status whole."""
+        super().__init__()
+        self._status = status
+        self.message = status.message
+
+    def status(self) -> Status:
+        """Return what the other service said."""
+        return self._status
+
+
+def code_of(status: Status) -> grpc.StatusCode:
+    """Find the enum value of a status's number."""
+    return CODES[status.code]
+
+
+def reason_of(status: Status) -> str:
+    """Find the reason in a status's ErrorInfo; empty when it carries none."""
+    for detail in status.details:
+        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+            info = error_details_pb2.ErrorInfo()
+            detail.Unpack(info)
+            return str(info.reason)
+    return ""
+
+
+CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}

@@ -1,0 +1,309 @@
+"""What happens to every call, in this order, over a socket or in process.
+
+    masking      nothing but documented statuses leaves; a fault is logged whole and shown as INTERNAL
+    request_id   a request id and the method are bound to every log line
+    metrics      count, latency, in-flight
+    trace        a server span, continuing the caller's trace
+    deadline     a time limit for calls without one; work is cancelled when the time is over
+    identity     who calls, verified, and whether the access table allows it
+    refusals     protovalidate's findings and other services' statuses become refusals
+
+Each is a function from (method, handler) to handler, applied once when the service starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import protovalidate
+import structlog
+from google.protobuf.message import DecodeError, Message
+from grpc import aio
+from grpc_status import rpc_status
+from opentelemetry import trace as otel
+from opentelemetry.semconv._incubating.attributes import rpc_attributes
+from opentelemetry.trace import SpanKind
+
+from skein_kit import errors
+from skein_kit.access import RULES, Rule
+from skein_kit.call import AUTHORIZATION_KEY, Call, Ended, working_for
+from skein_kit.errors import Refusal
+from skein_kit.identity import Caller
+from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from
+
+Handler = Callable[[Any, Call], Awaitable[Any]]
+Identify = Callable[[Call], Awaitable[Caller]]
+
+log = structlog.get_logger("skein")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Method:
+    """One unary RPC as a service answers it."""
+
+    # "/skein.memory.v1.MemoryService/CreateMemory"
+    path: str
+    handler: Handler
+    # None: the request stays bytes.
+    deserializer: Callable[[bytes], Any] | None
+    # None: the response is bytes already.
+    serializer: Callable[[Any], bytes] | None
+
+    @property
+    def service(self) -> str:
+        """Return "skein.memory.v1.MemoryService"."""
+        return self.path.split("/")[1]
+
+    @property
+    def name(self) -> str:
+        """Return "CreateMemory"."""
+        return self.path.split("/")[2]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chain:
+    """The interceptors of one service."""
+
+    # How this service learns who calls: the gateway exchanges credentials, all others verify signed identities.
+    identify: Identify
+    default_deadline: float
+    rules: dict[str, Rule] = field(default_factory=lambda: dict(RULES))
+
+    def around(self, method: Method) -> Handler:
+        """Wrap a method's handler in everything above."""
+        rule = self.rules.get(method.path)
+        if rule is None:
+            message = f"{method.path} has no access rule; add one to skein_kit.access."
+            raise LookupError(message)
+        handler = refusals(method, method.handler)
+        handler = identity(rule, self.identify, handler)
+        handler = deadline(self.default_deadline, handler)
+        handler = trace(method, handler)
+        handler = metrics(method, handler)
+        handler = request_id(method, handler)
+        return masking(method, handler)
+
+
+def masking(method: Method, handler: Handler) -> Handler:
+    """Let nothing but documented statuses out."""
+
+    async def answer(request: Any, call: Call) -> Any:
+        try:
+            return await handler(request, call)
+        except Refusal as refusal:
+            raise Ended(refusal.status()) from None
+        except Ended:
+            raise
+        except Exception:
+            log.exception("fault", method=method.path, request_id=call.request_id)
+            raise Ended(errors.Fault(request_id=call.request_id).status()) from None
+
+    return answer
+
+
+def request_id(method: Method, handler: Handler) -> Handler:
+    """Bind the call's facts to the log lines of everything done for it."""
+
+    async def answer(request: Any, call: Call) -> Any:
+        with (
+            structlog.contextvars.bound_contextvars(request_id=call.request_id, method=method.path),
+            working_for(call),
+        ):
+            return await handler(request, call)
+
+    return answer
+
+
+def metrics(method: Method, handler: Handler) -> Handler:
+    """Count, time and gauge; the children are looked up once."""
+    latency = LATENCY.labels(method.service, method.name)
+    in_flight = IN_FLIGHT.labels(method.service, method.name)
+    counters = {code: REQUESTS.labels(method.service, method.name, code.name) for code in _COUNTED}
+
+    async def answer(request: Any, call: Call) -> Any:
+        started = time.perf_counter()
+        in_flight.inc()
+        code = grpc.StatusCode.INTERNAL
+        try:
+            response = await handler(request, call)
+        except BaseException as error:
+            code = code_of(error)
+            raise
+        else:
+            code = grpc.StatusCode.OK
+            return response
+        finally:
+            in_flight.dec()
+            latency.observe(time.perf_counter() - started)
+            counter = counters.get(code)
+            (counter or REQUESTS.labels(method.service, method.name, code.name)).inc()
+
+    return answer
+
+
+def trace(method: Method, handler: Handler) -> Handler:
+    """Give the call a server span that continues the caller's trace."""
+    name = method.path[1:]
+    attributes = {rpc_attributes.RPC_SYSTEM_NAME: "grpc", rpc_attributes.RPC_METHOD: name}
+
+    async def answer(request: Any, call: Call) -> Any:
+        if not TRACING.on:
+            return await handler(request, call)
+        with TRACING.tracer.start_as_current_span(
+            name,
+            context=context_from(call.metadata),
+            kind=SpanKind.SERVER,
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                response = await handler(request, call)
+            except BaseException as error:
+                code = code_of(error)
+                span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, code.name)
+                if code in _SERVER_FAULTS:
+                    span.set_status(otel.StatusCode.ERROR)
+                raise
+            span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, "OK")
+            return response
+
+    return answer
+
+
+def deadline(default: float, handler: Handler) -> Handler:
+    """Cancel work whose time is over, and give every call an end."""
+
+    async def answer(request: Any, call: Call) -> Any:
+        if call.deadline is None:
+            call.deadline = asyncio.get_running_loop().time() + default
+        try:
+            async with asyncio.timeout_at(call.deadline) as limit:
+                return await handler(request, call)
+        except TimeoutError:
+            if limit.expired():
+                raise errors.DeadlineExceeded from None
+            raise
+
+    return answer
+
+
+def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
+    """Verify the caller and hold it against the access table."""
+    if rule.public:
+        return handler
+
+    async def answer(request: Any, call: Call) -> Any:
+        try:
+            call.caller = await identify(call)
+        except aio.AioRpcError as error:
+            raise passed(error) from None
+        rule.check(call.caller)
+        return await handler(request, call)
+
+    return answer
+
+
+def refusals(method: Method, handler: Handler) -> Handler:
+    """Validate the request, and turn what other services answered into refusals."""
+    validates = method.deserializer is not None
+
+    async def answer(request: Any, call: Call) -> Any:
+        if validates:
+            validate(request)
+        try:
+            return await handler(request, call)
+        except aio.AioRpcError as error:
+            raise passed(error) from None
+
+    return answer
+
+
+def validate(request: Message) -> None:
+    """Refuse a request that breaks a rule written in the protos."""
+    try:
+        violations = protovalidate.collect_violations(request)
+    except (protovalidate.CompilationError, RuntimeError) as error:
+        message = f"the rules of {request.DESCRIPTOR.full_name} do not compile"
+        raise TypeError(message) from error
+    if violations:
+        raise errors.FieldInvalid(violations=[(_path(violation), violation.proto.message) for violation in violations])
+
+
+def passed(error: aio.AioRpcError) -> Refusal:
+    """Turn another service's answer into a refusal: passed on when it is documented, masked when it is not."""
+    try:
+        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+    except ValueError:
+        status = None
+    if status is not None and errors.reason_of(status):
+        return errors.Passed(status)
+    code = error.code()
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return errors.DeadlineExceeded()
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return errors.MessageTooLarge()
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return errors.MethodUnknown()
+    return errors.ServiceUnavailable()
+
+
+def code_of(error: BaseException) -> grpc.StatusCode:
+    """Return the status code that an exception will end its call with."""
+    if isinstance(error, errors.Passed):
+        return errors.code_of(error.status())
+    if isinstance(error, Refusal):
+        return error.code
+    if isinstance(error, Ended):
+        return errors.code_of(error.status)
+    if isinstance(error, asyncio.CancelledError):
+        return grpc.StatusCode.CANCELLED
+    return grpc.StatusCode.INTERNAL
+
+
+def bearer(call: Call) -> str:
+    """Return the credential of a call; refuse a call without one."""
+    scheme, _, credential = call.metadata.get(AUTHORIZATION_KEY, "").partition(" ")
+    if scheme.lower() != "bearer" or not credential.strip():
+        raise errors.CredentialMissing
+    return credential.strip()
+
+
+def parsed(method: Method, request: bytes) -> Any:
+    """Read a request's bytes; refuse what is not of the message's form."""
+    if method.deserializer is None:
+        return request
+    try:
+        return method.deserializer(request)
+    except DecodeError:
+        violation = ("", "is not a message of this method")
+        raise Ended(errors.FieldInvalid(violations=[violation]).status()) from None
+
+
+def _path(violation: protovalidate.Violation) -> str:
+    field_path: Any = violation.proto.field
+    if field_path is None:
+        return ""
+    parts: list[str] = []
+    for element in field_path.elements:
+        subscript = element.WhichOneof("subscript")
+        parts.append(element.field_name + (f"[{getattr(element, subscript)}]" if subscript else ""))
+    return ".".join(parts)
+
+
+_SERVER_FAULTS = frozenset(
+    {
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DATA_LOSS,
+    }
+)
+_COUNTED = (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT)

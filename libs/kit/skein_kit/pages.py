@@ -1,0 +1,51 @@
+"""Page tokens: where a list goes on, bound to the tenant and to the question that was asked."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import PageTokenInvalid
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from google.protobuf.message import Message
+
+DEFAULT_PAGE_SIZE = 50
+_PAGING_FIELDS = ("page_token", "page_size")
+
+
+def page_size(asked: int) -> int:
+    """Return the size to use for the size that was asked (0 means the default)."""
+    return asked or DEFAULT_PAGE_SIZE
+
+
+def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str] | None:
+    """Return the place that a token names, None for the first page; refuse a foreign or damaged one."""
+    if not token:
+        return None
+    try:
+        binding, *place = json.loads(base64.urlsafe_b64decode(token.encode("ascii")))
+    except (ValueError, TypeError):
+        raise PageTokenInvalid from None
+    if binding != _binding(tenant_id, request) or not all(isinstance(part, str) for part in place):
+        raise PageTokenInvalid
+    return list(place)
+
+
+def write_token(place: list[str], tenant_id: UUID | None, request: Message) -> str:
+    """Return the token of the page that starts after `place`."""
+    return base64.urlsafe_b64encode(json.dumps([_binding(tenant_id, request), *place]).encode()).decode("ascii")
+
+
+def _binding(tenant_id: UUID | None, request: Message) -> str:
+    question = type(request)()
+    question.CopyFrom(request)
+    for name in _PAGING_FIELDS:
+        question.ClearField(name)
+    digest = hashlib.sha256(f"{tenant_id}|{request.DESCRIPTOR.full_name}|".encode())
+    digest.update(question.SerializeToString(deterministic=True))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,42 @@
+"""Why an embedded Postgres could not be run; each message says what to do next."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# A setting that Postgres rejects is echoed in its log, connection strings with passwords included.
+_SECRET = re.compile(r"(?i)(password\s*[=:]?\s*)\S+")
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded Postgres could not be run; nothing of the data was changed."""
+
+
+class PostgresDidNotStart(EmbeddedPostgresError):
+    """The server, or what prepares it, ended or stayed silent; carries the last lines of its log."""
+
+    def __init__(self, problem: str, *, log_lines: str = "") -> None:
+        """Join the problem with the log lines, passwords masked."""
+        shown = _SECRET.sub(r"\1***", log_lines.strip())
+        super().__init__(f"Postgres did not start: {problem}" + (f"\n{shown}" if shown else ""))
+
+
+class DataDirInUse(EmbeddedPostgresError):
+    """A process that still lives runs a server on the same data folder."""
+
+    def __init__(self, data_dir: Path, holder: str) -> None:
+        """Name the holder when its lock file does."""
+        who = f"process {holder}" if holder else "another process"
+        super().__init__(f"{data_dir} is in use by {who}: stop it first, or use another data folder")
+
+
+class DataDirUnusable(EmbeddedPostgresError):
+    """The folder holds something else, or belongs to somebody else."""
+
+    def __init__(self, data_dir: Path, problem: str) -> None:
+        """Say what is wrong with which folder."""
+        super().__init__(f"{data_dir} cannot hold the database: {problem}")

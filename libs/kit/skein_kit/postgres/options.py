@@ -1,0 +1,54 @@
+"""The settings that an embedded server starts with; what the caller gives wins over them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ALWAYS = {
+    # The services of one process have a pool each, and the worker listens on connections of its own.
+    "max_connections": "200",
+    "io_method": "sync",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    # The messages, details and statements of errors carry what users wrote; whoever made the call gets them anyway.
+    # In this order of levels LOG and FATAL stay, ERROR and WARNING go.
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+}
+
+DURABLE: Mapping[str, str] = MappingProxyType(
+    _ALWAYS
+    | {
+        "shared_buffers": "256MB",
+        "random_page_cost": "1.1",
+        # Few partitions and many tenants of very different size: a generic plan is wrong for most of them.
+        "plan_cache_mode": "force_custom_plan",
+        # The covering indexes are read without the heap only where the visibility map is fresh.
+        "autovacuum_naptime": "10s",
+        "autovacuum_vacuum_insert_threshold": "200",
+        "autovacuum_vacuum_insert_scale_factor": "0.02",
+        "autovacuum_analyze_scale_factor": "0.05",
+    },
+)
+
+# For tests: a power cut loses everything, a killed process nothing.
+FLEETING: Mapping[str, str] = MappingProxyType(
+    _ALWAYS
+    | {
+        "shared_buffers": "64MB",
+        "plan_cache_mode": "force_custom_plan",
+        "random_page_cost": "1.1",
+        "fsync": "off",
+        "full_page_writes": "off",
+        "synchronous_commit": "off",
+        "wal_level": "minimal",
+        "max_wal_senders": "0",
+        "autovacuum": "off",
+    },
+)

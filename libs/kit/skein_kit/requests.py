@@ -1,0 +1,107 @@
+"""Doing a thing once: stored answers to requests that carry a request_id.
+
+An answer is claimed before the work and filled in with it, in the same transaction, so a repeated request waits for the
+first, then gets its answer. Answers are scoped to (tenant, principal, method) and live for 24 hours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self
+
+from skein_kit.errors import RequestIdReused
+from skein_kit.ids import now
+from skein_kit.sql import Queries, Query
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from google.protobuf.message import Message
+
+    from skein_kit.database import Transaction
+    from skein_kit.identity import Caller
+
+LIFETIME = timedelta(hours=24)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Once:
+    """One request that must have one effect; an empty request_id means no such wish."""
+
+    principal: str
+    method: str
+    request_id: str
+    fingerprint: bytes
+
+    @classmethod
+    def of(cls, caller: Caller, request: Message) -> Self:
+        """Recognise a request by everything in it but its request_id."""
+        request_id: str = request.request_id  # type: ignore[attr-defined]  # Every mutation has the field.
+        method = request.DESCRIPTOR.full_name
+        digest = hashlib.sha256()
+        if request_id:
+            rest = type(request)()
+            rest.CopyFrom(request)
+            rest.ClearField("request_id")
+            digest.update(rest.SerializeToString(deterministic=True))
+        return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
+
+
+class Requests:
+    """The stored answers of one service, in its table `<schema>.requests`."""
+
+    def __init__(self, schema: str) -> None:
+        """Use the schema's table."""
+        queries = Queries.of("skein_kit")
+
+        self._claim, self._answer = (_in(schema, queries[name]) for name in ("claim_request", "answer_request"))
+        self._delete = _in(schema, queries["delete_expired_requests"])
+
+    async def claim(self, tx: Transaction, tenant_id: UUID, once: Once) -> bytes | None:
+        """Return the first answer if there is one; else None, and the request is the caller's to answer.
+
+        Raises RequestIdReused when the id came with another request before.
+        """
+        if not once.request_id:
+            return None
+        at = now()
+        row = await tx.row(
+            self._claim,
+            tenant_id=tenant_id,
+            principal=once.principal,
+            method=once.method,
+            request_id=once.request_id,
+            fingerprint=once.fingerprint,
+            create_time=at,
+            expired_before=at - LIFETIME,
+        )
+        if row is None or row["claimed"]:
+            return None
+        if row["fingerprint"] != once.fingerprint:
+            raise RequestIdReused
+        answer: bytes = row["response"]
+        return answer
+
+    async def answer(self, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
+        """Keep the answer of a claimed request."""
+        if not once.request_id:
+            return
+        await tx.execute(
+            self._answer,
+            tenant_id=tenant_id,
+            principal=once.principal,
+            method=once.method,
+            request_id=once.request_id,
+            response=response.SerializeToString(),
+        )
+
+    async def delete_expired(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
+        """Remove the tenant's answers that are older than their lifetime; return how many."""
+        return await tx.execute(self._delete, tenant_id=tenant_id, expired_before=at - LIFETIME)
+
+
+def _in(schema: str, query: Query) -> Query:
+    return replace(query, text=query.text.replace("any_schema.", f"{schema}."))

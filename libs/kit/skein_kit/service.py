@@ -1,0 +1,427 @@
+"""The one way to run services: production, all-in-one and tests enter `running()`.
+
+A service is a value. Its `start` opens what it needs on a Host and yields its Servicers; `running` puts them behind the
+interceptors, on a port of their own and, for the other services of this process, behind plain function calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import grpc
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_kit import errors, logs
+from skein_kit.admin import serve_admin
+from skein_kit.call import Call, Ended, trailing
+from skein_kit.clients import MAX_MESSAGE_BYTES, Channel, LocalMethods
+from skein_kit.database import Database
+from skein_kit.identity import TokenVerifier
+from skein_kit.interceptors import Chain, Handler, Identify, Method, bearer, parsed
+from skein_kit.sql import Queries
+from skein_kit.telemetry import READY, TRACING, watched_loop
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+
+    from skein_kit.identity import Caller
+    from skein_kit.settings import ProcessSettings
+
+# Messages up to here reach our own check, so that the refusal says why.
+_WIRE_LIMIT = 64 * 1024 * 1024
+_SERVER_OPTIONS = (
+    ("grpc.max_receive_message_length", _WIRE_LIMIT),
+    ("grpc.max_send_message_length", _WIRE_LIMIT),
+    # Without this a second process on the same port starts and takes half of the calls.
+    ("grpc.so_reuseport", 0),
+    # Lets client-side balancing see new replicas.
+    ("grpc.max_connection_age_ms", 300_000),
+    ("grpc.max_connection_age_grace_ms", 30_000),
+)
+_READY_INTERVAL_SECONDS = 0.25
+_READY_CHECK_SECONDS = 2.0
+
+
+class PortTaken(Exception):
+    """A port is in use; the message names it and the setting that changes it."""
+
+
+class NotReady(Exception):
+    """Services did not become ready in time."""
+
+
+class Servicers:
+    """What a service answers: its methods, how it learns who calls, and when it is ready."""
+
+    def __init__(self, *, identify: Identify | None = None) -> None:
+        """Verify signed identities, unless `identify` says otherwise (the gateway does)."""
+        self.identify = identify
+        self.methods: list[Method] = []
+        self.names: set[str] = set()
+        self.ready_checks: list[Callable[[], Awaitable[bool]]] = []
+
+    def add(self, register: Callable[[Any, Any], None], servicer: object) -> None:
+        """Add a servicer with the generated `add_...Servicer_to_server`."""
+        register(servicer, self)
+
+    def forward(self, path: str, handler: Handler) -> None:
+        """Answer a method with raw bytes."""
+        self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None))
+        self.names.add(path.split("/")[1])
+
+    def add_generic_rpc_handlers(self, _handlers: object) -> None:
+        """Pass over grpc's older form of the same registration."""
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
+    ) -> None:
+        """Take the handlers that generated code registers."""
+        self.names.add(service)
+        for name, handler in handlers.items():
+            if handler.request_streaming or handler.response_streaming:
+                message = f"{service}/{name} is a stream, which the interceptors do not know"
+                raise TypeError(message)
+            self.methods.append(
+                Method(
+                    path=f"/{service}/{name}",
+                    handler=cast("Handler", handler.unary_unary),
+                    deserializer=handler.request_deserializer,
+                    serializer=handler.response_serializer,
+                )
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Service:
+    """One service of the cluster, as a value."""
+
+    # "memory"; also its database role (skein_memory) and the prefix of its settings.
+    name: str
+    # None: no gRPC port.
+    port: int | None
+    # The services that it calls.
+    calls: tuple[str, ...]
+    start: Callable[[Host], AbstractAsyncContextManager[Servicers]]
+    has_database: bool = True
+
+
+@dataclass(kw_only=True)
+class Host:
+    """What a process offers to the services that run in it."""
+
+    settings: ProcessSettings
+    # Environment that services read their own settings from.
+    environment: Mapping[str, str]
+    # The schema version that this code was written for.
+    schema_version: int
+    # "host:port" of each service, and of those of this process once they listen.
+    addresses: dict[str, str]
+    # False: services of this process call each other over sockets too.
+    in_process_calls: bool = True
+    local: dict[str, LocalMethods] = field(default_factory=dict)
+    _channels: dict[str, Channel] = field(default_factory=dict)
+    _verifier: TokenVerifier | None = None
+
+    def channel(self, service: str) -> aio.Channel:
+        """Return what a generated stub needs of a channel to a service; the host closes it."""
+        if service not in self._channels:
+            methods = self.local.setdefault(service, {})
+            self._channels[service] = Channel(lambda: self.addresses[service], methods)
+        return cast("aio.Channel", self._channels[service])
+
+    @property
+    def verifier(self) -> TokenVerifier:
+        """Return the process's verifier of identity tokens."""
+        if self._verifier is None:
+            auth = auth_pb2_grpc.AuthServiceStub(self.channel("auth"))
+
+            async def fetch() -> Mapping[str, str]:
+                response = await auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest())
+                return {key.key_id: key.jwk for key in response.signing_keys}
+
+            self._verifier = TokenVerifier(fetch)
+        return self._verifier
+
+    @asynccontextmanager
+    async def database(
+        self, service: str, servicers: Servicers, *, init: Callable[[Any], Coroutine[Any, Any, None]] | None = None
+    ) -> AsyncIterator[Database]:
+        """Open a service's pool; the service is ready while the database answers at a version that it supports."""
+        async with Database.open(
+            self.settings.database_url,
+            service=service,
+            size=self.settings.pool_size,
+            timeout=self.settings.pool_timeout_seconds,
+            init=init,
+        ) as database:
+
+            async def ready() -> bool:
+                async with database.shared() as tx:
+                    version = await tx.value(_QUERIES["schema_version"])
+                return version in (self.schema_version, self.schema_version + 1)
+
+            servicers.ready_checks.append(ready)
+            yield database
+
+    async def close(self) -> None:
+        """Close the channels."""
+        for channel in self._channels.values():
+            await channel.close()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Running:
+    """Services that listen."""
+
+    host: Host
+    # "127.0.0.1:9450" of /metrics, /livez and /readyz; empty when not served.
+    admin: str
+    _ready: Mapping[str, asyncio.Event]
+
+    async def wait_ready(self, seconds: float, *, but: Collection[str] = ()) -> None:
+        """Wait until every service (`but` some) is ready; raise NotReady naming those that are late."""
+        waited = {name: event for name, event in self._ready.items() if name not in but}
+        try:
+            async with asyncio.timeout(seconds):
+                for event in waited.values():
+                    await event.wait()
+        except TimeoutError:
+            late = ", ".join(name for name, event in waited.items() if not event.is_set())
+            message = f"Not ready after {seconds:.0f} s: {late}. Their log lines above say why."
+            raise NotReady(message) from None
+
+
+@asynccontextmanager
+async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Running]:
+    """Run services until the block ends, then drain: not ready, wait, finish what is in flight, stop.
+
+    The services listen when the block begins; `Running.ready` waits until they can serve. Later services are stopped
+    first, so list those at the edge last. Raises PortTaken.
+    """
+    ready = {service.name: asyncio.Event() for service in services}
+    health_servicers: list[health.aio.HealthServicer] = []
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(host.close)
+        await stack.enter_async_context(watched_loop())
+        for service in services:
+            servicers = await stack.enter_async_context(service.start(host))
+            health_servicers.append(await stack.enter_async_context(_serving(service, servicers, host, ready)))
+        admin = await stack.enter_async_context(_admin(host, ready))
+        try:
+            yield Running(host=host, admin=admin, _ready=ready)
+        finally:
+            for event in ready.values():
+                event.clear()
+            for servicer in health_servicers:
+                await servicer.enter_graceful_shutdown()
+            await asyncio.sleep(host.settings.drain_seconds)
+
+
+@asynccontextmanager
+async def alongside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run background work while the block runs; its end or failure is logged, never hidden."""
+    tasks = [asyncio.create_task(_logged(coroutine)) for coroutine in coroutines]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _serving(
+    service: Service, servicers: Servicers, host: Host, ready: Mapping[str, asyncio.Event]
+) -> AsyncIterator[health.aio.HealthServicer]:
+    seconds = host.settings.default_deadline_seconds
+    chain = Chain(identify=servicers.identify or _verified(host), default_deadline=seconds)
+    answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
+    checker = health.aio.HealthServicer()
+    names = ["", *servicers.names]
+    await _say(checker, names, serving=False)
+    if host.in_process_calls:
+        host.local.setdefault(service.name, {}).update(answers)
+    server: aio.Server | None = None
+    if service.port is not None:
+        server = await _listen(service, answers, servicers.names, checker, host)
+    watcher = asyncio.create_task(_logged(_watch(service, servicers, checker, names, ready[service.name], host)))
+    try:
+        yield checker
+    finally:
+        if server is not None:
+            await server.stop(host.settings.grace_seconds)
+        watcher.cancel()
+        host.local.get(service.name, {}).clear()
+        READY.labels(service.name).set(0)
+
+
+async def _listen(
+    service: Service,
+    answers: LocalMethods,
+    names: Iterable[str],
+    checker: health.aio.HealthServicer,
+    host: Host,
+) -> aio.Server:
+    server = aio.server(options=_SERVER_OPTIONS)
+    health_pb2_grpc.add_HealthServicer_to_server(checker, server)
+    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    server.add_generic_rpc_handlers((_Door(answers),))
+    wanted = host.addresses[service.name]
+    try:
+        port = server.add_insecure_port(wanted)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        message = f"{wanted} is in use; set SKEIN_{service.name.upper()}_PORT to another port for {service.name}."
+        raise PortTaken(message)
+    host.addresses[service.name] = f"{wanted.rpartition(':')[0]}:{port}"
+    await server.start()
+    return server
+
+
+class _Door(grpc.GenericRpcHandler):
+    """Brings calls from the socket to the interceptors, as bytes."""
+
+    def __init__(self, answers: LocalMethods) -> None:
+        self._handlers = {path: _unary(path, method, handler) for path, (method, handler) in answers.items()}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        path = str(handler_call_details.method)
+        handler = self._handlers.get(path)
+        if handler is None and path.startswith("/skein."):
+            return _unknown()
+        return handler
+
+
+def _unary(path: str, method: Method, handler: Handler) -> grpc.RpcMethodHandler[bytes, bytes]:
+    serializer = method.serializer
+
+    async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
+        left = context.time_remaining()
+        call = Call(
+            path=path,
+            metadata={key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)},
+            deadline=None if left is None else asyncio.get_running_loop().time() + left,
+            peer=context.peer(),
+        )
+        try:
+            if len(request) > MAX_MESSAGE_BYTES:
+                refusal = errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=len(request))
+                raise Ended(refusal.status())  # noqa: TRY301 - one way out for every status.
+            response = await handler(parsed(method, request), call)
+        except Ended as ended:
+            status = ended.status
+            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+        return serializer(response) if serializer is not None else cast("bytes", response)
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _unknown() -> grpc.RpcMethodHandler[bytes, bytes]:
+    async def answer(_request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
+        status = errors.MethodUnknown().status()
+        await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+        return b""
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _verified(host: Host) -> Identify:
+    async def identify(call: Call) -> Caller:
+        token = bearer(call)
+        caller = await host.verifier.verify(token)
+        call.token = token
+        return caller
+
+    return identify
+
+
+async def _watch(
+    service: Service,
+    servicers: Servicers,
+    checker: health.aio.HealthServicer,
+    names: Sequence[str],
+    event: asyncio.Event,
+    host: Host,
+) -> None:
+    log = logs.get(service.name)
+    gauge = READY.labels(service.name)
+    gauge.set(0)
+    was = False
+    while True:
+        is_ready = await _is_ready(servicers)
+        if is_ready != was:
+            await _say(checker, names, serving=is_ready)
+            gauge.set(int(is_ready))
+            (event.set if is_ready else event.clear)()
+            log.info("ready" if is_ready else "not_ready", address=host.addresses.get(service.name, ""))
+            was = is_ready
+        await asyncio.sleep(_READY_INTERVAL_SECONDS if not is_ready else 4 * _READY_INTERVAL_SECONDS)
+
+
+async def _is_ready(servicers: Servicers) -> bool:
+    try:
+        async with asyncio.timeout(_READY_CHECK_SECONDS):
+            for check in servicers.ready_checks:
+                if not await check():
+                    return False
+    except Exception:  # noqa: BLE001 - whatever is wrong, the answer is no.
+        return False
+    return True
+
+
+async def _say(checker: health.aio.HealthServicer, names: Iterable[str], *, serving: bool) -> None:
+    status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+    for name in names:
+        await checker.set(name, status)
+
+
+@asynccontextmanager
+async def _admin(host: Host, ready: Mapping[str, asyncio.Event]) -> AsyncIterator[str]:
+    try:
+        async with serve_admin(host.settings.host, host.settings.admin_port, ready) as address:
+            yield address
+    except OSError as error:
+        message = f"Port {host.settings.admin_port} is in use; set SKEIN_ADMIN_PORT to another port for metrics."
+        raise PortTaken(message) from error
+
+
+async def _logged(coroutine: Coroutine[Any, Any, None]) -> None:
+    try:
+        await coroutine
+    except asyncio.CancelledError:
+        raise
+    except Exception:
+        logs.get("skein").exception("background_work_failed")
+        raise
+
+
+@contextlib.contextmanager
+def exporting_traces(settings: ProcessSettings) -> Iterator[None]:
+    """Export traces while the block runs; without an endpoint tracing stays off."""
+    if settings.otlp_endpoint:
+        TRACING.export(settings.otlp_endpoint, ratio=settings.trace_ratio)
+    try:
+        yield
+    finally:
+        TRACING.stop()
+
+
+_QUERIES = Queries.of("skein_kit")

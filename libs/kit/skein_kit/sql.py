@@ -1,0 +1,125 @@
+"""Named queries: reads `.sql` files and binds keywords to positions. Opens no connection.
+
+A file holds queries in this form; the comment lines are the query's promise:
+
+    -- get_memory --
+    -- Read one memory that is not deleted.
+    SELECT ... WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
+_COMMENT = re.compile(r"--[^\n]*")
+# A colon and a name, but neither a cast (::text) nor part of a quoted text.
+_PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|::|:([a-z_][a-z0-9_]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement with its name, its promise and the order of its parameters."""
+
+    name: str
+    promise: str
+    text: str
+    parameters: tuple[str, ...]
+    operation: str
+
+    @classmethod
+    def of(cls, name: str, body: str) -> Query:
+        """Turn `:name` placeholders into `$1`, `$2`, ... in order of first use."""
+        promise = " ".join(line.removeprefix("--").strip() for line in body.splitlines() if line.startswith("--"))
+        order: list[str] = []
+
+        def position(match: re.Match[str]) -> str:
+            parameter = match.group(1)
+            if parameter is None:
+                return match.group(0)
+            if parameter not in order:
+                order.append(parameter)
+            return f"${order.index(parameter) + 1}"
+
+        text = _PLACEHOLDER.sub(position, _COMMENT.sub("", body)).strip().rstrip(";")
+        operation = text.split(None, 1)[0].upper() if text else ""
+        return cls(name=name, promise=promise, text=text, parameters=tuple(order), operation=operation)
+
+    def bind(self, values: Mapping[str, object]) -> list[object]:
+        """Put keywords in the order of the placeholders; a missing or unknown one is a TypeError."""
+        if len(values) != len(self.parameters):
+            unknown = sorted(set(values) ^ set(self.parameters))
+            message = f"{self.name} takes other parameters: {', '.join(unknown)}"
+            raise TypeError(message)
+        try:
+            return [values[parameter] for parameter in self.parameters]
+        except KeyError as error:
+            message = f"{self.name} needs {error.args[0]}"
+            raise TypeError(message) from None
+
+
+# Parameters of one statement; Postgres takes 65,535 of them.
+MAX_PARAMETERS = 4000
+_VALUES = re.compile(r"\bVALUES\s*(\([^()]*\))", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def repeated(query: Query, count: int) -> str:
+    """Return an `INSERT ... VALUES (...)` with `count` rows: the one bulk form that a sharded database routes whole.
+
+    `:tenant_id` must be the first parameter and is shared by all rows; the others are renumbered row by row.
+    """
+    match = _VALUES.search(query.text)
+    if match is None or query.parameters[:1] != ("tenant_id",):
+        message = f"{query.name} is not an INSERT of rows that starts with :tenant_id"
+        raise ValueError(message)
+    own = len(query.parameters) - 1
+
+    def row(index: int) -> str:
+        return re.sub(r"\$(\d+)", lambda m: _shifted(int(m.group(1)), index * own), match.group(1))
+
+    rows = ", ".join(row(index) for index in range(count))
+    return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
+
+
+def _shifted(position: int, offset: int) -> str:
+    return "$1" if position == 1 else f"${position + offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The queries of one package, by name: `queries["get_memory"]`."""
+
+    by_name: Mapping[str, Query]
+
+    @classmethod
+    def of(cls, package: str) -> Queries:
+        """Read every `sql/*.sql` file of an installed package."""
+        found: dict[str, Query] = {}
+        folder = resources.files(package) / "sql"
+        for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if not file.name.endswith(".sql"):
+                continue
+            for query in parse(file.read_text("utf-8")):
+                if query.name in found:
+                    message = f"{package} has two queries named {query.name}"
+                    raise ValueError(message)
+                found[query.name] = query
+        return cls(found)
+
+    def __getitem__(self, name: str) -> Query:
+        """Return a query by its name."""
+        return self.by_name[name]
+
+
+def parse(text: str) -> list[Query]:
+    """Split the text of a file into its queries."""
+    parts = _HEADER.split(text)
+    return [Query.of(name, body) for name, body in zip(parts[1::2], parts[2::2], strict=True)]

@@ -1,0 +1,25 @@
+-- analyse --
+-- Count the terms of texts: English stems without stop words, with how often each occurs. `place` is the text's place in
+-- the array, from 1.
+SELECT text.place, term.lexeme, cardinality(term.positions) AS frequency
+FROM unnest(:texts::text[]) WITH ORDINALITY AS text (body, place),
+     unnest(to_tsvector('pg_catalog.english', text.body)) AS term;
+
+-- insert_documents --
+-- Put items into the search index.
+INSERT INTO recall.documents
+    (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, expire_time,
+     length, revision)
+VALUES
+    (:tenant_id, :item_id, :kind, :type, :scope, :source, :key, :importance, :agent_id, :subject_id, :session_id,
+     :expire_time, :length, :revision);
+
+-- insert_postings --
+-- Make items findable by their words.
+INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length)
+VALUES (:tenant_id, :term, :kind, :item_id, :frequency, :length);
+
+-- delete_documents --
+-- Take items out of the search index; their postings and vectors go with them.
+DELETE FROM recall.documents
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);

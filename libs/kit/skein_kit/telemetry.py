@@ -1,0 +1,117 @@
+"""Metrics and traces of a process. Metric children are looked up once; tracing that is off costs one comparison."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from opentelemetry import propagate, trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from prometheus_client import Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import SpanProcessor
+
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+REQUESTS = Counter("skein_rpc_requests_total", "Calls answered.", ["service", "method", "code"])
+LATENCY = Histogram(
+    "skein_rpc_duration_seconds", "Time from request to answer.", ["service", "method"], buckets=LATENCY_BUCKETS
+)
+IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls being worked on.", ["service", "method"])
+POOL_WAIT = Histogram(
+    "skein_database_pool_wait_seconds", "Time until a connection was free.", ["service"], buckets=LATENCY_BUCKETS
+)
+POOL_SIZE = Gauge("skein_database_pool_connections", "Connections by state.", ["service", "state"])
+QUERY_TIME = Histogram(
+    "skein_database_query_duration_seconds", "Time of one named query.", ["service", "query"], buckets=LATENCY_BUCKETS
+)
+EMBEDDER_TIME = Histogram(
+    "skein_embedder_batch_duration_seconds", "Time of one batch in the model.", buckets=LATENCY_BUCKETS
+)
+EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts turned into vectors.")
+EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts waiting for the model.")
+LOOP_LAG = Histogram(
+    "skein_event_loop_lag_seconds", "How late the event loop wakes up.", buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
+)
+READY = Gauge("skein_service_ready", "1 when the service can serve.", ["service"])
+
+_LAG_INTERVAL_SECONDS = 0.5
+
+
+class Tracing:
+    """The process's tracer. `on` is False until a processor is installed."""
+
+    def __init__(self) -> None:
+        """Start with tracing off."""
+        self.on = False
+        self.tracer: trace.Tracer = trace.NoOpTracer()
+        self._provider: TracerProvider | None = None
+
+    def start(self, processor: SpanProcessor, *, ratio: float = 1.0) -> None:
+        """Record spans with this processor, in addition to earlier ones."""
+        if self._provider is None:
+            self._provider = TracerProvider(
+                resource=Resource.create({"service.name": "skein"}), sampler=ParentBased(TraceIdRatioBased(ratio))
+            )
+            self.tracer = self._provider.get_tracer("skein")
+        self._provider.add_span_processor(processor)
+        self.on = True
+
+    def export(self, endpoint: str, *, ratio: float) -> None:
+        """Send spans to an OTLP/gRPC endpoint, in batches."""
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - 0.2 s of imports.
+            OTLPSpanExporter,
+        )
+
+        exporter = OTLPSpanExporter(endpoint=endpoint, insecure=endpoint.startswith("http://"))
+        self.start(BatchSpanProcessor(exporter), ratio=ratio)
+
+    def flush(self) -> None:
+        """Send what is waiting."""
+        if self._provider is not None:
+            self._provider.force_flush(5000)
+
+    def stop(self) -> None:
+        """Send what is waiting and turn tracing off."""
+        if self._provider is not None:
+            self._provider.shutdown()
+        self.on, self.tracer, self._provider = False, trace.NoOpTracer(), None
+
+
+TRACING = Tracing()
+
+
+def context_from(metadata: Mapping[str, str]) -> Context:
+    """Read the W3C trace context of an incoming call."""
+    return propagate.extract(metadata)
+
+
+def inject(metadata: dict[str, str]) -> None:
+    """Add the current W3C trace context to an outgoing call."""
+    propagate.inject(metadata)
+
+
+@asynccontextmanager
+async def watched_loop() -> AsyncIterator[None]:
+    """Measure the event loop's lag while the block runs."""
+
+    async def watch() -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _LAG_INTERVAL_SECONDS
+            await asyncio.sleep(_LAG_INTERVAL_SECONDS)
+            LOOP_LAG.observe(max(0.0, loop.time() - due))
+
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -1,0 +1,82 @@
+"""Conversions between protobuf's well-known types and Python's, shared by every service's `wire.py`."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import ListValue, Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from google.protobuf.field_mask_pb2 import FieldMask
+    from google.protobuf.message import Message
+
+# A year that every calendar, UUIDv7 and Postgres agree on.
+_LAST_YEAR = 9999
+
+
+def time(value: datetime | None) -> Timestamp | None:
+    """Convert a time; None stays unset."""
+    if value is None:
+        return None
+    result = Timestamp()
+    result.FromDatetime(value)
+    return result
+
+
+def moment(message: Message, field: str, *, before_1970: bool = False) -> datetime | None:
+    """Read an optional Timestamp field as UTC, to the microsecond; None when unset.
+
+    Raises FieldInvalid for a time after the year 9999 and, as ids begin in 1970, for one before it unless allowed.
+    """
+    if not message.HasField(field):
+        return None
+    value: Timestamp = getattr(message, field)
+    try:
+        result = value.ToDatetime(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise FieldInvalid(violations=[(field, "is not a valid time")]) from None
+    if (value.seconds < 0 and not before_1970) or result.year > _LAST_YEAR:
+        raise FieldInvalid(violations=[(field, "lies before 1970 or after 9999")])
+    return result
+
+
+def json_of(message: Message, field: str) -> str | None:
+    """Read an optional Struct or ListValue field as JSON text; None when unset.
+
+    Raises FieldInvalid for NaN and infinities, which JSON cannot say.
+    """
+    if not message.HasField(field):
+        return None
+    try:
+        return json.dumps(json_format.MessageToDict(getattr(message, field)), allow_nan=False, separators=(",", ":"))
+    except (ValueError, json_format.SerializeToJsonError):
+        raise FieldInvalid(violations=[(field, "holds a number that JSON cannot say")]) from None
+
+
+def struct(text: str | None) -> Struct | None:
+    """Convert the JSON text of an object; None stays unset."""
+    return None if text is None else json_format.ParseDict(json.loads(text), Struct())
+
+
+def list_value(text: str | None) -> ListValue | None:
+    """Convert the JSON text of an array; None stays unset."""
+    return None if text is None else json_format.ParseDict(json.loads(text), ListValue())
+
+
+def masked(mask: FieldMask, allowed: Collection[str]) -> frozenset[str]:
+    """Return the fields to update: those named, or all when none is; refuse one that is not `allowed`."""
+    wrong = sorted(set(mask.paths) - set(allowed))
+    if wrong:
+        names = ", ".join(sorted(allowed))
+        raise UpdateMaskInvalid(
+            violations=[("update_mask", f"{path} cannot be updated; these can: {names}") for path in wrong]
+        )
+    return frozenset(mask.paths or allowed)

@@ -1,0 +1,132 @@
+import datetime
+
+from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
+from skein.memory.v1 import memory_pb2 as _memory_pb2
+from skein.recall.v1 import recall_pb2 as _recall_pb2
+from skein.session.v1 import session_pb2 as _session_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Arm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ARM_UNSPECIFIED: _ClassVar[Arm]
+    ARM_MEMORIES: _ClassVar[Arm]
+    ARM_MESSAGES: _ClassVar[Arm]
+
+class ArmState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ARM_STATE_UNSPECIFIED: _ClassVar[ArmState]
+    ARM_STATE_OK: _ClassVar[ArmState]
+    ARM_STATE_TIMED_OUT: _ClassVar[ArmState]
+    ARM_STATE_UNAVAILABLE: _ClassVar[ArmState]
+    ARM_STATE_LEXICAL_ONLY: _ClassVar[ArmState]
+
+class ServiceState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SERVICE_STATE_UNSPECIFIED: _ClassVar[ServiceState]
+    SERVICE_STATE_SERVING: _ClassVar[ServiceState]
+    SERVICE_STATE_NOT_SERVING: _ClassVar[ServiceState]
+    SERVICE_STATE_UNREACHABLE: _ClassVar[ServiceState]
+ARM_UNSPECIFIED: Arm
+ARM_MEMORIES: Arm
+ARM_MESSAGES: Arm
+ARM_STATE_UNSPECIFIED: ArmState
+ARM_STATE_OK: ArmState
+ARM_STATE_TIMED_OUT: ArmState
+ARM_STATE_UNAVAILABLE: ArmState
+ARM_STATE_LEXICAL_ONLY: ArmState
+SERVICE_STATE_UNSPECIFIED: ServiceState
+SERVICE_STATE_SERVING: ServiceState
+SERVICE_STATE_NOT_SERVING: ServiceState
+SERVICE_STATE_UNREACHABLE: ServiceState
+
+class RememberRequest(_message.Message):
+    __slots__ = ("session_id", "messages", "memories", "request_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    messages: _containers.RepeatedCompositeFieldContainer[_session_pb2.Message]
+    memories: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RememberResponse(_message.Message):
+    __slots__ = ("messages", "memories", "pending_embedding_count")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[_session_pb2.Message]
+    memories: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]
+    pending_embedding_count: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
+
+class ArmStatus(_message.Message):
+    __slots__ = ("arm", "state", "hit_count", "elapsed")
+    ARM_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    HIT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_FIELD_NUMBER: _ClassVar[int]
+    arm: Arm
+    state: ArmState
+    hit_count: int
+    elapsed: _duration_pb2.Duration
+    def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RecallRequest(_message.Message):
+    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    ARMS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    embedding: _containers.RepeatedScalarFieldContainer[float]
+    limit: int
+    arms: _containers.RepeatedScalarFieldContainer[Arm]
+    filter: _memory_pb2.MemoryFilter
+    min_similarity: float
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ...) -> None: ...
+
+class RecallResponse(_message.Message):
+    __slots__ = ("hits", "arms", "incomplete", "model")
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    ARMS_FIELD_NUMBER: _ClassVar[int]
+    INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    hits: _containers.RepeatedCompositeFieldContainer[_recall_pb2.Hit]
+    arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
+    incomplete: _containers.RepeatedScalarFieldContainer[Arm]
+    model: str
+    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ...) -> None: ...
+
+class GetClusterStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ServiceStatus(_message.Message):
+    __slots__ = ("service", "state", "elapsed")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    state: ServiceState
+    elapsed: _duration_pb2.Duration
+    def __init__(self, service: _Optional[str] = ..., state: _Optional[_Union[ServiceState, str]] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class GetClusterStatusResponse(_message.Message):
+    __slots__ = ("version", "services")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SERVICES_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    services: _containers.RepeatedCompositeFieldContainer[ServiceStatus]
+    def __init__(self, version: _Optional[str] = ..., services: _Optional[_Iterable[_Union[ServiceStatus, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,1 @@
+"""Who is calling: keys, credentials and the signed internal identity."""

@@ -1,0 +1,1 @@
+"""The skein command; the only package that knows every service."""

@@ -1,0 +1,1 @@
+"""The one public door: authentication, forwarding and fan-out."""

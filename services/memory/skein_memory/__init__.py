@@ -1,0 +1,1 @@
+"""Memories, their tags and links, and the rules of what is remembered."""

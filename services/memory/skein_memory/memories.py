@@ -1,0 +1,248 @@
+"""Memories and the rules they obey. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Self
+
+from skein_kit.errors import (
+    ContentEmpty,
+    ContentTooLong,
+    DuplicateInBatch,
+    FieldInvalid,
+    Refusal,
+    RevisionStale,
+    TextNotStorable,
+)
+from skein_kit.ids import first_id, new_ids
+from skein_kit.postings import Document
+from skein_kit.wire import json_of, moment
+from skein_memory import wire
+from skein_memory.errors import MemoryNotFound
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein.memory.v1 import memory_pb2 as pb
+
+FACT = "fact"
+DEFAULT_TYPE = "note"
+DEFAULT_CONFIDENCE = 0.7
+DEFAULT_IMPORTANCE = 0.5
+# Clocks differ; an id that lies in the future would sort before everything that is written until then.
+MAX_AHEAD = timedelta(minutes=5)
+# An entry of a B-tree holds some 2,700 bytes, and lists are filtered by source.
+MAX_SOURCE_BYTES = 2000
+_TEXTS = (
+    "external_id", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
+)  # fmt: skip
+# An escaped NUL in JSON text, not an escaped backslash before "u0000".
+_JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What a caller says of a memory: checked, with the defaults filled in. `data` and `metadata` are JSON text."""
+
+    external_id: str | None
+    type: str
+    title: str | None
+    key: str | None
+    content: str
+    data: str | None
+    tags: tuple[str, ...]
+    source: str | None
+    source_agent: str | None
+    agent_id: str | None
+    subject_id: str | None
+    session_id: str | None
+    scope: str
+    level: str
+    confidence: float
+    importance: float
+    expire_time: datetime | None
+    archive_time: datetime | None
+    valid_from_time: datetime | None
+    valid_to_time: datetime | None
+    metadata: str | None
+    create_time: datetime
+
+    @classmethod
+    def of(cls, memory: pb.Memory, *, at: datetime, max_content: int, agent_id: str = "") -> Self:
+        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given."""
+        content = memory.content.strip()
+        if len(content) > max_content:
+            raise ContentTooLong(limit=max_content, length=len(content))
+        if not content and not memory.data.fields:
+            raise ContentEmpty
+        draft = cls(
+            external_id=memory.external_id or None,
+            type=memory.type or DEFAULT_TYPE,
+            title=memory.title or None,
+            key=memory.key or None,
+            content=content,
+            data=json_of(memory, "data"),
+            tags=tuple(sorted(memory.tags)),
+            source=memory.source or None,
+            source_agent=memory.source_agent or None,
+            agent_id=memory.agent_id or agent_id or None,
+            subject_id=memory.subject_id or None,
+            session_id=memory.session_id or None,
+            scope=wire.SCOPES.get(memory.scope, "global"),
+            level=wire.LEVELS.get(memory.level, "operational"),
+            confidence=memory.confidence if memory.HasField("confidence") else DEFAULT_CONFIDENCE,
+            importance=memory.importance if memory.HasField("importance") else DEFAULT_IMPORTANCE,
+            expire_time=moment(memory, "expire_time"),
+            archive_time=moment(memory, "archive_time"),
+            # The world is older than 1970.
+            valid_from_time=moment(memory, "valid_from_time", before_1970=True),
+            valid_to_time=moment(memory, "valid_to_time", before_1970=True),
+            metadata=json_of(memory, "metadata"),
+            create_time=moment(memory, "create_time") or at,
+        )
+        draft._check(at)
+        return draft
+
+    @property
+    def fact_key(self) -> str | None:
+        """Return the name that this memory holds in the tenant; None unless it is a fact with a key."""
+        return self.key if self.type == FACT else None
+
+    @property
+    def text(self) -> str:
+        """Return everything that is searched."""
+        return "\n".join(part for part in (self.title, self.key, self.content) if part)
+
+    @property
+    def content_hash(self) -> bytes:
+        """Return the SHA-256 by which the same memory stored again is recognised."""
+        return hashlib.sha256(f"{self.type}\n{self.content}".encode()).digest()
+
+    def _check(self, at: datetime) -> None:
+        for name in _TEXTS:
+            if "\0" in (getattr(self, name) or ""):
+                raise TextNotStorable(violations=[(name, "holds a NUL character")])
+        if any("\0" in tag for tag in self.tags):
+            raise TextNotStorable(violations=[("tags", "hold a NUL character")])
+        for name in ("data", "metadata"):
+            if _JSON_NUL.search(getattr(self, name) or ""):
+                raise TextNotStorable(violations=[(name, "holds a NUL character")])
+        if self.source is not None and len(self.source.encode()) > MAX_SOURCE_BYTES:
+            raise FieldInvalid(violations=[("source", f"takes more than {MAX_SOURCE_BYTES} bytes")])
+        if self.valid_from_time and self.valid_to_time and self.valid_from_time > self.valid_to_time:
+            raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
+        if self.create_time > at + MAX_AHEAD:
+            raise FieldInvalid(violations=[("create_time", "lies in the future")])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """Something remembered: what was said of it, and what the service recorded."""
+
+    memory_id: UUID
+    draft: Draft
+    revision: int
+    update_time: datetime
+    delete_time: datetime | None
+    created_by: str
+    updated_by: str
+
+    @property
+    def is_active(self) -> bool:
+        """Say whether it is not deleted."""
+        return self.delete_time is None
+
+    def document(self, at: datetime) -> Document | None:
+        """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
+        draft = self.draft
+        expired = draft.expire_time is not None and draft.expire_time <= at
+        if self.delete_time is not None or draft.archive_time is not None or expired:
+            return None
+        return Document(
+            item_id=self.memory_id,
+            kind="memory",
+            text=draft.text,
+            revision=self.revision,
+            type=draft.type,
+            scope=draft.scope,
+            source=draft.source,
+            key=draft.key,
+            importance=draft.importance,
+            agent_id=draft.agent_id,
+            subject_id=draft.subject_id,
+            session_id=draft.session_id,
+            expire_time=draft.expire_time,
+        )
+
+    def revised(self, draft: Draft, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, which says `draft`."""
+        return replace(self, draft=draft, revision=self.revision + 1, update_time=at, updated_by=by)
+
+    def restored(self, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, no longer deleted."""
+        return replace(self, delete_time=None, revision=self.revision + 1, update_time=at, updated_by=by)
+
+    def must_be(self, revision: int) -> None:
+        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
+
+    def must_be_active(self) -> None:
+        """Refuse a deleted memory as if it were not there."""
+        if not self.is_active:
+            raise MemoryNotFound
+
+
+def drafts_of(memories: Sequence[pb.Memory], *, at: datetime, max_content: int, agent_id: str) -> list[Draft]:
+    """Read a batch; refusals name the place of the memory at fault in the metadata "index"."""
+    drafts = []
+    taken: set[tuple[str, str]] = set()
+    for index, memory in enumerate(memories):
+        with speaking_of(f"memories[{index}]", index=index):
+            draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
+            for field, name in (("external_id", draft.external_id), ("key", draft.fact_key)):
+                if name is not None and (field, name) in taken:
+                    raise DuplicateInBatch(violations=[(field, "comes twice in the batch")])
+                if name is not None:
+                    taken.add((field, name))
+        drafts.append(draft)
+    return drafts
+
+
+def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
+    """Give drafts their ids and records, in order: of memories with one create_time the later has the higher id."""
+    places: dict[UUID, list[int]] = {}
+    for place, draft in enumerate(drafts):
+        places.setdefault(first_id(draft.create_time), []).append(place)
+    ids: dict[int, UUID] = {}
+    for group in places.values():
+        # Ids carry milliseconds, so what lies within one is put in order here.
+        ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
+        ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
+    return [
+        Memory(
+            memory_id=ids[place],
+            draft=draft,
+            revision=1,
+            update_time=at,
+            delete_time=None,
+            created_by=by,
+            updated_by=by,
+        )
+        for place, draft in enumerate(drafts)
+    ]
+
+
+@contextmanager
+def speaking_of(path: str, *, index: int | None = None) -> Iterator[None]:
+    """Say in refusals which part of the request they speak of."""
+    try:
+        yield
+    except Refusal as refusal:
+        violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
+        raise type(refusal)(violations=violations, index=index, **refusal.facts) from None

@@ -1,0 +1,1 @@
+"""The ZeroMQ edge for voice assistants on the PC2 ports."""

@@ -1,0 +1,1 @@
+"""The search index: embeddings, postings and the ranking over both."""

@@ -1,0 +1,1 @@
+"""The embedded embedding model: its graph, what draws it and what runs it."""

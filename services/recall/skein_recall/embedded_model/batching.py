@@ -1,0 +1,214 @@
+"""Gathers the texts of concurrent callers into batches and embeds them on one thread. Knows no event loop."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+# Padding included; room for one text of the model's full window. Larger batches save less than a tenth of the time,
+# while memory and the wait of whoever comes next grow with them.
+BATCH_TOKENS = 256
+
+# Texts that are tokenised and sorted by length together.
+WINDOW_TEXTS = 64
+
+# A request of more texts than this is a backlog, and takes turns with the small ones.
+SMALL_REQUEST_TEXTS = 8
+
+
+class EmbedderClosed(RuntimeError):
+    """The embedder was closed before it came to this text."""
+
+
+class Model(Protocol):
+    """What turns text into vectors; called from one thread only."""
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector."""
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of each text, never more than the model's window."""
+
+    def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """One unit vector for each row."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """One caller's texts; complete when `missing` is zero. A caller who gave up has cancelled `done`."""
+
+    vectors: NDArray[np.float32]
+    missing: int
+    done: Future[NDArray[np.float32]] = field(default_factory=Future)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done() and self.done.set_running_or_notify_cancel():
+            self.done.set_exception(error)
+
+    def deliver(self, place: int, vector: NDArray[np.float32]) -> None:
+        self.vectors[place] = vector
+        self.missing -= 1
+        if not self.missing and not self.done.done() and self.done.set_running_or_notify_cancel():
+            self.done.set_result(self.vectors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Text:
+    request: _Request
+    place: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    request: _Request
+    place: int
+    ids: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """Texts waiting in order of arrival, and batches cut from those that came before them."""
+
+    waiting: deque[_Text] = field(default_factory=deque)
+    batches: deque[list[_Tokens]] = field(default_factory=deque)
+
+
+class Batcher:
+    """One thread, two lanes: small requests and backlogs alternate, so neither keeps the other waiting for long.
+
+    There is no timer: what arrives while a batch runs makes up the next one.
+    """
+
+    def __init__(self, model: Model, on_batch: Callable[[int, float], None] | None) -> None:
+        """Start nothing; the thread comes with the first text."""
+        self._model = model
+        self._on_batch = on_batch
+        self._lock = Lock()
+        self._small, self._backlog = _Lane(), _Lane()
+        self._turn = deque([self._small, self._backlog])
+        self._pumping = False
+        self._closed = False
+        self._depth = 0
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
+
+    @property
+    def depth(self) -> int:
+        """Texts that wait for their batch."""
+        return self._depth
+
+    def submit(self, texts: Sequence[str]) -> Future[NDArray[np.float32]]:
+        """Queue one caller's texts; cancelling the future drops those that have not run yet."""
+        request = _Request(np.empty((len(texts), self._model.dimensions), dtype=np.float32), len(texts))
+        lane = self._small if len(texts) <= SMALL_REQUEST_TEXTS else self._backlog
+        with self._lock:
+            if self._closed:
+                raise EmbedderClosed
+            lane.waiting.extend(_Text(request, place, text) for place, text in enumerate(texts))
+            self._depth += len(texts)
+            if not self._pumping:
+                self._pumping = True
+                self._executor.submit(self._pump)
+        return request.done
+
+    def close(self) -> None:
+        """Let the running batch end, fail what waits, end the thread; blocks until that is done."""
+        with self._lock:
+            self._closed = True
+        self._executor.shutdown(wait=True)
+
+    def _pump(self) -> None:
+        while (lane := self._next_lane()) is not None:
+            if not lane.batches:
+                self._plan(lane)
+            if lane.batches:
+                self._run(lane.batches.popleft())
+
+    def _next_lane(self) -> _Lane | None:
+        """Whose turn it is; `None` when nothing waits, and from then on the next text starts a new pump."""
+        with self._lock:
+            if self._closed:
+                self._refuse_all()
+            for lane in tuple(self._turn):
+                self._turn.rotate(-1)
+                if lane.batches or lane.waiting:
+                    return lane
+            self._pumping = False
+            return None
+
+    def _refuse_all(self) -> None:
+        for lane in self._turn:
+            abandoned = {entry.request for entry in lane.waiting}
+            abandoned.update(entry.request for batch in lane.batches for entry in batch)
+            lane.waiting.clear()
+            lane.batches.clear()
+            for request in abandoned:
+                request.fail(EmbedderClosed())
+        self._depth = 0
+
+    def _plan(self, lane: _Lane) -> None:
+        """Tokenise the head of a lane and cut it into batches of similar length."""
+        with self._lock:
+            head = list(islice(lane.waiting, WINDOW_TEXTS))
+            for _ in head:
+                lane.waiting.popleft()
+        wanted = [entry for entry in head if not entry.request.done.done()]
+        self._leave(len(head) - len(wanted))
+        try:
+            rows = self._model.tokens([entry.text for entry in wanted])
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers; the thread serves on
+            self._leave(len(wanted))
+            _fail(wanted, error)
+            return
+        tokens = [_Tokens(entry.request, entry.place, ids) for entry, ids in zip(wanted, rows, strict=True)]
+        lane.batches.extend(batches(tokens))
+
+    def _run(self, batch: list[_Tokens]) -> None:
+        self._leave(len(batch))
+        wanted = [entry for entry in batch if not entry.request.done.done()]
+        if not wanted:
+            return
+        try:
+            began = time.perf_counter()
+            vectors = self._model.vectors([entry.ids for entry in wanted])
+            if self._on_batch is not None:
+                self._on_batch(len(wanted), time.perf_counter() - began)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers; the thread serves on
+            _fail(wanted, error)
+            return
+        for entry, vector in zip(wanted, vectors, strict=True):
+            entry.request.deliver(entry.place, vector)
+
+    def _leave(self, texts: int) -> None:
+        with self._lock:
+            self._depth -= texts
+
+
+def batches(tokens: Sequence[_Tokens]) -> Iterator[list[_Tokens]]:
+    """Shortest first, as many together as `BATCH_TOKENS` holds when each is padded to the longest."""
+    batch: list[_Tokens] = []
+    for entry in sorted(tokens, key=lambda entry: len(entry.ids)):
+        if batch and (len(batch) + 1) * len(entry.ids) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(entry)
+    if batch:
+        yield batch
+
+
+def _fail(entries: Sequence[_Text] | Sequence[_Tokens], error: Exception) -> None:
+    for entry in entries:
+        entry.request.fail(error)

@@ -1,0 +1,1 @@
+"""Sessions and their messages: the hottest write path."""

@@ -1,0 +1,1 @@
+"""Organizations, tenants, agents and the other slow-changing facts."""

@@ -1,0 +1,45 @@
+-- create_tenant --
+-- Make a tenant; no row comes back when another one of the organization has the slug.
+INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, metadata, create_time, update_time)
+VALUES (:tenant_id, :organization_id, :display_name, :slug, :metadata::jsonb, :create_time, :create_time)
+ON CONFLICT (organization_id, slug) WHERE is_active DO NOTHING
+RETURNING tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time;
+
+-- get_tenant --
+-- Read one tenant that is not deleted.
+SELECT tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time
+FROM tenancy.tenants
+WHERE tenant_id = :tenant_id AND is_active;
+
+-- list_tenants --
+-- Read a page of the tenants, newest first: all or only `own`, of any or one organization; `before` is the last one of the
+-- page before.
+SELECT tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time
+FROM tenancy.tenants
+WHERE is_active
+  AND (:own::uuid IS NULL OR tenant_id = :own)
+  AND (:organization_id::uuid IS NULL OR organization_id = :organization_id)
+  AND (:before::uuid IS NULL OR tenant_id < :before)
+ORDER BY tenant_id DESC
+LIMIT :size;
+
+-- lock_tenant --
+-- Read one tenant and keep others from changing it until the transaction ends.
+SELECT tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time
+FROM tenancy.tenants
+WHERE tenant_id = :tenant_id AND is_active
+FOR NO KEY UPDATE;
+
+-- update_tenant --
+-- Change a tenant that the transaction has locked.
+UPDATE tenancy.tenants
+SET display_name = :display_name, slug = :slug, metadata = :metadata::jsonb, revision = revision + 1,
+    update_time = :update_time
+WHERE tenant_id = :tenant_id
+RETURNING tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time;
+
+-- delete_tenant --
+-- Mark a tenant as deleted; no row is touched when it is already.
+UPDATE tenancy.tenants
+SET is_active = false, revision = revision + 1, update_time = :update_time
+WHERE tenant_id = :tenant_id AND is_active;

@@ -1,0 +1,1 @@
+"""Everything that happens later: the job queue and its jobs."""

@@ -1,0 +1,212 @@
+"""A running cluster for the tests, in either form, and fresh tenants in it.
+
+One cluster serves all tests of a pytest worker: tenants are isolated, so every test takes a tenant of its own. The form
+is chosen by SKEIN_TEST_FORM: `one` process for everything (the default), or `many`, a process for each service.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from grpc import aio
+from grpc_status import rpc_status
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.gateway.v1 import gateway_pb2_grpc
+from skein.memory.v1 import memory_pb2_grpc
+from skein.recall.v1 import recall_pb2_grpc
+from skein.session.v1 import session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
+from skein_kit.errors import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    import grpc
+
+    from skein_kit.postgres import Server
+
+FREE_PORTS = dict.fromkeys(
+    (
+        "SKEIN_GATEWAY_PORT",
+        "SKEIN_AUTH_PORT",
+        "SKEIN_TENANCY_PORT",
+        "SKEIN_SESSION_PORT",
+        "SKEIN_MEMORY_PORT",
+        "SKEIN_RECALL_PORT",
+        "SKEIN_WORKER_PORT",
+        "SKEIN_PC2_PORT",
+        "SKEIN_PC2_BASE_PORT",
+        "SKEIN_HTTP_PORT",
+        "SKEIN_ADMIN_PORT",
+    ),
+    "0",
+)
+_numbers = itertools.count(1)
+
+
+def test_environment() -> dict[str, str]:
+    """Return the environment of a test's cluster: free ports, nothing of the developer's own settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
+    return {**inherited, **FREE_PORTS, "SKEIN_LOG_LEVEL": "warning"}
+
+
+test_environment.__test__ = False  # type: ignore[attr-defined]  # A helper, though its name starts like a test's.
+
+
+class Authorized:
+    """A channel whose calls carry a credential, for generated stubs."""
+
+    def __init__(self, channel: aio.Channel, credential: str, **metadata: str) -> None:
+        self._channel = channel
+        self._metadata = (("authorization", f"Bearer {credential}"), *metadata.items()) if credential else ()
+
+    def unary_unary(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
+        inner: Any = self._channel.unary_unary(*arguments, **keywords)
+
+        def call(request: Any, *, timeout: float | None = None, metadata: tuple[tuple[str, str], ...] = ()) -> Any:
+            return inner(request, timeout=timeout or 30.0, metadata=(*self._metadata, *metadata))
+
+        return call
+
+
+@dataclass(frozen=True)
+class Stubs:
+    """Every public service, called through the gateway with one credential."""
+
+    channel: aio.Channel
+
+    @classmethod
+    def of(cls, channel: aio.Channel, credential: str, **metadata: str) -> Stubs:
+        return cls(cast("aio.Channel", Authorized(channel, credential, **metadata)))
+
+    @property
+    def auth(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
+        return auth_pb2_grpc.AuthServiceStub(self.channel)
+
+    @property
+    def tenancy(self) -> tenancy_pb2_grpc.TenancyServiceAsyncStub:
+        return tenancy_pb2_grpc.TenancyServiceStub(self.channel)
+
+    @property
+    def sessions(self) -> session_pb2_grpc.SessionServiceAsyncStub:
+        return session_pb2_grpc.SessionServiceStub(self.channel)
+
+    @property
+    def memory(self) -> memory_pb2_grpc.MemoryServiceAsyncStub:
+        return memory_pb2_grpc.MemoryServiceStub(self.channel)
+
+    @property
+    def links(self) -> memory_pb2_grpc.LinkServiceAsyncStub:
+        return memory_pb2_grpc.LinkServiceStub(self.channel)
+
+    @property
+    def recall(self) -> recall_pb2_grpc.RecallServiceAsyncStub:
+        return recall_pb2_grpc.RecallServiceStub(self.channel)
+
+    @property
+    def gateway(self) -> gateway_pb2_grpc.GatewayServiceAsyncStub:
+        return gateway_pb2_grpc.GatewayServiceStub(self.channel)
+
+
+@dataclass(frozen=True)
+class Tenant(Stubs):
+    """A tenant of a test's own, with an API key that may do everything in it."""
+
+    tenant_id: uuid.UUID
+    api_key: str
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that is ready, whatever its form."""
+
+    channel: aio.Channel
+    # "127.0.0.1:50050" of the gateway.
+    endpoint: str
+    # "127.0.0.1:9450": /metrics, /livez, /readyz.
+    admin: str
+    # "127.0.0.1:50051" of each service, and "http".
+    addresses: dict[str, str]
+    operator_key: str
+    postgres: Server
+    environment: dict[str, str]
+
+    @property
+    def operator(self) -> Stubs:
+        """Call as the operator, in no tenant."""
+        return Stubs.of(self.channel, self.operator_key)
+
+    @property
+    def anonymous(self) -> Stubs:
+        """Call without a credential."""
+        return Stubs.of(self.channel, "")
+
+    def with_key(self, credential: str, **metadata: str) -> Stubs:
+        """Call with a credential of the test's choice."""
+        return Stubs.of(self.channel, credential, **metadata)
+
+    def direct(self, service: str) -> aio.Channel:
+        """Open a channel to a service's own port; the caller closes it."""
+        return aio.insecure_channel(self.addresses[service])
+
+    async def new_tenant(self) -> Tenant:
+        """Make a tenant and a key for it."""
+        name = f"test {next(_numbers)} {uuid.uuid4().hex[:8]}"
+        created = await self.operator.tenancy.CreateTenant(
+            tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
+        )
+        tenant_id = created.tenant.tenant_id
+        acting = self.with_key(self.operator_key, **{"skein-tenant-id": tenant_id})
+        key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="test"))
+        channel = cast("aio.Channel", Authorized(self.channel, key.secret))
+        return Tenant(channel=channel, tenant_id=uuid.UUID(tenant_id), api_key=key.secret)
+
+
+@pytest.fixture(scope="session")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """Run one cluster for all tests of this worker."""
+    from skein_cluster.embedded import embedded_cluster  # noqa: PLC0415 - unit tests need none of the services.
+
+    environment = test_environment()
+    folder: Path = tmp_path_factory.mktemp("cluster")
+    async with embedded_cluster(folder, environment=environment, durable=False) as embedded:
+        addresses = embedded.running.host.addresses
+        async with aio.insecure_channel(addresses["gateway"]) as channel:
+            yield Cluster(
+                channel=channel,
+                endpoint=addresses["gateway"],
+                admin=embedded.running.admin,
+                addresses=addresses,
+                operator_key=embedded.credentials.operator_key,
+                postgres=embedded.postgres,
+                environment=environment,
+            )
+
+
+@pytest.fixture
+async def tenant(cluster: Cluster) -> Tenant:
+    """A fresh tenant."""
+    return await cluster.new_tenant()
+
+
+@pytest.fixture
+async def other_tenant(cluster: Cluster) -> Tenant:
+    """Another fresh tenant, whose data nobody else may see."""
+    return await cluster.new_tenant()
+
+
+@contextmanager
+def refused(code: grpc.StatusCode, reason: str) -> Iterator[pytest.ExceptionInfo[aio.AioRpcError]]:
+    """Expect the block's call to be refused with this code and this ErrorInfo reason."""
+    with pytest.raises(aio.AioRpcError) as caught:
+        yield caught
+    status = rpc_status.from_call(cast("Any", caught.value))
+    assert (caught.value.code(), reason_of(status) if status else "") == (code, reason), caught.value

@@ -1,0 +1,100 @@
+"""A migrated database without services: for tests of the schema itself, and of statements as a service's own role."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from skein_cluster import registry
+from skein_kit import postgres
+from skein_kit.database import connect_keywords, role_of
+from skein_kit.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from skein_kit.postgres import Server
+
+TEMPLATE = "template_skein"
+
+
+@pytest.fixture(scope="session")
+def postgres_folder() -> Iterator[Path]:
+    """A folder that an unprivileged server can enter: pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="skein-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+async def server(postgres_folder: Path) -> AsyncIterator[Server]:
+    """An embedded Postgres that forgets everything."""
+    async with postgres.running_server(postgres_folder / "pg", durable=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+async def template(server: Server) -> str:
+    """A migrated database to copy from."""
+    await postgres.create_database(server, TEMPLATE)
+    await migrate(server.url(user="postgres", database=TEMPLATE), registry.migrations(), registry.WITH_DATABASE)
+    return TEMPLATE
+
+
+@dataclass(frozen=True)
+class TestDatabase:
+    """A migrated database of a test's own."""
+
+    __test__ = False
+    server: Server
+    name: str
+
+    @property
+    def url(self) -> str:
+        """Connect as superuser; only for looking into the catalog and for arranging."""
+        return self.server.url(user="postgres", database=self.name)
+
+    @asynccontextmanager
+    async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        connection = await asyncpg.connect(self.url)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    @asynccontextmanager
+    async def role(self, service: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """Connect as a service does."""
+        connection = await asyncpg.connect(**connect_keywords(self.url, role_of(service)))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+@pytest.fixture
+async def database(server: Server, template: str) -> AsyncIterator[TestDatabase]:
+    """A fresh, migrated database."""
+    name = f"test_{uuid.uuid4().hex}"
+    await postgres.create_database(server, name, template)
+    yield TestDatabase(server, name)
+    await postgres.drop_database(server, name)
+
+
+@pytest.fixture(scope="session")
+async def catalog(server: Server, template: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A superuser's connection to a migrated database that nobody changes."""
+    name = f"catalog_{uuid.uuid4().hex}"
+    await postgres.create_database(server, name, template)
+    connection = await asyncpg.connect(server.url(user="postgres", database=name))
+    yield connection
+    await connection.close()

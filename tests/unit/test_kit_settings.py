@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from skein_kit.settings import SettingInvalid, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(Settings):
+    pool_size: int = 10
+    wait_seconds: float = 1.0
+    verbose: bool = False
+    folder: Path = Path("here")
+    secret: str = field(default="", repr=False)
+
+
+def test_unset_variables_leave_the_defaults() -> None:
+    assert Example.read({}) == Example()
+
+
+def test_each_type_is_read() -> None:
+    environment = {
+        "SKEIN_POOL_SIZE": "3",
+        "SKEIN_WAIT_SECONDS": "0.5",
+        "SKEIN_VERBOSE": "yes",
+        "SKEIN_FOLDER": "/there",
+        "SKEIN_SECRET": "s",
+    }
+
+    assert Example.read(environment) == Example(
+        pool_size=3, wait_seconds=0.5, verbose=True, folder=Path("/there"), secret="s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [("SKEIN_POOL_SIZE", "ten", "a whole number"), ("SKEIN_VERBOSE", "maybe", "true or false")],
+)
+def test_a_wrong_value_is_named_with_what_it_should_be(name: str, value: str, wanted: str) -> None:
+    with pytest.raises(SettingInvalid, match=f"{name} should be {wanted}, not '{value}'"):
+        Example.read({name: value})
+
+
+def test_a_secret_can_come_from_a_file_and_is_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("hidden\n")
+
+    settings = Example.read({"SKEIN_SECRET_FILE": str(file)})
+
+    assert settings.secret == "hidden"
+    assert "hidden" not in repr(settings)
+
+
+def test_a_missing_secret_file_is_an_error() -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_SECRET_FILE"):
+        Example.read({"SKEIN_SECRET_FILE": "/nowhere/at/all"})
