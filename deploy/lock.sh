@@ -1,15 +1,20 @@
 #!/bin/sh
-# Compiles requirements.lock (services and tools) and deploy/requirements.lock (services alone, for the image).
+# Compiles three locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image)
+# and deploy/build.lock (what builds our distributions there).
 # Pins stay unless a pyproject.toml rules them out; `deploy/lock.sh --upgrade` looks for newer versions of everything.
 set -eu
 
-ours=$(sed -n 's|^-e ./[a-z]*/\(.*\)|--no-emit-package skein-\1|p' requirements.in)
-
 compile() {
-    # shellcheck disable=SC2086 # a list of options
-    .venv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-        --excludes excludes.txt $ours "$@" requirements.in
+    .venv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header "$@"
 }
 
-compile --group dev --output-file requirements.lock "$@"
-compile --constraints requirements.lock --output-file deploy/requirements.lock
+ours() {
+    # shellcheck disable=SC2046 # a list of options
+    compile --excludes excludes.txt $(sed -n 's|^-e ./[a-z]*/\(.*\)|--no-emit-package skein-\1|p' requirements.in) \
+        "$@" requirements.in
+}
+
+ours --group dev --output-file requirements.lock "$@"
+# In a container Postgres is a server of its own, so the one that comes in a wheel stays out.
+ours --excludes deploy/excludes.txt --constraints requirements.lock --output-file deploy/requirements.lock
+compile --constraints requirements.lock --output-file deploy/build.lock deploy/build.in

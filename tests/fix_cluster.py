@@ -49,13 +49,15 @@ FREE_PORTS = dict.fromkeys(
     ),
     "0",
 )
+# What the services of a test's cluster share with auth.
+SYSTEM_KEY = "the system key of the clusters that tests run"
 _numbers = itertools.count(1)
 
 
 def test_environment() -> dict[str, str]:
     """Return the environment of a test's cluster: free ports, nothing of the developer's own settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
-    return {**inherited, **FREE_PORTS, "SKEIN_LOG_LEVEL": "warning"}
+    return {**inherited, **FREE_PORTS, "SKEIN_LOG_LEVEL": "warning", "SKEIN_SYSTEM_KEY": SYSTEM_KEY}
 
 
 test_environment.__test__ = False  # type: ignore[attr-defined]  # A helper, though its name starts like a test's.

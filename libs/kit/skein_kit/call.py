@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from skein_kit.identity import Caller
 
-Context = aio.ServicerContext
+    Context = aio.ServicerContext[Any, Any]
+else:
+    # Not generic at run time.
+    Context = aio.ServicerContext
 
 REQUEST_ID_KEY = "skein-request-id"
 AUTHORIZATION_KEY = "authorization"

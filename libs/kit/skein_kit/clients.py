@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from skein_kit.interceptors import Handler, Method
 
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 # Time for a call made in the background without a limit of its own.
 BACKGROUND_SECONDS = 30.0
 OPTIONS = (
@@ -146,9 +145,7 @@ class Outgoing:
                 )
             return await self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
         method, handler = local
-        if self._serializer is None and method.deserializer is not None:
-            request = method.deserializer(request)
-        elif self._serializer is not None and method.deserializer is None:
+        if self._serializer is not None and method.deserializer is None:
             request = self._serializer(request)
         deadline = asyncio.get_running_loop().time() + seconds
         call = Call(path=self._path, metadata=headers, deadline=deadline, peer="in-process")

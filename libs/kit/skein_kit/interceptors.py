@@ -6,7 +6,7 @@
     trace        a server span, continuing the caller's trace
     deadline     a time limit for calls without one; work is cancelled when the time is over
     identity     who calls, verified, and whether the access table allows it
-    refusals     protovalidate's findings and other services' statuses become refusals
+    refusals     bytes that are no message, protovalidate's findings and other services' statuses become refusals
 
 Each is a function from (method, handler) to handler, applied once when the service starts.
 """
@@ -36,8 +36,12 @@ from skein_kit.errors import Refusal
 from skein_kit.identity import Caller
 from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from
 
+# Takes the request as a message, or as the bytes that came over a socket.
 Handler = Callable[[Any, Call], Awaitable[Any]]
 Identify = Callable[[Call], Awaitable[Caller]]
+
+# Larger messages are refused with a reason; gRPC's own limit lies above.
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 log = structlog.get_logger("skein")
 
@@ -210,11 +214,12 @@ def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
 
 
 def refusals(method: Method, handler: Handler) -> Handler:
-    """Validate the request, and turn what other services answered into refusals."""
-    validates = method.deserializer is not None
+    """Read and validate the request, and turn what other services answered into refusals."""
 
     async def answer(request: Any, call: Call) -> Any:
-        if validates:
+        if isinstance(request, bytes):
+            request = parsed(method, request)
+        if method.deserializer is not None:
             validate(request)
         try:
             return await handler(request, call)
@@ -235,8 +240,11 @@ def validate(request: Message) -> None:
         raise errors.FieldInvalid(violations=[(_path(violation), violation.proto.message) for violation in violations])
 
 
-def passed(error: aio.AioRpcError) -> Refusal:
-    """Turn another service's answer into a refusal: passed on when it is documented, masked when it is not."""
+def passed(error: aio.AioRpcError, *, service: str | None = None) -> Refusal:
+    """Turn another service's answer into a refusal: passed on when it is documented, masked when it is not.
+
+    `service` is named to the caller when it cannot be reached.
+    """
     try:
         status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
     except ValueError:
@@ -250,7 +258,7 @@ def passed(error: aio.AioRpcError) -> Refusal:
         return errors.MessageTooLarge()
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return errors.MethodUnknown()
-    return errors.ServiceUnavailable()
+    return errors.ServiceUnavailable(service=service)
 
 
 def code_of(error: BaseException) -> grpc.StatusCode:
@@ -275,14 +283,15 @@ def bearer(call: Call) -> str:
 
 
 def parsed(method: Method, request: bytes) -> Any:
-    """Read a request's bytes; refuse what is not of the message's form."""
+    """Read a request's bytes; refuse what is too large or not of the message's form."""
+    if len(request) > MAX_MESSAGE_BYTES:
+        raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=len(request))
     if method.deserializer is None:
         return request
     try:
         return method.deserializer(request)
     except DecodeError:
-        violation = ("", "is not a message of this method")
-        raise Ended(errors.FieldInvalid(violations=[violation]).status()) from None
+        raise errors.FieldInvalid(violations=[("", "is not a message of this method")]) from None
 
 
 def _path(violation: protovalidate.Violation) -> str:
@@ -291,8 +300,8 @@ def _path(violation: protovalidate.Violation) -> str:
         return ""
     parts: list[str] = []
     for element in field_path.elements:
-        subscript = element.WhichOneof("subscript")
-        parts.append(element.field_name + (f"[{getattr(element, subscript)}]" if subscript else ""))
+        subscript = element.subscript
+        parts.append(element.field_name + (f"[{subscript.value}]" if subscript is not None else ""))
     return ".".join(parts)
 
 

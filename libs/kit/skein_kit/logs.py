@@ -11,28 +11,31 @@ from opentelemetry import trace
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
-    from typing import Any
+    from typing import Any, TextIO
 
+# Without the values of local variables, which hold requests and keys.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def configure(level: str = "info") -> None:
-    """Send every log line of the process to stderr as one JSON object."""
+def configure(level: str = "info", stream: TextIO | None = None) -> None:
+    """Send every log line of the process to a stream, by default stderr, as one JSON object."""
+    stream = stream or sys.stderr
     number = _LEVELS.get(level.lower(), logging.INFO)
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _trace_id,
-        structlog.processors.dict_tracebacks,
+        _TRACEBACKS,
     ]
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

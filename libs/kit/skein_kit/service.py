@@ -21,10 +21,10 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_kit import errors, logs
 from skein_kit.admin import serve_admin
 from skein_kit.call import Call, Ended, trailing
-from skein_kit.clients import MAX_MESSAGE_BYTES, Channel, LocalMethods
+from skein_kit.clients import Channel, LocalMethods
 from skein_kit.database import Database
 from skein_kit.identity import TokenVerifier
-from skein_kit.interceptors import Chain, Handler, Identify, Method, bearer, parsed
+from skein_kit.interceptors import Chain, Handler, Identify, Method, bearer
 from skein_kit.sql import Queries
 from skein_kit.telemetry import READY, TRACING, watched_loop
 
@@ -76,6 +76,8 @@ class Servicers:
         self.methods: list[Method] = []
         self.names: set[str] = set()
         self.ready_checks: list[Callable[[], Awaitable[bool]]] = []
+        # The methods behind the interceptors, by path, while the service runs: for doors other than gRPC's.
+        self.answers: LocalMethods = {}
 
     def add(self, register: Callable[[Any, Any], None], servicer: object) -> None:
         """Add a servicer with the generated `add_...Servicer_to_server`."""
@@ -253,6 +255,7 @@ async def _serving(
     seconds = host.settings.default_deadline_seconds
     chain = Chain(identify=servicers.identify or _verified(host), default_deadline=seconds)
     answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
+    servicers.answers.update(answers)
     checker = health.aio.HealthServicer()
     names = ["", *servicers.names]
     await _say(checker, names, serving=False)
@@ -322,10 +325,7 @@ def _unary(path: str, method: Method, handler: Handler) -> grpc.RpcMethodHandler
             peer=context.peer(),
         )
         try:
-            if len(request) > MAX_MESSAGE_BYTES:
-                refusal = errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=len(request))
-                raise Ended(refusal.status())  # noqa: TRY301 - one way out for every status.
-            response = await handler(parsed(method, request), call)
+            response = await handler(request, call)
         except Ended as ended:
             status = ended.status
             await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
@@ -395,12 +395,15 @@ async def _say(checker: health.aio.HealthServicer, names: Iterable[str], *, serv
 
 @asynccontextmanager
 async def _admin(host: Host, ready: Mapping[str, asyncio.Event]) -> AsyncIterator[str]:
-    try:
-        async with serve_admin(host.settings.host, host.settings.admin_port, ready) as address:
-            yield address
-    except OSError as error:
-        message = f"Port {host.settings.admin_port} is in use; set SKEIN_ADMIN_PORT to another port for metrics."
-        raise PortTaken(message) from error
+    async with AsyncExitStack() as stack:
+        try:
+            address = await stack.enter_async_context(
+                serve_admin(host.settings.host, host.settings.admin_port, ready)
+            )
+        except OSError as error:
+            message = f"Port {host.settings.admin_port} is in use; set SKEIN_ADMIN_PORT to another port for metrics."
+            raise PortTaken(message) from error
+        yield address
 
 
 async def _logged(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -10,7 +10,7 @@ from skein_kit.service import Host
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from skein_kit.service import Service
     from skein_kit.settings import ProcessSettings
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NAMES = ("auth", "tenancy", "session", "memory", "recall", "worker", "gateway", "pc2")
 # Services with tables or a database role of their own.
 WITH_DATABASE = ("auth", "tenancy", "session", "memory", "recall", "worker")
+_LAST_PORT = 65535
 PORTS: Mapping[str, int] = {
     "gateway": 50050,
     "auth": 50051,
@@ -41,19 +42,34 @@ def load(names: Iterable[str] = NAMES) -> list[Service]:
     return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in wanted]
 
 
+def port_of(name: str, environment: Mapping[str, str]) -> int:
+    """Return the port that a service shall have; 0 for any. Raises SettingInvalid."""
+    variable = f"SKEIN_{name.upper()}_PORT"
+    text = environment.get(variable, "") or str(PORTS[name])
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        message = f"{variable} should be a port from 0 to {_LAST_PORT}, not {text!r}."
+        raise SettingInvalid(message)
+    return int(text)
+
+
 def migrations() -> list[Migration]:
     """Return every migration of the cluster, in order."""
     return discover(f"skein_{name}" for name in WITH_DATABASE)
 
 
-def host_of(settings: ProcessSettings, environment: Mapping[str, str], **options: Any) -> Host:
-    """Return a host that knows where each service listens: SKEIN_<NAME>_ADDRESS, or SKEIN_<NAME>_PORT on this host."""
-    addresses = {
-        name: environment.get(
-            f"SKEIN_{name.upper()}_ADDRESS",
-            f"{settings.host}:{environment.get(f'SKEIN_{name.upper()}_PORT', str(port))}",
-        )
-        for name, port in PORTS.items()
+def host_of(
+    settings: ProcessSettings, environment: Mapping[str, str], *, here: Collection[str] = NAMES, **options: Any
+) -> Host:
+    """Return a host for the services that run `here`.
+
+    They listen at SKEIN_<NAME>_PORT on this host; the others are called at their SKEIN_<NAME>_ADDRESS, by default at
+    their port on this host.
+    """
+    addresses = {name: f"{settings.host}:{port_of(name, environment)}" for name in PORTS}
+    addresses |= {
+        name: environment[f"SKEIN_{name.upper()}_ADDRESS"]
+        for name in PORTS
+        if name not in here and environment.get(f"SKEIN_{name.upper()}_ADDRESS")
     }
     return Host(
         settings=settings,

@@ -16,6 +16,7 @@ from skein_memory.memories import MAX_AHEAD, speaking_of
 if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2 as pb
 
+_MILLISECOND = timedelta(milliseconds=1)
 _NO_ID = UUID(int=0)
 # Planning a query costs some 0.1 ms for each month that it may touch, so the newest are asked first.
 _SPANS = (timedelta(days=62), timedelta(days=366))
@@ -25,6 +26,8 @@ _SPANS = (timedelta(days=62), timedelta(days=366))
 class Filter:
     """The conditions of a list; None does not restrict."""
 
+    # One type is asked for by itself: it is read in order from the index of types.
+    type: str | None
     types: list[str] | None
     tags_any: list[str] | None
     tags_all: list[str] | None
@@ -47,7 +50,8 @@ class Filter:
         with speaking_of("filter"):
             start_time, end_time = moment(asked, "start_time"), moment(asked, "end_time")
         return cls(
-            types=list(asked.types) or None,
+            type=asked.types[0] if len(asked.types) == 1 else None,
+            types=list(asked.types) if len(asked.types) > 1 else None,
             tags_any=list(asked.tags_any) or None,
             tags_all=sorted(set(asked.tags_all)) or None,
             agent_id=asked.agent_id or None,
@@ -63,15 +67,22 @@ class Filter:
             show_deleted=request.show_deleted,
         )
 
+    @property
+    def leading_tags(self) -> list[str] | None:
+        """Return tags of which everything that passes has at least one; None when tags do not matter."""
+        return self.tags_all[:1] if self.tags_all else self.tags_any
+
     def spans(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that hold all that may pass.
 
         `after` is the last id of the page before. No memory lies further ahead of `at` than MAX_AHEAD.
         """
         lowest = _NO_ID if self.start_time is None else first_id(self.start_time)
-        # Ids carry milliseconds: what was created in the last one is held against end_time itself.
-        ends = [at + 2 * MAX_AHEAD] if self.end_time is None else [at + 2 * MAX_AHEAD, self.end_time + _MILLISECOND]
-        before = first_id(min(ends)) if after is None else min(after, first_id(min(ends)))
+        end = at + 2 * MAX_AHEAD
+        if self.end_time is not None and self.end_time < end:
+            # Ids carry milliseconds: what was created in the last one is held against end_time itself.
+            end = self.end_time + _MILLISECOND
+        before = first_id(end) if after is None else min(after, first_id(end))
         for span in _SPANS:
             since = max(time_of(before) - span, EPOCH)
             from_id = max(lowest, first_id(since))
@@ -80,6 +91,3 @@ class Filter:
             before = min(before, from_id)
         if lowest < before:
             yield lowest, before
-
-
-_MILLISECOND = timedelta(milliseconds=1)

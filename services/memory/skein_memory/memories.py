@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,13 +16,13 @@ from skein_kit.errors import (
     FieldInvalid,
     Refusal,
     RevisionStale,
-    TextNotStorable,
 )
 from skein_kit.ids import first_id, new_ids
 from skein_kit.postings import Document
 from skein_kit.wire import json_of, moment
 from skein_memory import wire
 from skein_memory.errors import MemoryNotFound
+from skein_memory.texts import must_be_storable
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -41,8 +40,6 @@ MAX_SOURCE_BYTES = 2000
 _TEXTS = (
     "external_id", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
 )  # fmt: skip
-# An escaped NUL in JSON text, not an escaped backslash before "u0000".
-_JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +107,7 @@ class Draft:
 
     @property
     def fact_key(self) -> str | None:
-        """Return the name that this memory holds in the tenant; None unless it is a fact with a key."""
+        """Return the name that it takes in the tenant; None unless it is a fact with a key."""
         return self.key if self.type == FACT else None
 
     @property
@@ -124,14 +121,10 @@ class Draft:
         return hashlib.sha256(f"{self.type}\n{self.content}".encode()).digest()
 
     def _check(self, at: datetime) -> None:
-        for name in _TEXTS:
-            if "\0" in (getattr(self, name) or ""):
-                raise TextNotStorable(violations=[(name, "holds a NUL character")])
-        if any("\0" in tag for tag in self.tags):
-            raise TextNotStorable(violations=[("tags", "hold a NUL character")])
-        for name in ("data", "metadata"):
-            if _JSON_NUL.search(getattr(self, name) or ""):
-                raise TextNotStorable(violations=[(name, "holds a NUL character")])
+        texts = [(name, getattr(self, name)) for name in _TEXTS]
+        must_be_storable(
+            [*texts, *(("tags", tag) for tag in self.tags)], [("data", self.data), ("metadata", self.metadata)]
+        )
         if self.source is not None and len(self.source.encode()) > MAX_SOURCE_BYTES:
             raise FieldInvalid(violations=[("source", f"takes more than {MAX_SOURCE_BYTES} bytes")])
         if self.valid_from_time and self.valid_to_time and self.valid_from_time > self.valid_to_time:
@@ -157,11 +150,16 @@ class Memory:
         """Say whether it is not deleted."""
         return self.delete_time is None
 
+    @property
+    def fact_key(self) -> str | None:
+        """Return the name that it holds in the tenant; a deleted fact holds none."""
+        return self.draft.fact_key if self.is_active else None
+
     def document(self, at: datetime) -> Document | None:
         """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
         draft = self.draft
         expired = draft.expire_time is not None and draft.expire_time <= at
-        if self.delete_time is not None or draft.archive_time is not None or expired:
+        if not self.is_active or draft.archive_time is not None or expired:
             return None
         return Document(
             item_id=self.memory_id,
@@ -182,6 +180,10 @@ class Memory:
     def revised(self, draft: Draft, *, at: datetime, by: str) -> Memory:
         """Return its next revision, which says `draft`."""
         return replace(self, draft=draft, revision=self.revision + 1, update_time=at, updated_by=by)
+
+    def deleted(self, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, deleted."""
+        return replace(self, delete_time=at, revision=self.revision + 1, update_time=at, updated_by=by)
 
     def restored(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, no longer deleted."""
@@ -236,6 +238,11 @@ def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory
         )
         for place, draft in enumerate(drafts)
     ]
+
+
+def documents_of(memories: Sequence[Memory], *, at: datetime) -> list[Document]:
+    """Return the documents of those memories that may be recalled."""
+    return [document for memory in memories if (document := memory.document(at)) is not None]
 
 
 @contextmanager

@@ -20,8 +20,6 @@ SCOPES: Mapping[int, str] = {
 LEVELS: Mapping[int, str] = {
     value: name.removeprefix("LEVEL_").lower() for name, value in pb.Level.items() if value != pb.LEVEL_UNSPECIFIED
 }
-_SCOPE_NUMBERS = {name: pb.Scope.Value(f"SCOPE_{name.upper()}") for name in SCOPES.values()}
-_LEVEL_NUMBERS = {name: pb.Level.Value(f"LEVEL_{name.upper()}") for name in LEVELS.values()}
 
 
 def memory(value: Memory) -> pb.Memory:
@@ -41,8 +39,8 @@ def memory(value: Memory) -> pb.Memory:
         agent_id=draft.agent_id or "",
         subject_id=draft.subject_id or "",
         session_id=draft.session_id or "",
-        scope=_SCOPE_NUMBERS[draft.scope],
-        level=_LEVEL_NUMBERS[draft.level],
+        scope=f"SCOPE_{draft.scope.upper()}",
+        level=f"LEVEL_{draft.level.upper()}",
         confidence=draft.confidence,
         importance=draft.importance,
         expire_time=time(draft.expire_time),

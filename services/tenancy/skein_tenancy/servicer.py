@@ -96,9 +96,7 @@ class TenancyServicer(rpc.TenancyServiceServicer):
     async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
         who = caller(context)
         draft = agents.Draft.of(request.agent)
-        return await self._store.create_agent(
-            who.tenant(), draft, Once.of(who, request), created_by=who.principal
-        )
+        return await self._store.create_agent(who.tenant(), draft, Once.of(who, request), created_by=who.principal)
 
     async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:
         return pb.GetAgentResponse(agent=await self._store.get_agent(caller(context).tenant(), request.agent_id))
@@ -116,9 +114,7 @@ class TenancyServicer(rpc.TenancyServiceServicer):
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
         who = caller(context)
         change = agents.Change.of(request.agent, request.update_mask)
-        return await self._store.update_agent(
-            who.tenant(), change, Once.of(who, request), updated_by=who.principal
-        )
+        return await self._store.update_agent(who.tenant(), change, Once.of(who, request), updated_by=who.principal)
 
     async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
         who = caller(context)

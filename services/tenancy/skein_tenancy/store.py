@@ -48,7 +48,7 @@ class Store:
 
     async def create_organization(self, draft: directory.Draft, once: Once) -> pb.CreateOrganizationResponse:
         async with self._database.operator() as tx:
-            if first := await self._requests.claim(tx, NO_TENANT, once):
+            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.CreateOrganizationResponse.FromString(first)
             at = now()
             for slug in draft.slugs():
@@ -83,7 +83,7 @@ class Store:
     async def update_organization(self, change: directory.Change, once: Once) -> pb.UpdateOrganizationResponse:
         with refusing({"organizations_slug_key": OrganizationExists()}):
             async with self._database.operator() as tx:
-                if first := await self._requests.claim(tx, NO_TENANT, once):
+                if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                     return pb.UpdateOrganizationResponse.FromString(first)
                 current = await tx.row(QUERIES["lock_organization"], organization_id=change.row_id)
                 if current is None:
@@ -113,7 +113,7 @@ class Store:
         self, draft: directory.Draft, organization_id: UUID | None, once: Once
     ) -> pb.CreateTenantResponse:
         async with self._database.operator() as tx:
-            if first := await self._requests.claim(tx, NO_TENANT, once):
+            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.CreateTenantResponse.FromString(first)
             organization_id = await tx.value(QUERIES["share_organization"], organization_id=organization_id)
             if organization_id is None:
@@ -153,13 +153,11 @@ class Store:
             )
         return [wire.tenant(row) for row in rows]
 
-    async def update_tenant(
-        self, change: directory.Change, once: Once, *, own: UUID | None
-    ) -> pb.UpdateTenantResponse:
+    async def update_tenant(self, change: directory.Change, once: Once, *, own: UUID | None) -> pb.UpdateTenantResponse:
         keeper = own or NO_TENANT
         with refusing({"tenants_slug_key": TenantExists()}):
             async with self._sight(own) as tx:
-                if first := await self._requests.claim(tx, keeper, once):
+                if (first := await self._requests.claim(tx, keeper, once)) is not None:
                     return pb.UpdateTenantResponse.FromString(first)
                 current = await tx.row(QUERIES["lock_tenant"], tenant_id=change.row_id)
                 if current is None:
@@ -186,7 +184,7 @@ class Store:
         self, tenant_id: UUID, draft: agents.Draft, once: Once, *, created_by: str
     ) -> pb.CreateAgentResponse:
         async with self._database.tenant(tenant_id) as tx:
-            if first := await self._requests.claim(tx, tenant_id, once):
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.CreateAgentResponse.FromString(first)
             at = now()
             row = await tx.row(
@@ -221,13 +219,19 @@ class Store:
     ) -> pb.UpdateAgentResponse:
         query = QUERIES["update_agent"]
         async with self._database.tenant(tenant_id) as tx:
-            if first := await self._requests.claim(tx, tenant_id, once):
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.UpdateAgentResponse.FromString(first)
             current = await tx.row(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=change.agent_id)
             if current is None:
                 raise AgentNotFound
             _refuse_stale(change.revision, current)
-            values = {"tenant_id": tenant_id, **current, **change.values, "updated_by": updated_by, "update_time": now()}
+            values = {
+                "tenant_id": tenant_id,
+                **current,
+                **change.values,
+                "updated_by": updated_by,
+                "update_time": now(),
+            }
             row = await tx.row(query, **{name: values[name] for name in query.parameters})
             response = pb.UpdateAgentResponse(agent=wire.agent(_there(row)))
             await self._answer(tx, tenant_id, once, response)

@@ -1,22 +1,56 @@
-"""Composition root of worker."""
+"""How the worker is put together."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from skein_kit.service import Service, Servicers
+from skein.auth.v1 import auth_pb2_grpc
+from skein.memory.v1 import memory_pb2_grpc
+from skein.recall.v1 import recall_pb2_grpc
+from skein.session.v1 import session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_kit.service import Host, Service, Servicers
+from skein_kit.settings import SettingInvalid
+from skein_worker.jobs import STANDING, Clients, Jobs
+from skein_worker.queue import Queue
+from skein_worker.settings import WorkerSettings
+from skein_worker.store import Store
+from skein_worker.system import System
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_kit.service import Host
+_SHORTEST_KEY = 32
 
 
 @asynccontextmanager
-async def start(_host: Host) -> AsyncIterator[Servicers]:
-    """Answer health and reflection."""
-    yield Servicers()
+async def start(host: Host) -> AsyncIterator[Servicers]:
+    """Open the pool and the queue, and do jobs meanwhile. The worker has no RPCs of its own."""
+    settings = WorkerSettings.read(host.environment)
+    if len(host.settings.system_key) < _SHORTEST_KEY:
+        message = f"SKEIN_SYSTEM_KEY should hold at least {_SHORTEST_KEY} characters: the worker acts with it."
+        raise SettingInvalid(message)
+    clients = Clients(
+        auth=auth_pb2_grpc.IdentityServiceStub(host.channel("auth")),
+        tenancy=tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+        index=recall_pb2_grpc.IndexServiceStub(host.channel("recall")),
+        memory=memory_pb2_grpc.UpkeepServiceStub(host.channel("memory")),
+        session=session_pb2_grpc.UpkeepServiceStub(host.channel("session")),
+    )
+    queue = Queue(
+        host.settings.database_url,
+        poll_seconds=settings.backlog_seconds,
+        silence_seconds=settings.silence_seconds,
+        stop_seconds=settings.stop_seconds,
+    )
+    servicers = Servicers()
+    servicers.ready_checks.append(queue.is_connected)
+    async with host.database("worker", servicers) as database:
+        system = System(clients.auth, key=host.settings.system_key)
+        jobs = Jobs(clients, system, Store(database), settings, queue.add)
+        async with queue.running(jobs.works(), standing=STANDING):
+            yield servicers
 
 
-SERVICE = Service(name="worker", port=50056, calls=("auth", "tenancy", "recall", "session", "memory"), start=start)
+SERVICE = Service(name="worker", port=50056, calls=("auth", "tenancy", "session", "memory", "recall"), start=start)

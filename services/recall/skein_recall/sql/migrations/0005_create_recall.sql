@@ -37,6 +37,9 @@ CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_
 CREATE INDEX documents_agent ON recall.documents (tenant_id, agent_id, item_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX documents_subject ON recall.documents (tenant_id, subject_id, item_id) WHERE subject_id IS NOT NULL;
 CREATE INDEX documents_source ON recall.documents (tenant_id, source, item_id) WHERE source IS NOT NULL;
+-- What has expired is left out of every search before ranking.
+CREATE INDEX documents_expire_time ON recall.documents (tenant_id, expire_time) INCLUDE (item_id)
+    WHERE expire_time IS NOT NULL;
 CREATE INDEX documents_pending ON recall.documents (tenant_id, item_id) WHERE pending;
 
 -- One row for each term of each item. The covering key reads a term's list as one contiguous run, and every operator on
@@ -53,6 +56,12 @@ CREATE TABLE recall.postings (
         REFERENCES recall.documents (tenant_id, item_id) ON DELETE CASCADE
 );
 CREATE INDEX postings_item ON recall.postings (tenant_id, item_id);
+
+-- Index-only scans need the visibility map; keep it fresh on tables that mostly grow.
+ALTER TABLE recall.documents SET (autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 500);
+ALTER TABLE recall.postings SET (autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 5000);
 
 -- The registered models: small and global.
 CREATE TABLE recall.embedding_models (

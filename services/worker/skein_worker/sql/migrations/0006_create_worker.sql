@@ -75,11 +75,11 @@ CREATE UNIQUE INDEX pgqueuer_statistics_unique_count ON worker.pgqueuer_statisti
     priority, date_trunc('sec', timezone('UTC', created)), status, entrypoint
 );
 
--- Wakes the workers that listen; a statement trigger, so a batch wakes them once.
+-- Wakes the workers that listen. A statement trigger: a batch wakes them once, and an update wakes nobody (there is no OLD).
 CREATE FUNCTION worker.fn_pgqueuer_changed() RETURNS trigger
 LANGUAGE plpgsql SET search_path = '' AS $$
 BEGIN
-    IF TG_OP <> 'UPDATE' OR OLD IS DISTINCT FROM NEW THEN
+    IF TG_OP <> 'UPDATE' THEN
         PERFORM pg_notify(
             'ch_pgqueuer',
             json_build_object(
@@ -91,7 +91,7 @@ BEGIN
             )::text
         );
     END IF;
-    RETURN coalesce(NEW, OLD);
+    RETURN NULL;
 END;
 $$;
 REVOKE EXECUTE ON FUNCTION worker.fn_pgqueuer_changed() FROM PUBLIC;

@@ -1,0 +1,49 @@
+"""Sealing: how the private halves of signing keys lie in the database, useless without the system key.
+
+AES-256-GCM under a key derived from the system key with HKDF-SHA256 (RFC 5869). Sealed bytes are a 12-byte nonce and
+the ciphertext with its tag; the name that they were sealed under is authenticated, so that no two rows change places.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from skein_auth.settings import SystemKeys
+
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+_PURPOSE = b"skein auth signing keys v1"
+
+
+class SealBroken(Exception):
+    """Sealed bytes do not open: they were sealed with another system key, under another name, or are damaged."""
+
+
+class Sealer:
+    """Seals with the current system key, opens with it or the one before."""
+
+    def __init__(self, system_keys: SystemKeys) -> None:
+        self._ciphers = [AESGCM(_derived(key)) for key in system_keys.keys]
+
+    def seal(self, secret: bytes, *, name: str) -> bytes:
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._ciphers[0].encrypt(nonce, secret, name.encode())
+
+    def open(self, sealed: bytes, *, name: str) -> bytes:
+        """Return the secret, or raise SealBroken."""
+        nonce, ciphertext = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        for cipher in self._ciphers:
+            try:
+                return cipher.decrypt(nonce, ciphertext, name.encode())
+            except (InvalidTag, ValueError):
+                continue
+        raise SealBroken
+
+
+def _derived(system_key: str) -> bytes:
+    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_PURPOSE).derive(system_key.encode())

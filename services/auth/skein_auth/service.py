@@ -1,0 +1,45 @@
+"""How the auth service is put together."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from skein.auth.v1 import auth_pb2_grpc as rpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_auth.identities import Identities
+from skein_auth.sealing import Sealer
+from skein_auth.servicer import AuthServicer, IdentityServicer
+from skein_auth.settings import AuthSettings, SystemKeys
+from skein_auth.signing import Keyring
+from skein_auth.store import Store
+from skein_auth.tenants import Tenants
+from skein_kit.service import Host, Service, Servicers, alongside
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@asynccontextmanager
+async def start(host: Host) -> AsyncIterator[Servicers]:
+    """Open the pool, put the servicers on it and watch for new signing keys. Raises SettingInvalid."""
+    settings = AuthSettings.read(host.environment)
+    system_keys = SystemKeys.of(host.settings.system_key, settings.previous_system_key)
+    servicers = Servicers()
+    async with host.database("auth", servicers) as database:
+        store = Store(database)
+        keyring = Keyring(store, Sealer(system_keys))
+        tenants = Tenants(tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")), keyring)
+        identities = Identities(store, tenants, system_keys)
+        servicers.add(rpc.add_AuthServiceServicer_to_server, AuthServicer(store, keyring, identities))
+        servicers.add(rpc.add_IdentityServiceServicer_to_server, IdentityServicer(store, keyring, identities))
+
+        async def can_sign() -> bool:
+            return bool(await keyring.active())
+
+        servicers.ready_checks.append(can_sign)
+        async with alongside(keyring.keep_fresh(settings.signing_key_refresh_seconds)):
+            yield servicers
+
+
+SERVICE = Service(name="auth", port=50051, calls=("tenancy",), start=start)

@@ -1,0 +1,1 @@
+"""The subcommands of `skein`, one module for each group of them."""

@@ -1,0 +1,163 @@
+"""`skein up` and `skein cluster`: keep a cluster on this machine up until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import click
+import uvloop
+from rich import box
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from skein_client.connection import CREDENTIALS_FILE
+from skein_cluster import console, options, processes
+from skein_cluster.embedded import embedded_cluster
+from skein_cluster.exits import Exit, Failure
+from skein_cluster.signals import Stopping
+from skein_kit import logs
+from skein_kit.service import NotReady, exporting_traces
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from skein_cluster.embedded import Embedded
+
+LOG_FILE = "skein.log"
+_LOG_BYTES = 10_000_000
+_TRY_NEXT = (
+    'skein recall "what do I drink in the morning?"',
+    "skein import jsonl FILE",
+    "skein status",
+    "skein tenants create NAME",
+)
+
+
+@click.command()
+@options.data_dir
+@click.option("--log-stderr", is_flag=True, help=f"Log to stderr instead of {LOG_FILE} in the data folder.")
+def up_command(data_dir: Path, *, log_stderr: bool) -> None:
+    """Keep a whole cluster up in this process until Ctrl-C or SIGTERM.
+
+    The first start makes a development tenant and writes credentials.json into the data folder; later starts find
+    their data again. Ports come from SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and the like.
+    """
+    uvloop.run(_up(data_dir, log_stderr=log_stderr))
+
+
+@click.command()
+@options.data_dir
+def cluster_command(data_dir: Path) -> None:
+    """Keep a whole cluster up, one process per service, until Ctrl-C or SIGTERM.
+
+    Same data folder as `skein up`. A service that ends is reported and not started again.
+    """
+    uvloop.run(_cluster(data_dir))
+
+
+async def _up(data_dir: Path, *, log_stderr: bool) -> None:
+    settings = ProcessSettings.read()
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = None if log_stderr else data_dir / LOG_FILE
+    with logging_to(log, settings.log_level), exporting_traces(settings):
+        try:
+            await _stay(data_dir, embedded_cluster, nothing_happens, log=log)
+        except NotReady as error:
+            where = "on stderr" if log is None else f"in {log}"
+            message = f"{str(error).partition(' Their')[0]} The log {where} says why."
+            raise Failure(message, Exit.CANNOT_START) from error
+
+
+async def _cluster(data_dir: Path) -> None:
+    await _stay(data_dir, processes.separate_processes, _report_ends, log=None)
+
+
+async def _stay(
+    data_dir: Path,
+    form: Callable[[Path], AbstractAsyncContextManager[Embedded]],
+    watch: Callable[[Embedded], asyncio.Future[None]],
+    *,
+    log: Path | None,
+) -> None:
+    started = time.monotonic()
+    with Stopping.on_signals() as stopping:
+        async with form(data_dir) as cluster:
+            console.out().print(panel(cluster, data_dir, log, time.monotonic() - started))
+            watcher = watch(cluster)
+            await stopping.wait()
+            watcher.cancel()
+            console.out().print("Stopping …")
+    console.out().print("Stopped." if not stopping.asked else "Stopped. The data stays; start again with the same command.")
+
+
+def nothing_happens(_cluster: Embedded) -> asyncio.Future[None]:
+    """Return a future that stays open: services of one process end together."""
+    return asyncio.get_running_loop().create_future()
+
+
+def _report_ends(cluster: Embedded) -> asyncio.Future[None]:
+    async def report() -> None:
+        async for name in processes.ended(cluster):
+            console.err().print(Text(f"{name} ended and is not started again; see {cluster.logs[name]}."))
+
+    return asyncio.ensure_future(report())
+
+
+@contextmanager
+def logging_to(path: Path | None, level: str) -> Iterator[None]:
+    """Send logs to a file while the block runs (None: to stderr); a long file of earlier runs is set aside."""
+    if path is not None and path.exists() and path.stat().st_size > _LOG_BYTES:
+        path.replace(path.with_suffix(".log.1"))
+    with nullcontext() if path is None else path.open("a", encoding="utf-8", buffering=1) as file:
+        logs.configure(level, file)
+        try:
+            yield
+        finally:
+            # Whoever logs later must not find a closed file.
+            logs.configure(level)
+
+
+def panel(cluster: Embedded, data_dir: Path, log: Path | None, seconds: float) -> Panel:
+    """Show where everything is and what to try."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    admins = list(dict.fromkeys(cluster.admins.values()))
+    lines = [
+        ("gRPC", cluster.credentials.endpoint),
+        ("HTTP", cluster.credentials.http),
+        ("metrics", ", ".join(f"http://{admin}/metrics" for admin in admins[:1])),
+        ("pc2", pc2_ports(cluster)),
+        ("credentials", str(data_dir / CREDENTIALS_FILE)),
+        ("logs", str(log) if log is not None else "stderr"),
+    ]
+    if cluster.logs:
+        lines[2] = ("metrics", ", ".join(f"{name} {admin}" for name, admin in cluster.admins.items()))
+        lines[5] = ("logs", str(data_dir / "logs"))
+    for name, value in lines:
+        if value:
+            grid.add_row(name, Text(value))
+    grid.add_row("", "")
+    for number, command in enumerate(_TRY_NEXT):
+        grid.add_row("try next" if number == 0 else "", Text(command))
+    grid.add_row("", "")
+    grid.add_row("stop", "Ctrl-C")
+    return Panel(
+        grid, title=f"Skein is up ({seconds:.1f} s)", title_align="left", box=box.ROUNDED, expand=False, padding=(0, 1)
+    )
+
+
+def pc2_ports(cluster: Embedded) -> str:
+    """Return the ports for voice assistants, by what they serve."""
+    return ", ".join(
+        f"{name.removeprefix('pc2_')} {address.rpartition(':')[2]}"
+        for name, address in cluster.addresses.items()
+        if name.startswith("pc2_")
+    )

@@ -1,0 +1,96 @@
+"""`skein migrate` and `skein bootstrap`: what a database needs before services can use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from skein_auth.bootstrap import ensure_operator_key
+from skein_cluster import console, options, registry
+from skein_cluster.exits import Exit, Failure
+from skein_kit.migrate import Migration, migrate
+from skein_kit.settings import ProcessSettings, SettingInvalid
+
+
+@click.command()
+@options.as_json
+def migrate_command(*, as_json: bool) -> None:
+    """Bring the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.
+
+    The URL names a superuser (who also makes the roles and the extension), or the owner role. A service role gets the
+    password SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) where that is set.
+    """
+    migrations = registry.migrations()
+    passwords = {name: text for name in registry.WITH_DATABASE if (text := _password(name))}
+    applied = asyncio.run(_migrate(database_url(), migrations, passwords))
+    if as_json:
+        console.print_json(
+            {
+                "version": migrations[-1].number,
+                "applied": [{"number": migration.number, "name": migration.name} for migration in applied],
+            }
+        )
+        return
+    for migration in applied:
+        click.echo(f"applied {migration.number:04d} {migration.name}")
+    click.echo(f"The schema is at version {migrations[-1].number}{'' if applied else ' already'}.")
+
+
+@click.command()
+@options.as_json
+@click.option("--name", default="bootstrap", show_default=True, help="What the key is for.")
+def bootstrap_command(name: str, *, as_json: bool) -> None:
+    """Make an operator's key in the database SKEIN_DATABASE_URL, and print it this one time.
+
+    With it (SKEIN_OPERATOR_KEY) the other keys are made: `skein tenants create`.
+    """
+    key = asyncio.run(_bootstrap(database_url(), name))
+    if as_json:
+        console.print_json({"operator_key": key})
+        return
+    click.echo(key)
+    console.err().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
+
+
+def database_url() -> str:
+    """Return SKEIN_DATABASE_URL, or raise SettingInvalid."""
+    url = ProcessSettings.read().database_url
+    if not url:
+        message = "SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…"
+        raise SettingInvalid(message)
+    return url
+
+
+async def _migrate(url: str, migrations: list[Migration], passwords: dict[str, str]) -> list[Migration]:
+    try:
+        return await migrate(url, migrations, registry.WITH_DATABASE, passwords=passwords)
+    except (OSError, TimeoutError) as error:
+        raise _unreachable(error) from error
+
+
+async def _bootstrap(url: str, name: str) -> str:
+    try:
+        return await ensure_operator_key(url, display_name=name, secret=None)
+    except (OSError, TimeoutError) as error:
+        raise _unreachable(error) from error
+
+
+def _unreachable(error: Exception) -> Failure:
+    message = f"The database of SKEIN_DATABASE_URL does not answer ({error or 'no answer in time'})."
+    return Failure(message, Exit.UNREACHABLE)
+
+
+def _password(name: str) -> str:
+    variable = f"SKEIN_{name.upper()}_DATABASE_PASSWORD"
+    path = os.environ.get(f"{variable}_FILE")
+    if variable in os.environ or path is None:
+        return os.environ.get(variable, "")
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except OSError as error:
+        message = f"{variable}_FILE names a file that cannot be read: {error.strerror}."
+        raise SettingInvalid(message) from None

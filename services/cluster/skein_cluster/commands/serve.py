@@ -1,0 +1,59 @@
+"""`skein serve`: services in this process, against a database that somebody else runs and migrates."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+import click
+import uvloop
+
+from skein_cluster import registry
+from skein_cluster.signals import Stopping
+from skein_kit import logs
+from skein_kit.service import exporting_traces, running
+from skein_kit.settings import ProcessSettings, SettingInvalid
+
+_PR_SET_PDEATHSIG = 1
+
+
+@click.command()
+@click.argument("services", nargs=-1, metavar="[SERVICE]...")
+@click.option("--parent", type=int, hidden=True, help="End at once when this process, which started us, ends.")
+def serve_command(services: tuple[str, ...], parent: int | None) -> None:
+    """Run services (all, or those named) in this process until SIGTERM.
+
+    The database is SKEIN_DATABASE_URL and is never migrated here: until `skein migrate` has run, services listen and
+    say that they are not ready. Other services are called at SKEIN_<SERVICE>_ADDRESS. Logs are JSON lines on stderr.
+    """
+    if parent is not None:
+        _die_with(parent)
+    uvloop.run(_serve(services or registry.NAMES))
+
+
+async def _serve(names: tuple[str, ...]) -> None:
+    settings = ProcessSettings.read()
+    services = registry.load(names)
+    needing = [service.name for service in services if service.has_database]
+    if needing and not settings.database_url:
+        message = f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+        raise SettingInvalid(message)
+    logs.configure(settings.log_level)
+    log = logs.get("skein")
+    host = registry.host_of(settings, dict(os.environ), here=names)
+    with exporting_traces(settings), Stopping.on_signals() as stopping:
+        async with running(services, host) as cluster:
+            log.info("serving", services=[service.name for service in services], admin=cluster.admin)
+            await stopping.wait()
+            log.info("stopping")
+    log.info("stopped")
+
+
+def _die_with(parent: int) -> None:
+    """End with the process that started us, however it ends: nothing may be left behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit(0)

@@ -1,0 +1,69 @@
+"""The sentence and the exit code for every error that is expected; what is not here is a bug."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+import grpc
+
+from skein_client.connection import NotConfigured
+from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
+from skein_cluster.exits import Exit, Failure
+from skein_kit.migrate import MigrationRefused
+from skein_kit.postgres import EmbeddedPostgresError
+from skein_kit.service import NotReady, PortTaken
+from skein_kit.settings import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HINTS: Mapping[str, str] = {
+    "CREDENTIAL_MISSING": "Set SKEIN_API_KEY.",
+    "CREDENTIAL_INVALID": "Set SKEIN_API_KEY to a valid key, or unset it to use the one that `skein up` wrote.",
+    "CREDENTIAL_EXPIRED": "Make a new key with `skein keys create`.",
+    "PERMISSION_MISSING": "Use a key that has it.",
+    "SESSION_NOT_FOUND": "`skein sessions list` shows what there is.",
+    "MEMORY_NOT_FOUND": "`skein memories list` shows what there is.",
+    "API_KEY_NOT_FOUND": "`skein keys list` shows what there is.",
+}
+_CANNOT_START = (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationRefused)
+_DATABASE_AWAY = (asyncpg.PostgresConnectionError, asyncpg.InvalidAuthorizationSpecificationError)
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """Return how the command ends for an expected error; None for one that is a bug."""
+    if isinstance(error, BaseExceptionGroup):
+        # What is left when a task of several fails: the others were only cancelled.
+        return next((found for inner in error.exceptions if (found := failure_of(inner)) is not None), None)
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, _CANNOT_START):
+        return Failure(str(error), Exit.CANNOT_START)
+    if isinstance(error, NotConfigured):
+        return Failure(str(error), Exit.REFUSED)
+    if isinstance(error, SkeinError):
+        return Failure(sentence(error), _exit_of(error))
+    if isinstance(error, _DATABASE_AWAY):
+        return Failure(f"The database refused the connection: {error}. Check SKEIN_DATABASE_URL.", Exit.UNREACHABLE)
+    return None
+
+
+def sentence(error: SkeinError) -> str:
+    """Say what was refused, which field is wrong, and what to do."""
+    parts = [error.message if error.message.endswith((".", "!", "?")) else f"{error.message}."]
+    parts += [f"{violation.field}: {violation.description}." for violation in error.violations]
+    parts += [f"{name}: {value}." for name, value in error.metadata.items()]
+    if error.reason in _HINTS:
+        parts.append(_HINTS[error.reason])
+    if isinstance(error, Internal):
+        parts.append(f"Request {error.request_id}.")
+    return " ".join(parts)
+
+
+def _exit_of(error: SkeinError) -> Exit:
+    if isinstance(error, (Unavailable, DeadlineExceeded)):
+        return Exit.UNREACHABLE
+    if isinstance(error, Internal) or error.status in {grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS}:
+        return Exit.FAULT
+    return Exit.REFUSED

@@ -1,0 +1,81 @@
+"""The `skein` command: finds the subcommand, and turns what can go wrong into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from skein_cluster.exits import MEANINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Each command and the module that holds it; imported when wanted, so that `skein recall` loads no service.
+COMMANDS: Mapping[str, str] = {
+    "up": "running",
+    "cluster": "running",
+    "serve": "serve",
+    "migrate": "schema",
+    "bootstrap": "schema",
+    "demo": "demo",
+    "status": "status",
+    "recall": "recall",
+    "import": "transfer",
+    "export": "transfer",
+    "tenants": "tenants",
+    "keys": "keys",
+    "sessions": "sessions",
+    "memories": "memories",
+}
+
+
+class Commands(click.Group):
+    """The subcommands, each imported when it is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command; None for a name that is none."""
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found = getattr(importlib.import_module(f"skein_cluster.commands.{module}"), f"{cmd_name}_command")
+        return found if isinstance(found, click.Command) else None
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Add what the exit codes mean."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), meaning) for code, meaning in MEANINGS.items()])
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="skein-cluster", prog_name="skein")
+def skein() -> None:
+    """Run a Skein cluster, and talk to one.
+
+    `skein up` starts everything on this machine; `skein demo` shows what it does. Commands that talk to a cluster
+    read SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials.json that `skein up` keeps in its data folder.
+    """
+
+
+def main() -> None:
+    """Run the command and end the process with its exit code."""
+    try:
+        skein()
+    except Exception as error:
+        from skein_cluster.failures import failure_of  # noqa: PLC0415 - half a second of imports; only failures pay.
+
+        failure = failure_of(error)
+        if failure is None:
+            raise
+        failure.show()
+        sys.exit(failure.exit_code)
+
+
+if __name__ == "__main__":
+    main()

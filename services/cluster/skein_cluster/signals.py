@@ -1,0 +1,65 @@
+"""Being asked to stop: the first SIGINT or SIGTERM asks, the second one insists."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopping:
+    """Whether this process was asked to stop."""
+
+    def __init__(self, task: asyncio.Task[object]) -> None:
+        """Cancel `task` when the wish comes before anybody waits for it."""
+        self._task = task
+        self._wish = asyncio.Event()
+        self._is_awaited = False
+
+    @classmethod
+    @contextmanager
+    def on_signals(cls) -> Iterator[Self]:
+        """Listen to signals while the block runs; a stop during its start ends the block quietly."""
+        task: asyncio.Task[object] | None = asyncio.current_task()
+        if task is None:
+            message = "only a task can be stopped"
+            raise RuntimeError(message)
+        stopping = cls(task)
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, stopping.ask, number)
+        try:
+            yield stopping
+        except asyncio.CancelledError:
+            if not stopping.asked:
+                raise
+            task.uncancel()
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    @property
+    def asked(self) -> bool:
+        """Say whether the wish has come."""
+        return self._wish.is_set()
+
+    def ask(self, number: int = signal.SIGTERM) -> None:
+        """Take a signal."""
+        if self.asked:
+            # Every process that we started ends with us: the kernel sees to it.
+            os._exit(128 + number)
+        self._wish.set()
+        if not self._is_awaited:
+            self._task.cancel()
+
+    async def wait(self) -> None:
+        """Return when the process is asked to stop."""
+        self._is_awaited = True
+        await self._wish.wait()

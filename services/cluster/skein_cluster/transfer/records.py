@@ -1,0 +1,308 @@
+"""Records of the `jsonl` format: a JSON object on each line, and the protobuf message that it stands for.
+
+`sample/README.md` describes the format to people; the tables here are the same description for the program.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import ListValue, Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+Item = session_pb2.Session | session_pb2.Message | memory_pb2.Memory | memory_pb2.Link
+
+
+class Kind(StrEnum):
+    """What a record is."""
+
+    SESSION = "session"
+    MESSAGE = "message"
+    MEMORY = "memory"
+    LINK = "link"
+
+
+class RecordInvalid(Exception):
+    """A record cannot be read; the message says which field and why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One record of a file."""
+
+    # "line 12", or the id that it has in its own format.
+    where: str
+    kind: Kind
+    item: Item
+
+    @property
+    def name(self) -> str:
+        """Return the id by which the record is known in its file."""
+        if isinstance(self.item, session_pb2.Session):
+            return self.item.session_id
+        if isinstance(self.item, memory_pb2.Link):
+            return f"{self.item.from_memory_id} {self.item.relation} {self.item.to_memory_id}"
+        return self.item.external_id
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unreadable:
+    """One record that could not be read."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record: its name in the protobuf message, and how to read and write its value."""
+
+    name: str
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+    required: bool = False
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise RecordInvalid("should be a text")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordInvalid("should be a number")
+    return float(value)
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise RecordInvalid("should be a list of texts")
+    return value
+
+
+def _time(value: Any) -> Timestamp:
+    try:
+        moment = datetime.fromisoformat(_text(value))
+    except ValueError:
+        raise RecordInvalid("should be a time such as 2026-03-02T07:12:00Z") from None
+    if moment.tzinfo is None:
+        raise RecordInvalid("should be a time in UTC, ending in Z")
+    result = Timestamp()
+    result.FromDatetime(moment)
+    return result
+
+
+def _object(value: Any) -> Struct:
+    if not isinstance(value, dict):
+        raise RecordInvalid("should be a JSON object")
+    return json_format.ParseDict(value, Struct())
+
+
+def _array(value: Any) -> ListValue:
+    if not isinstance(value, list):
+        raise RecordInvalid("should be a JSON array")
+    return json_format.ParseDict(value, ListValue())
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _optional(name: str) -> Field:
+    return Field(name, _text, _same)
+
+
+def _required(name: str) -> Field:
+    return Field(name, _text, _same, required=True)
+
+
+def _at(name: str) -> Field:
+    return Field(name, _time, Timestamp.ToJsonString)
+
+
+def _structured(name: str) -> Field:
+    return Field(name, _object, json_format.MessageToDict)
+
+
+def _list(name: str) -> Field:
+    return Field(name, _array, json_format.MessageToDict)
+
+
+def _measure(name: str) -> Field:
+    return Field(name, _number, _same)
+
+
+def _named(name: str, enum: Any, *, required: bool = False) -> Field:
+    """Return a field whose values are those of a protobuf enum, in lower case and without the prefix."""
+    first = enum.Name(0)
+    prefix = first.removesuffix("UNSPECIFIED")
+    allowed = [value.removeprefix(prefix).lower() for value in enum.keys() if value != first]  # noqa: SIM118 - no dict.
+
+    def read(value: Any) -> int:
+        if value not in allowed:
+            raise RecordInvalid(f"should be one of {', '.join(allowed)}")
+        return int(enum.Value(f"{prefix}{value.upper()}"))
+
+    return Field(name, read, lambda number: enum.Name(number).removeprefix(prefix).lower(), required=required)
+
+
+FIELDS: Mapping[Kind, Mapping[str, Field]] = {
+    Kind.SESSION: {
+        "session_id": _required("session_id"),
+        "title": _optional("title"),
+        "session_type": _optional("session_type"),
+        "subject_id": _optional("subject_id"),
+        "agent_id": _optional("agent_id"),
+        "start_time": _at("create_time"),
+        "summary": _optional("summary"),
+        "state": _named("state", session_pb2.SessionState),
+        "end_reason": _optional("end_reason"),
+        "metadata": _structured("metadata"),
+    },
+    Kind.MESSAGE: {
+        "external_id": _required("external_id"),
+        "session_id": _required("session_id"),
+        "role": _named("role", session_pb2.MessageRole, required=True),
+        "content": _optional("content"),
+        "name": _optional("name"),
+        "subject_id": _optional("subject_id"),
+        "agent_id": _optional("agent_id"),
+        "create_time": _at("create_time"),
+        "parts": _list("parts"),
+        "tool_calls": _list("tool_calls"),
+        "tool_call_id": _optional("tool_call_id"),
+        "tool_returns": _list("tool_returns"),
+        "model": _optional("model"),
+        "step_id": _optional("step_id"),
+        "group_id": _optional("group_id"),
+        "sender_id": _optional("sender_id"),
+        "offline_thread_id": _optional("offline_thread_id"),
+        "metadata": _structured("metadata"),
+    },
+    Kind.MEMORY: {
+        "external_id": _required("external_id"),
+        "content": _optional("content"),
+        "data": _structured("data"),
+        "type": _optional("type"),
+        "key": _optional("key"),
+        "title": _optional("title"),
+        "tags": Field("tags", _texts, list),
+        "subject_id": _optional("subject_id"),
+        "session_id": _optional("session_id"),
+        "agent_id": _optional("agent_id"),
+        "scope": _named("scope", memory_pb2.Scope),
+        "level": _named("level", memory_pb2.Level),
+        "importance": _measure("importance"),
+        "confidence": _measure("confidence"),
+        "create_time": _at("create_time"),
+        "expire_time": _at("expire_time"),
+        "archive_time": _at("archive_time"),
+        "valid_from_time": _at("valid_from_time"),
+        "valid_to_time": _at("valid_to_time"),
+        "source": _optional("source"),
+        "source_agent": _optional("source_agent"),
+        "metadata": _structured("metadata"),
+    },
+    Kind.LINK: {
+        "from": _required("from_memory_id"),
+        "to": _required("to_memory_id"),
+        "relation": _optional("relation"),
+        "label": _optional("label"),
+        "weight": _measure("weight"),
+        "metadata": _structured("metadata"),
+    },
+}
+_MESSAGES: Mapping[Kind, type[Item]] = {
+    Kind.SESSION: session_pb2.Session,
+    Kind.MESSAGE: session_pb2.Message,
+    Kind.MEMORY: memory_pb2.Memory,
+    Kind.LINK: memory_pb2.Link,
+}
+# What may stand instead of a text.
+_INSTEAD_OF_CONTENT: Mapping[Kind, tuple[str, ...]] = {
+    Kind.MESSAGE: ("parts", "tool_calls", "tool_returns"),
+    Kind.MEMORY: ("data",),
+}
+
+
+def parse(where: str, line: str | bytes) -> Record:
+    """Read one line. Raises RecordInvalid."""
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        raise RecordInvalid(f"is not JSON in UTF-8: {error}") from None
+    if not isinstance(values, dict):
+        raise RecordInvalid("is no JSON object")
+    given = {name: value for name, value in values.items() if value is not None}
+    name = given.pop("record", None)
+    if name not in list(Kind):
+        raise RecordInvalid(f"record: should be one of {', '.join(Kind)}")
+    kind = Kind(name)
+    fields = FIELDS[kind]
+    unknown = sorted(set(given) - set(fields))
+    if unknown:
+        raise RecordInvalid(f"{unknown[0]}: no such field in a {kind}")
+    content = _INSTEAD_OF_CONTENT.get(kind, ())
+    needed = [name for name, field in fields.items() if field.required]
+    if content and not any(name in given for name in content):
+        needed.append("content")
+    missing = [name for name in needed if name not in given or given[name] == ""]
+    if missing:
+        raise RecordInvalid(f"{missing[0]}: is needed")
+    return Record(where=where, kind=kind, item=_item(kind, given))
+
+
+def line_of(kind: Kind, item: Item) -> str:
+    """Write one line; fields that are empty are left out."""
+    values: dict[str, Any] = {"record": str(kind)}
+    for name, field in FIELDS[kind].items():
+        descriptor = item.DESCRIPTOR.fields_by_name[field.name]
+        present = item.HasField(field.name) if descriptor.has_presence else bool(getattr(item, field.name))
+        if present:
+            values[name] = field.write(getattr(item, field.name))
+    return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
+
+
+def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
+    """Read a file line by line; a line that cannot be read does not end it."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            where = f"line {number}"
+            try:
+                yield parse(where, line)
+            except RecordInvalid as error:
+                yield Unreadable(where=where, reason=str(error))
+
+
+def _item(kind: Kind, given: Mapping[str, Any]) -> Item:
+    item = _MESSAGES[kind]()
+    for name, value in given.items():
+        field = FIELDS[kind][name]
+        try:
+            read = field.read(value)
+        except RecordInvalid as error:
+            raise RecordInvalid(f"{name}: {error}") from None
+        except (ValueError, json_format.ParseError) as error:
+            raise RecordInvalid(f"{name}: cannot be read ({error})") from None
+        if isinstance(read, list):
+            getattr(item, field.name).extend(read)
+        elif isinstance(read, Struct | ListValue | Timestamp):
+            getattr(item, field.name).CopyFrom(read)
+        else:
+            setattr(item, field.name, read)
+    return item

@@ -1,0 +1,113 @@
+"""The Connect protocol's unary form: messages as JSON or bytes, errors as JSON, time limits. Knows no server.
+
+See https://connectrpc.com/docs/protocol.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf import json_format
+from google.rpc import error_details_pb2
+
+from skein_kit.errors import FieldInvalid, code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.any_pb2 import Any as PackedAny
+    from google.protobuf.message import Message
+    from google.rpc.status_pb2 import Status
+
+JSON = "application/json"
+PROTO = "application/proto"
+VERSION_HEADER = "connect-protocol-version"
+TIMEOUT_HEADER = "connect-timeout-ms"
+# Longer than any message of the contract nests; keeps a hostile body from exhausting the stack.
+_MAX_DEPTH = 64
+_TIMEOUT = re.compile(r"[0-9]{1,10}")
+# The HTTP status that goes with each code, from the protocol's table.
+_HTTP: Mapping[grpc.StatusCode, int] = {
+    grpc.StatusCode.CANCELLED: 499,
+    grpc.StatusCode.UNKNOWN: 500,
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.FAILED_PRECONDITION: 400,
+    grpc.StatusCode.ABORTED: 409,
+    grpc.StatusCode.OUT_OF_RANGE: 400,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.INTERNAL: 500,
+    grpc.StatusCode.UNAVAILABLE: 503,
+    grpc.StatusCode.DATA_LOSS: 500,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+}
+_DETAILS = {
+    kind.DESCRIPTOR.full_name: kind
+    for kind in (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RetryInfo)
+}
+
+
+def time_limit(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that the caller gives; None when it names none."""
+    text = headers.get(TIMEOUT_HEADER)
+    if text is None:
+        return None
+    if not _TIMEOUT.fullmatch(text):
+        raise FieldInvalid(
+            violations=[(TIMEOUT_HEADER, "is not a whole number of milliseconds, of ten digits at most")]
+        )
+    return int(text) / 1000
+
+
+def check_version(headers: Mapping[str, str]) -> None:
+    """Refuse a version of the protocol that is not this one."""
+    if headers.get(VERSION_HEADER, "1") != "1":
+        raise FieldInvalid(violations=[(VERSION_HEADER, "is not 1")])
+
+
+def read_json(body: bytes, kind: type[Message]) -> Message:
+    """Read a message; an empty body is an empty message. Unknown fields are refused, since they are typing errors."""
+    try:
+        return json_format.Parse(body.decode("utf-8") or "{}", kind(), max_recursion_depth=_MAX_DEPTH)
+    except json_format.ParseError as error:
+        # The parser speaks of nothing but the caller's own text, and is the only one who knows what is wrong with it.
+        said = str(error).partition("\n")[0]
+        raise FieldInvalid(violations=[("", f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]) from None
+    except UnicodeDecodeError:
+        raise FieldInvalid(violations=[("", "is not UTF-8")]) from None
+
+
+def written_json(message: Message) -> bytes:
+    """Write a message as protobuf's JSON."""
+    return json_format.MessageToJson(message, indent=None, ensure_ascii=False).encode()
+
+
+def error(status: Status) -> tuple[int, bytes]:
+    """Return the HTTP status and the body that tell an error."""
+    code = code_of(status)
+    body: dict[str, Any] = {"code": _name(code), "message": status.message}
+    if status.details:
+        body["details"] = [_detail(detail) for detail in status.details]
+    return _HTTP[code], json.dumps(body, ensure_ascii=False).encode()
+
+
+def _name(code: grpc.StatusCode) -> str:
+    # The protocol spells this one as Americans do.
+    return "canceled" if code is grpc.StatusCode.CANCELLED else code.name.lower()
+
+
+def _detail(packed: PackedAny) -> dict[str, Any]:
+    name = packed.type_url.rpartition("/")[2]
+    result: dict[str, Any] = {"type": name, "value": base64.b64encode(packed.value).decode().rstrip("=")}
+    kind = _DETAILS.get(name)
+    if kind is not None:
+        result["debug"] = json_format.MessageToDict(kind.FromString(packed.value))
+    return result

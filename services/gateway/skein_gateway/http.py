@@ -1,0 +1,157 @@
+"""The HTTP door: every public RPC as JSON or protobuf (Connect protocol), behind the interceptors of gRPC's door."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from skein_gateway import connect
+from skein_gateway.forwarding import PUBLIC_METHODS
+from skein_gateway.status import VERSION
+from skein_kit import errors
+from skein_kit.admin import serve_http
+from skein_kit.call import REQUEST_ID_KEY, Call, Ended
+from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.service import PortTaken
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable
+
+    from google.protobuf.message import Message
+
+    from skein_kit.service import Host, Servicers
+
+# Reading JSON of this size would hold up every other call for milliseconds.
+_LARGE_BODY_BYTES = 64 * 1024
+_CONTENT_TYPES = (connect.JSON, connect.PROTO)
+
+
+@asynccontextmanager
+async def http_door(host: Host, port: int, servicers: Servicers) -> AsyncIterator[None]:
+    """Serve HTTP until the block ends; its address is `host.addresses["http"]`. Raises PortTaken."""
+    door = Door(host, servicers)
+    app = Starlette(
+        routes=[
+            Route("/", door.home),
+            Route("/healthz", door.health),
+            Route("/{service}/{method}", door.call, methods=["POST"]),
+        ]
+    )
+    try:
+        async with serve_http(app, host.settings.host, port) as address:
+            host.addresses["http"] = address
+            yield
+    except OSError as error:
+        message = f"{host.settings.host}:{port} is in use; set SKEIN_HTTP_PORT to another port for the gateway's HTTP."
+        raise PortTaken(message) from error
+
+
+class Door:
+    """What is behind each path."""
+
+    def __init__(self, host: Host, servicers: Servicers) -> None:
+        """Answer with what the gateway's gRPC door answers with."""
+        self._host = host
+        self._servicers = servicers
+
+    async def home(self, request: Request) -> Response:
+        """Say what this is and where things are."""
+        endpoint = self._host.addresses["gateway"]
+        if connect.JSON in request.headers.get("accept", ""):
+            methods = sorted(PUBLIC_METHODS)
+            return JSONResponse({"name": "skein", "version": VERSION, "grpc": endpoint, "methods": methods})
+        return PlainTextResponse(
+            f"Skein {VERSION}: the memory of a fleet of agents.\n\n"
+            f"gRPC     {endpoint}, with reflection\n"
+            "JSON     POST /<package.Service>/<Method> here (Connect protocol), with authorization: Bearer <key>\n"
+            "methods  GET / with accept: application/json\n"
+            "health   GET /healthz\n"
+        )
+
+    async def health(self, _request: Request) -> Response:
+        """Say whether calls can be answered now."""
+        ready = bool(self._servicers.answers) and all([await check() for check in self._servicers.ready_checks])
+        return PlainTextResponse("ok\n" if ready else "not ready\n", status_code=200 if ready else 503)
+
+    async def call(self, request: Request) -> Response:
+        """Answer one RPC."""
+        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type not in _CONTENT_TYPES:
+            return Response(status_code=415, headers={"accept-post": ", ".join(_CONTENT_TYPES)})
+        if request.headers.get("content-encoding", "identity") != "identity":
+            return Response(status_code=415, headers={"accept-encoding": "identity"})
+        # Header values that gRPC's metadata could not carry are nothing that a service may see.
+        metadata = {key: value for key, value in request.headers.items() if value.isascii() and value.isprintable()}
+        peer = f"{request.client.host}:{request.client.port}" if request.client else ""
+        call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
+        headers = {REQUEST_ID_KEY: call.request_id}
+        try:
+            body = await self._answered(call, request, as_json=content_type == connect.JSON)
+        except Ended as ended:
+            status, body = connect.error(ended.status)
+            return Response(body, status_code=status, media_type=connect.JSON, headers=headers)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        return Response(body, media_type=content_type, headers=headers)
+
+    async def _answered(self, call: Call, request: Request, *, as_json: bool) -> bytes:
+        try:
+            connect.check_version(call.metadata)
+            limit = connect.time_limit(call.metadata)
+            if limit is not None:
+                call.deadline = asyncio.get_running_loop().time() + limit
+            found = self._servicers.answers.get(call.path)
+            if found is None:
+                raise errors.MethodUnknown if call.path not in PUBLIC_METHODS else errors.ServiceUnavailable
+            body = await _body(request)
+            method, handler = found
+            public = PUBLIC_METHODS[call.path]
+            given: Message | bytes = body
+            if as_json:
+                given = await _read_json(body, public.request)
+                if method.deserializer is None:
+                    given = given.SerializeToString()
+        except errors.Refusal as refusal:
+            raise Ended(refusal.status()) from None
+        answer: Message | bytes = await _unless_gone(request, handler(given, call))
+        if as_json:
+            written = public.response.FromString(answer) if isinstance(answer, bytes) else answer
+            return connect.written_json(written)
+        return answer if isinstance(answer, bytes) else answer.SerializeToString()
+
+
+async def _body(request: Request) -> bytes:
+    """Read a body, and no further than the limit."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_MESSAGE_BYTES:
+            raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES)
+    return bytes(body)
+
+
+async def _read_json(body: bytes, kind: type[Message]) -> Message:
+    if len(body) < _LARGE_BODY_BYTES:
+        return connect.read_json(body, kind)
+    return await asyncio.to_thread(connect.read_json, body, kind)
+
+
+async def _unless_gone(request: Request, work: Awaitable[Any]) -> Any:
+    """Await the work; cancel it when the caller hangs up, as gRPC does."""
+    working = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        gone.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)

@@ -1,0 +1,34 @@
+"""GatewayService: one method per RPC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.gateway.v1 import gateway_pb2_grpc as rpc
+from skein_kit.call import Context, caller
+
+if TYPE_CHECKING:
+    from skein_gateway.recalling import Recalling
+    from skein_gateway.remembering import Remembering
+    from skein_gateway.status import ClusterStatus
+
+
+class GatewayServicer(rpc.GatewayServiceServicer):
+    """What the gateway answers itself."""
+
+    def __init__(self, remembering: Remembering, recalling: Recalling, status: ClusterStatus) -> None:
+        self._remembering = remembering
+        self._recalling = recalling
+        self._status = status
+
+    async def Remember(self, request: pb.RememberRequest, context: Context) -> pb.RememberResponse:
+        return await self._remembering.remember(caller(context), request)
+
+    async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
+        return await self._recalling.recall(request, context.time_remaining())
+
+    async def GetClusterStatus(
+        self, request: pb.GetClusterStatusRequest, context: Context
+    ) -> pb.GetClusterStatusResponse:
+        return await self._status.look()

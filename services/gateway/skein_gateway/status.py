@@ -1,0 +1,53 @@
+"""The state of the cluster as the gateway sees it: what each service's own health check says."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.duration_pb2 import Duration
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from skein.gateway.v1 import gateway_pb2 as pb
+
+if TYPE_CHECKING:
+    from skein_kit.service import Host
+
+VERSION = importlib.metadata.version("skein-gateway")
+CHECK_SECONDS = 2.0
+# Addresses that are no gRPC service.
+_NOT_SERVICES = frozenset({"http"})
+
+
+class ClusterStatus:
+    """The services that this process knows an address of."""
+
+    def __init__(self, host: Host) -> None:
+        """Reach them as the host does."""
+        self._host = host
+
+    async def look(self) -> pb.GetClusterStatusResponse:
+        """Ask all services at once."""
+        names = [name for name in self._host.addresses if name not in _NOT_SERVICES]
+        services = await asyncio.gather(*(self._check(name) for name in names))
+        return pb.GetClusterStatusResponse(version=VERSION, services=services)
+
+    async def _check(self, service: str) -> pb.ServiceStatus:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        state = await self._state(service)
+        elapsed = Duration()
+        elapsed.FromMicroseconds(round((loop.time() - started) * 1e6))
+        return pb.ServiceStatus(service=service, state=state, elapsed=elapsed)
+
+    async def _state(self, service: str) -> pb.ServiceState:
+        health: Any = health_pb2_grpc.HealthStub(self._host.channel(service))
+        try:
+            answer = await health.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_SECONDS)
+        except aio.AioRpcError:
+            return pb.SERVICE_STATE_UNREACHABLE
+        if answer.status == health_pb2.HealthCheckResponse.SERVING:
+            return pb.SERVICE_STATE_SERVING
+        return pb.SERVICE_STATE_NOT_SERVING

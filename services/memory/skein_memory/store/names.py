@@ -1,0 +1,75 @@
+"""Which memory a name stands for: its id, or the external id that its caller chose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.ids import parse_id
+from skein_memory.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database import Transaction
+    from skein_kit.sql import Query
+
+
+async def read(tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str]) -> dict[str, asyncpg.Record]:
+    """Run a query of `memory_ids` for names and return its rows by name; a name that nothing answers to is left out.
+
+    A name may look like an id and be an external id, so what is no id of a memory is looked up once more. Memories are
+    then read by value: a join would plan every month for each of them.
+    """
+    wanted = list(dict.fromkeys(names))
+    ids = {name: id_ for name in wanted if (id_ := parse_id(name)) is not None}
+    found = await _read_ids(tx, query, tenant_id, ids)
+    rest = [name for name in wanted if name not in found]
+    if rest:
+        rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=rest)
+        found |= await _read_ids(tx, query, tenant_id, {row["external_id"]: row["memory_id"] for row in rows})
+    return found
+
+
+async def read_one(tx: Transaction, query: Query, tenant_id: UUID, name: str) -> asyncpg.Record | None:
+    """Run a query of one `memory_id` for a name; None when nothing answers to it."""
+    id_ = parse_id(name)
+    row = None if id_ is None else await tx.row(query, tenant_id=tenant_id, memory_id=id_)
+    if row is None:
+        external = await tx.row(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=[name])
+        if external is not None:
+            row = await tx.row(query, tenant_id=tenant_id, memory_id=external["memory_id"])
+    return row
+
+
+async def taken(tx: Transaction, kind: str, tenant_id: UUID, wanted: Sequence[tuple[str, UUID]]) -> str | None:
+    """Take names for memories; return one that another memory holds, which the caller must refuse.
+
+    `kind` is "external_id" or "fact_key". Names are taken in one order everywhere, so that two batches cannot wait for
+    each other.
+    """
+    if not wanted:
+        return None
+    column = _COLUMNS[kind]
+    rows: list[dict[str, object]] = [{column: name, "memory_id": id_} for name, id_ in sorted(wanted)]
+    if await tx.insert(QUERIES[f"claim_{kind}s"], tenant_id, rows) == len(rows):
+        return None
+    names = [name for name, _ in wanted]
+    held = {
+        row[column]: row["memory_id"]
+        for row in await tx.rows(QUERIES[f"find_{kind}s"], tenant_id=tenant_id, **{f"{column}s": names})
+    }
+    return next((name for name, id_ in wanted if held.get(name) != id_), names[0])
+
+
+async def _read_ids(tx: Transaction, query: Query, tenant_id: UUID, ids: dict[str, UUID]) -> dict[str, asyncpg.Record]:
+    if not ids:
+        return {}
+    rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(ids.values()))
+    by_id = {row["memory_id"]: row for row in rows}
+    return {name: by_id[id_] for name, id_ in ids.items() if id_ in by_id}
+
+
+_COLUMNS = {"external_id": "external_id", "fact_key": "key"}

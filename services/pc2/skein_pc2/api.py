@@ -1,0 +1,70 @@
+"""The cluster as pc2 sees it: public RPCs through the gateway, with one API key."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
+from skein_pc2.errors import STORAGE_ERROR, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grpc import aio
+
+_PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+class Api:
+    """Calls on behalf of the assistants. Each takes the sender's request id, so that logs tell one story."""
+
+    def __init__(self, channel: aio.Channel, key: Callable[[], str]) -> None:
+        """`key` returns the API key, or nothing while there is none."""
+        self._key = key
+        self._memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
+        self._recall: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
+        self._dimensions: dict[str, int] = {}
+
+    def is_ready(self) -> bool:
+        """Say whether there is an identity to act with."""
+        return bool(self._key())
+
+    async def create_memory(self, memory: memory_pb2.Memory, *, request_id: str, seconds: float) -> memory_pb2.Memory:
+        """Store one memory and return it."""
+        request = memory_pb2.CreateMemoryRequest(memory=memory)
+        response = await self._memories.CreateMemory(request, timeout=seconds, metadata=self._metadata(request_id))
+        return response.memory
+
+    async def get_memory(self, memory_id: str, *, request_id: str, seconds: float) -> memory_pb2.Memory:
+        """Read one memory by either of its ids."""
+        request = memory_pb2.GetMemoryRequest(memory_id=memory_id)
+        response = await self._memories.GetMemory(request, timeout=seconds, metadata=self._metadata(request_id))
+        return response.memory
+
+    async def recall(
+        self, request: recall_pb2.RecallRequest, *, request_id: str, seconds: float
+    ) -> recall_pb2.RecallResponse:
+        """Find memories."""
+        return await self._recall.Recall(request, timeout=seconds, metadata=self._metadata(request_id))
+
+    async def dimensions(self, model: str, *, request_id: str, seconds: float) -> int | None:
+        """Return the length of a model's vectors; None for a model that is not known."""
+        if model and model not in self._dimensions:
+            response = await self._recall.ListEmbeddingModels(
+                recall_pb2.ListEmbeddingModelsRequest(), timeout=seconds, metadata=self._metadata(request_id)
+            )
+            self._dimensions = {known.model: known.dimensions for known in response.embedding_models}
+        return self._dimensions.get(model)
+
+    def _metadata(self, request_id: str) -> dict[str, str]:  # grpc's own stubs want pairs, ours want a mapping.
+        key = self._key()
+        if not key:
+            message = "Skein is starting: there is no identity to act with yet"
+            raise Rejected(STORAGE_ERROR, message)
+        metadata = {AUTHORIZATION_KEY: f"Bearer {key}"}
+        if _PRINTABLE.fullmatch(request_id):
+            metadata[REQUEST_ID_KEY] = request_id
+        return metadata

@@ -1,0 +1,88 @@
+"""What pc2 refuses, in the words of the orchestrator's protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from skein_kit.errors import reason_of
+
+if TYPE_CHECKING:
+    from google.rpc.status_pb2 import Status
+    from grpc import aio
+
+INVALID_REQUEST = "invalid_request"
+MEMORY_NOT_FOUND = "memory_not_found"
+SESSION_NOT_FOUND = "session_not_found"
+PERMISSION_DENIED = "permission_denied"
+STORAGE_ERROR = "storage_error"
+SEARCH_ERROR = "search_error"
+VALIDATION_ERROR = "validation_error"
+RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+INTERNAL_ERROR = "internal_error"
+
+_CODES = {
+    grpc.StatusCode.INVALID_ARGUMENT: VALIDATION_ERROR,
+    grpc.StatusCode.FAILED_PRECONDITION: VALIDATION_ERROR,
+    grpc.StatusCode.OUT_OF_RANGE: VALIDATION_ERROR,
+    grpc.StatusCode.ALREADY_EXISTS: VALIDATION_ERROR,
+    grpc.StatusCode.NOT_FOUND: MEMORY_NOT_FOUND,
+    grpc.StatusCode.UNAUTHENTICATED: PERMISSION_DENIED,
+    grpc.StatusCode.PERMISSION_DENIED: PERMISSION_DENIED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: RATE_LIMIT_EXCEEDED,
+}
+_REASONS = {
+    "SESSION_NOT_FOUND": SESSION_NOT_FOUND,
+    "MESSAGE_TOO_LARGE": VALIDATION_ERROR,
+}
+# The services behind are away, late or at odds: trying again later may help.
+_TRANSIENT = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.CANCELLED,
+    }
+)
+
+
+class Rejected(Exception):
+    """The request cannot be done; `code` is one of the protocol's."""
+
+    def __init__(self, code: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+def rejected(error: aio.AioRpcError, *, transient: str) -> Rejected:
+    """Say another service's refusal in the protocol's codes; `transient` is the code for services that are away."""
+    try:
+        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+    except ValueError:
+        status = None
+    reason = reason_of(status) if status is not None else ""
+    if error.code() in _TRANSIENT:
+        code = transient
+    else:
+        code = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
+    details: dict[str, Any] = {"reason": reason} if reason else {}
+    violations = _violations(status) if status is not None else []
+    if violations:
+        details["violations"] = violations
+    # Without a reason the text is the transport's own and names addresses.
+    message = error.details() if reason else "A service of the cluster does not answer; try again soon."
+    return Rejected(code, message or code, **details)
+
+
+def _violations(status: Status) -> list[dict[str, str]]:
+    for detail in status.details:
+        if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
+            bad = error_details_pb2.BadRequest()
+            detail.Unpack(bad)
+            return [{"field": found.field, "description": found.description} for found in bad.field_violations]
+    return []

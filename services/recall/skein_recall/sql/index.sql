@@ -1,0 +1,34 @@
+-- list_pending --
+-- Find the oldest items whose vectors are still to be made.
+SELECT d.item_id, d.kind, d.revision
+FROM recall.documents AS d
+WHERE d.tenant_id = :tenant_id AND d.pending
+ORDER BY d.item_id
+LIMIT :limit;
+
+-- claim_documents --
+-- Mark items as having their vectors, if they are still at these revisions, and keep others from touching them until the
+-- transaction ends. They are locked in order of their ids, so that two callers with the same items wait for one another.
+WITH locked AS MATERIALIZED (
+    SELECT d.item_id
+    FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS given (item_id, revision)
+    JOIN recall.documents AS d
+        ON d.tenant_id = :tenant_id AND d.item_id = given.item_id AND d.revision = given.revision
+    ORDER BY d.item_id
+    FOR NO KEY UPDATE OF d
+)
+UPDATE recall.documents AS d
+SET pending = false
+FROM locked
+WHERE d.tenant_id = :tenant_id AND d.item_id = locked.item_id
+RETURNING d.item_id, d.kind;
+
+-- delete_vectors --
+-- Remove the vectors of items.
+DELETE FROM recall.{table}
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+
+-- insert_vectors --
+-- Store the vectors of items, one for each chunk of the text.
+INSERT INTO recall.{table} (tenant_id, item_id, chunk, kind, embedding)
+VALUES (:tenant_id, :item_id, :chunk, :kind, :embedding);

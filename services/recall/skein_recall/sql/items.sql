@@ -1,0 +1,36 @@
+-- get_memories --
+-- Read memories that may be recalled, in no order. The ids must be values, so that only their months are planned.
+SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
+       e.subject_id, e.session_id, e.scope, e.level, e.confidence, e.importance, e.expire_time, e.valid_from_time,
+       e.valid_to_time, e.metadata, e.content_hash, e.revision, e.create_time, e.update_time, e.created_by, e.updated_by,
+       ARRAY(
+           SELECT t.tag FROM memory.tags AS t
+           WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id
+           ORDER BY t.tag
+       ) AS tags
+FROM memory.entries AS e
+WHERE e.tenant_id = :tenant_id
+    AND e.memory_id = ANY (:memory_ids::uuid[])
+    AND e.is_active
+    AND e.archive_time IS NULL
+    AND (e.expire_time IS NULL OR e.expire_time > :at);
+
+-- get_messages --
+-- Read messages that may be recalled, in no order. The ids must be values, so that only their months are planned.
+SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content, m.name, m.subject_id, m.agent_id,
+       m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
+       m.offline_thread_id, m.metadata, m.create_time, m.created_by
+FROM session.messages AS m
+WHERE m.tenant_id = :tenant_id AND m.message_id = ANY (:message_ids::uuid[]) AND m.is_active;
+
+-- memory_texts --
+-- Read what is searched of memories, as the memory service puts it together.
+SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, '')) AS text
+FROM memory.entries AS e
+WHERE e.tenant_id = :tenant_id AND e.memory_id = ANY (:memory_ids::uuid[]);
+
+-- message_texts --
+-- Read what is searched of messages.
+SELECT m.message_id AS item_id, m.content AS text
+FROM session.messages AS m
+WHERE m.tenant_id = :tenant_id AND m.message_id = ANY (:message_ids::uuid[]);

@@ -1,0 +1,234 @@
+"""Every database call of the recall service."""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pgvector import HalfVector
+
+from skein_kit.database import refusing
+from skein_kit.sql import Queries, Query
+from skein_recall.errors import ModelExists
+from skein_recall.filters import Filter
+from skein_recall.models import EmbeddingModel
+from skein_recall.ranking import Candidate
+from skein_recall.vectors import Item
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skein_kit.database import Database, Transaction
+    from skein_recall.models import Draft
+
+QUERIES = Queries.of("skein_recall")
+# Items that each signal may bring; at twice the hits wanted the best of one signal cannot crowd out the other.
+_LEAST_CANDIDATES = 50
+# Chunks read for each item wanted at first. Where items have more of them close to the query, more are read.
+_CHUNKS_PER_ITEM = 4
+_DEEPER = 16
+_TABLE_NAME = re.compile(r"[a-z0-9_]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """What the search statement looks for; without a vector or without text that signal finds nothing."""
+
+    text: str
+    vector: NDArray[np.float32] | None
+    kinds: tuple[str, ...]
+    filter: Filter
+    limit: int
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What the signals found, and the bound of BM25 for the query."""
+
+    candidates: list[Candidate]
+    max_bm25: float
+
+
+class _Connection(Protocol):
+    async def set_type_codec(self, typename: str, **options: Any) -> None:
+        """As asyncpg's connection does."""
+
+
+async def prepare_connection(connection: _Connection) -> None:
+    """Send vectors in binary: text costs ten times as much on both sides."""
+    await connection.set_type_codec(
+        "halfvec", schema="public", encoder=HalfVector.to_binary, decoder=HalfVector.from_binary, format="binary"
+    )
+
+
+class Reading:
+    """One transaction that finds and reads items of one tenant."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID) -> None:
+        self._tx = tx
+        self._tenant_id = tenant_id
+
+    async def search(self, model: EmbeddingModel, probe: Probe) -> Found:
+        """Find the candidates of both signals, exactly, with both measures of each."""
+        wanted = max(_LEAST_CANDIDATES, 2 * probe.limit)
+        chunks = wanted * _CHUNKS_PER_ITEM
+        while True:
+            rows = await self._tx.rows(
+                _of_table("search", model.table_name),
+                tenant_id=self._tenant_id,
+                query=probe.text,
+                vector=None if probe.vector is None else HalfVector(probe.vector),
+                kinds=list(probe.kinds),
+                at=probe.at,
+                filtered=probe.filter.restricts,
+                candidates=wanted,
+                chunks=chunks,
+                **probe.filter.parameters(),
+            )
+            if not rows or rows[0]["chunks_read"] < chunks or rows[0]["dense_items"] >= wanted:
+                break
+            # A few long items hold all of the nearest chunks: look past them.
+            chunks *= _DEEPER
+        return Found(candidates=[_candidate(row) for row in rows], max_bm25=rows[0]["max_bm25"] if rows else 0.0)
+
+    async def items(self, candidates: Sequence[Candidate], at: datetime) -> dict[UUID, asyncpg.Record]:
+        """Read the items themselves, by id; those that may not be recalled any more are missing."""
+        memory_ids = [candidate.item_id for candidate in candidates if candidate.kind == "memory"]
+        message_ids = [candidate.item_id for candidate in candidates if candidate.kind == "message"]
+        found: dict[UUID, asyncpg.Record] = {}
+        if memory_ids:
+            rows = await self._tx.rows(
+                QUERIES["get_memories"], tenant_id=self._tenant_id, memory_ids=memory_ids, at=at
+            )
+            found.update((row["memory_id"], row) for row in rows)
+        if message_ids:
+            rows = await self._tx.rows(QUERIES["get_messages"], tenant_id=self._tenant_id, message_ids=message_ids)
+            found.update((row["message_id"], row) for row in rows)
+        return found
+
+
+class Store:
+    """The search index and the registry of models."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def reading(self, tenant_id: UUID) -> AsyncIterator[Reading]:
+        """Open a transaction to find and read items."""
+        async with self._database.tenant(tenant_id) as tx:
+            yield Reading(tx, tenant_id)
+
+    async def put_vectors(
+        self,
+        tenant_id: UUID,
+        model: EmbeddingModel,
+        items: Sequence[Item],
+        vectors: Mapping[UUID, NDArray[np.float32]],
+    ) -> int:
+        """Replace the vectors of items that are still at the revision given; return how many are."""
+        async with self._database.tenant(tenant_id) as tx:
+            claimed = await tx.rows(
+                QUERIES["claim_documents"],
+                tenant_id=tenant_id,
+                item_ids=[item.item_id for item in items],
+                revisions=[item.revision for item in items],
+            )
+            if not claimed:
+                return 0
+            await tx.execute(
+                _of_table("delete_vectors", model.table_name),
+                tenant_id=tenant_id,
+                item_ids=[row["item_id"] for row in claimed],
+            )
+            await tx.insert(
+                _of_table("insert_vectors", model.table_name),
+                tenant_id,
+                [
+                    {"item_id": row["item_id"], "chunk": chunk, "kind": row["kind"], "embedding": HalfVector(vector)}
+                    for row in claimed
+                    for chunk, vector in enumerate(vectors[row["item_id"]])
+                ],
+            )
+            return len(claimed)
+
+    async def list_pending(self, tenant_id: UUID, limit: int) -> list[asyncpg.Record]:
+        """Return the oldest documents whose vectors are still to be made."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, limit=limit)
+
+    async def read_texts(self, tenant_id: UUID, pending: Sequence[asyncpg.Record]) -> list[Item]:
+        """Read the text of pending documents.
+
+        It is read after the document, so a text that changed meanwhile belongs to a newer revision than is said here,
+        and `put_vectors` passes over it. An item that is gone has no text.
+        """
+        ids: dict[str, list[UUID]] = {"memory": [], "message": []}
+        for row in pending:
+            ids[row["kind"]].append(row["item_id"])
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["memory_texts"], tenant_id=tenant_id, memory_ids=ids["memory"])
+            rows += await tx.rows(QUERIES["message_texts"], tenant_id=tenant_id, message_ids=ids["message"])
+        texts: dict[UUID, str] = {row["item_id"]: row["text"] for row in rows}
+        return [Item(row["item_id"], row["revision"], texts.get(row["item_id"], "")) for row in pending]
+
+    async def active_model(self) -> EmbeddingModel | None:
+        """Return the model that is searched."""
+        async with self._database.shared() as tx:
+            row = await tx.row(QUERIES["active_model"])
+        return None if row is None else EmbeddingModel(**row)
+
+    async def list_models(self) -> list[EmbeddingModel]:
+        """Return every registered model, by name."""
+        async with self._database.shared() as tx:
+            return [EmbeddingModel(**row) for row in await tx.rows(QUERIES["list_models"])]
+
+    async def register_model(self, draft: Draft, at: datetime) -> EmbeddingModel:
+        """Register a model and make its table; refuse with ModelExists."""
+        with refusing({"embedding_models_pkey": ModelExists(), "embedding_models_table_key": ModelExists()}):
+            async with self._database.shared() as tx:
+                table_name = await tx.value(
+                    QUERIES["register_model"],
+                    model=draft.model,
+                    provider=draft.provider,
+                    dimensions=draft.dimensions,
+                    create_time=at,
+                )
+        return EmbeddingModel(
+            model=draft.model,
+            provider=draft.provider,
+            dimensions=draft.dimensions,
+            table_name=table_name,
+            active=False,
+            create_time=at,
+        )
+
+
+@cache
+def _of_table(name: str, table_name: str) -> Query:
+    """The statement for one model's table of vectors."""
+    if not _TABLE_NAME.fullmatch(table_name):
+        message = f"{table_name!r} cannot be the name of a table of vectors"
+        raise ValueError(message)
+    query = QUERIES[name]
+    return replace(query, text=query.text.replace("{table}", table_name))
+
+
+def _candidate(row: asyncpg.Record) -> Candidate:
+    distance: float | None = row["distance"]
+    return Candidate(
+        item_id=row["item_id"],
+        kind=row["kind"],
+        similarity=None if distance is None else 1.0 - distance,
+        bm25=row["bm25"],
+    )

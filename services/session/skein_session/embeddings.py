@@ -1,0 +1,62 @@
+"""Vectors of messages that were just committed: made at once when they are few, left to the worker otherwise.
+
+Recall is asked after the commit, so no transaction waits for the model. What goes wrong here costs nothing but time:
+the search index remembers which items lack vectors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpc import aio
+
+from skein.recall.v1 import recall_pb2
+from skein_kit import logs
+from skein_kit.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein.recall.v1 import recall_pb2_grpc
+    from skein_kit.postings import Document
+
+log = logs.get("session")
+
+# What is kept back of the caller's time, to answer in.
+MARGIN_SECONDS = 0.2
+# The most that a caller waits for vectors.
+MAX_SECONDS = 2.0
+
+
+class Embeddings:
+    """Asks recall for vectors."""
+
+    def __init__(self, index: recall_pb2_grpc.IndexServiceAsyncStub, *, at_once: int) -> None:
+        """Make up to `at_once` vectors while the caller waits."""
+        self._index = index
+        self._at_once = at_once
+
+    def expected_pending(self, documents: Sequence[Document]) -> int:
+        """Return how many will lack vectors if all goes well."""
+        return 0 if len(documents) <= self._at_once else len(documents)
+
+    async def make(self, documents: Sequence[Document], *, remaining: float) -> int:
+        """Make vectors within the caller's `remaining` seconds; return how many items still lack theirs."""
+        if not documents or len(documents) > self._at_once:
+            return len(documents)
+        seconds = min(remaining - MARGIN_SECONDS, MAX_SECONDS)
+        if seconds <= 0:
+            return len(documents)
+        items = [
+            recall_pb2.IndexItem(item_id=str(document.item_id), revision=document.revision, text=document.text)
+            for document in documents
+        ]
+        try:
+            response = await self._index.IndexItems(recall_pb2.IndexItemsRequest(items=items), timeout=seconds)
+        except aio.AioRpcError as error:
+            log.warning("embedding_deferred", items=len(items), code=error.code().name)
+            return len(items)
+        except Refusal as refusal:
+            log.warning("embedding_deferred", items=len(items), code=refusal.code.name)
+            return len(items)
+        return max(0, len(items) - response.indexed_count)

@@ -1,0 +1,189 @@
+"""Messages on their way into a session, and the rules they obey. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Self
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.errors import (
+    ContentEmpty,
+    ContentTooLong,
+    DuplicateInBatch,
+    FieldInvalid,
+    PageTokenInvalid,
+    Refusal,
+    TextNotStorable,
+)
+from skein_kit.ids import first_id, month_of, new_ids
+from skein_kit.postings import Document
+from skein_kit.wire import json_of, moment
+from skein_session import wire
+from skein_session.sessions import MAX_AHEAD, title_of
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+# What bigint holds; sequence numbers in page tokens are read against it.
+_MAX_SEQUENCE = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """Messages to append, complete but for their sequence numbers, which only the session can give."""
+
+    session_id: str
+    create_session: bool
+    at: datetime
+    by: str
+    # The agent that the caller acts as; a session opened for the batch is with it.
+    agent_id: str | None
+    # As they will be answered.
+    messages: tuple[pb.Message, ...]
+    # As they will be stored, in the same order.
+    rows: tuple[dict[str, object], ...]
+    # What search will know of them.
+    documents: tuple[Document, ...]
+    # The months that they fall in.
+    months: frozenset[datetime]
+    # The title of a session that has none.
+    title: str | None
+
+    @classmethod
+    def of(
+        cls, request: pb.AppendMessagesRequest, *, at: datetime, by: str, max_content: int, agent_id: str = ""
+    ) -> Self:
+        """Check the messages and give them ids at the time `at`; `agent_id` stands in for one that is not given.
+
+        Refusals name the place of the message at fault in the metadata "index".
+        """
+        times: list[datetime] = []
+        stored: list[dict[str, str | None]] = []
+        external_ids: set[str] = set()
+        for index, message in enumerate(request.messages):
+            with _speaking_of(index):
+                times.append(_checked(message, at, max_content))
+                stored.append({field: json_of(message, field) for field in _JSON_FIELDS})
+                if message.external_id in external_ids:
+                    raise DuplicateInBatch(violations=[("external_id", "comes twice in the batch")])
+                if message.external_id:
+                    external_ids.add(message.external_id)
+        ids = _ids(times)
+        messages = tuple(
+            _complete(message, request.session_id, id_, created, by, agent_id)
+            for message, id_, created in zip(request.messages, ids, times, strict=True)
+        )
+        return cls(
+            session_id=request.session_id,
+            create_session=request.create_session,
+            at=at,
+            by=by,
+            agent_id=agent_id or None,
+            messages=messages,
+            rows=tuple(
+                wire.row(message, id_, created) | json
+                for message, id_, created, json in zip(messages, ids, times, stored, strict=True)
+            ),
+            documents=tuple(
+                _document(message, id_) for message, id_ in zip(messages, ids, strict=True) if message.content.strip()
+            ),
+            months=frozenset(month_of(created) for created in times),
+            title=title_of(request.messages),
+        )
+
+    def number(self, last_sequence: int) -> None:
+        """Give the messages the sequence numbers that end with `last_sequence`."""
+        first = last_sequence - len(self.messages) + 1
+        for sequence, (message, row) in enumerate(zip(self.messages, self.rows, strict=True), first):
+            message.sequence = sequence
+            row["sequence"] = sequence
+
+    @property
+    def external_ids(self) -> list[dict[str, object]]:
+        """Return the external ids given, each with the message that it names."""
+        return [
+            {"external_id": row["external_id"], "message_id": row["message_id"]}
+            for row in self.rows
+            if row["external_id"] is not None
+        ]
+
+
+def sequence_of(place: Sequence[str] | None) -> int | None:
+    """Read the sequence number that a page token names; None for the first page."""
+    if place is None:
+        return None
+    try:
+        (text,) = place
+        sequence = int(text)
+    except ValueError:
+        raise PageTokenInvalid from None
+    if not 0 <= sequence <= _MAX_SEQUENCE:
+        raise PageTokenInvalid
+    return sequence
+
+
+_JSON_FIELDS = ("parts", "tool_calls", "tool_returns", "metadata")
+
+
+def _checked(message: pb.Message, at: datetime, max_content: int) -> datetime:
+    if message.role == pb.MESSAGE_ROLE_UNSPECIFIED:
+        raise FieldInvalid(violations=[("role", "says who speaks: user, assistant, system or tool")])
+    if len(message.content) > max_content:
+        raise ContentTooLong(limit=max_content, length=len(message.content))
+    if not (
+        message.content.strip() or message.parts.values or message.tool_calls.values or message.tool_returns.values
+    ):
+        raise ContentEmpty
+    if "\0" in message.content:
+        raise TextNotStorable(violations=[("content", "holds a NUL character")])
+    created = moment(message, "create_time") or at
+    if created > at + MAX_AHEAD:
+        raise FieldInvalid(violations=[("create_time", "lies in the future")])
+    return created
+
+
+def _ids(times: Sequence[datetime]) -> list[UUID]:
+    """Return an id for each time; of those that share a millisecond the later place has the higher id."""
+    places: dict[UUID, list[int]] = {}
+    for place, created in enumerate(times):
+        places.setdefault(first_id(created), []).append(place)
+    ids: dict[int, UUID] = {}
+    for group in places.values():
+        ids.update(zip(group, new_ids(times[group[0]], len(group)), strict=True))
+    return [ids[place] for place in range(len(times))]
+
+
+def _complete(
+    given: pb.Message, session_id: str, message_id: UUID, created: datetime, by: str, agent_id: str
+) -> pb.Message:
+    message = pb.Message()
+    message.CopyFrom(given)
+    message.message_id = str(message_id)
+    message.session_id = session_id
+    message.agent_id = given.agent_id or agent_id
+    message.create_time.FromDatetime(created)
+    message.created_by = by
+    return message
+
+
+def _document(message: pb.Message, message_id: UUID) -> Document:
+    return Document(
+        item_id=message_id,
+        kind="message",
+        text=message.content,
+        agent_id=message.agent_id or None,
+        subject_id=message.subject_id or None,
+        session_id=message.session_id,
+    )
+
+
+@contextmanager
+def _speaking_of(index: int) -> Iterator[None]:
+    try:
+        yield
+    except Refusal as refusal:
+        violations = [(f"messages[{index}].{field}", what) for field, what in refusal.violations]
+        raise type(refusal)(violations=violations, index=index, **refusal.facts) from None

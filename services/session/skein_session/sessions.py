@@ -1,0 +1,168 @@
+"""Sessions and the rules they obey. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Self
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.errors import FieldInvalid, PageTokenInvalid
+from skein_kit.ids import new_id
+from skein_kit.wire import json_of, masked, moment
+from skein_session import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncpg import Record
+
+DEFAULT_TYPE = "conversation"
+# Characters of the title that a session takes from its first words.
+MAX_AUTOMATIC_TITLE = 100
+# Clocks differ; a time that lies further ahead would sort before everything that is written until then.
+MAX_AHEAD = timedelta(minutes=5)
+UPDATABLE = frozenset({"title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary"})
+# The states that a caller may choose; the others are reached by verbs of their own.
+_CHOOSABLE = (pb.SESSION_STATE_ACTIVE, pb.SESSION_STATE_PAUSED, pb.SESSION_STATE_COMPLETED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What a caller says of a session: checked, with the defaults filled in. `metadata` is JSON text."""
+
+    session_id: str
+    title: str | None
+    state: str
+    session_type: str
+    subject_id: str | None
+    agent_id: str | None
+    metadata: str | None
+    summary: str | None
+    create_time: datetime
+
+    @classmethod
+    def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "") -> Self:
+        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given."""
+        create_time = moment(session, "create_time") or at
+        if create_time > at + MAX_AHEAD:
+            raise FieldInvalid(violations=[("session.create_time", "lies in the future")])
+        return cls(
+            session_id=session.session_id or str(new_id(at)),
+            title=session.title or None,
+            state=_chosen(session.state or pb.SESSION_STATE_ACTIVE),
+            session_type=session.session_type or DEFAULT_TYPE,
+            subject_id=session.subject_id or None,
+            agent_id=session.agent_id or agent_id or None,
+            metadata=json_of(session, "metadata"),
+            summary=session.summary or None,
+            create_time=create_time,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """An update of a session: the values of `fields`, and nothing else, take effect."""
+
+    session_id: str
+    # 0: whatever is current.
+    revision: int
+    fields: frozenset[str]
+    title: str | None
+    state: str | None
+    session_type: str
+    subject_id: str | None
+    agent_id: str | None
+    metadata: str | None
+    summary: str | None
+
+    @classmethod
+    def of(cls, request: pb.UpdateSessionRequest) -> Self:
+        """Read an update. Without a mask a state that is not given stays, for a session always has one."""
+        session = request.session
+        if not session.session_id:
+            raise FieldInvalid(violations=[("session.session_id", "names the session to update")])
+        fields = masked(request.update_mask, UPDATABLE)
+        if not request.update_mask.paths and not session.state:
+            fields -= {"state"}
+        return cls(
+            session_id=session.session_id,
+            revision=session.revision,
+            fields=fields,
+            title=session.title or None,
+            state=_chosen(session.state) if "state" in fields else None,
+            session_type=session.session_type or DEFAULT_TYPE,
+            subject_id=session.subject_id or None,
+            agent_id=session.agent_id or None,
+            metadata=json_of(session, "metadata"),
+            summary=session.summary or None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Walk:
+    """Where a listing of sessions, newest update first, goes on.
+
+    A session that is updated while somebody pages leaves its place for the front, which was read already. So a walk
+    that took more than one page is followed by another over what was updated since it began: `floor` is where that one
+    ends. A pass that fits into one page is the last.
+    """
+
+    # The last session seen in this pass; None at its start.
+    after: tuple[datetime, str] | None = None
+    # The newest update when this pass began.
+    top: datetime | None = None
+    # Only what was updated later than this; None in the first pass.
+    floor: datetime | None = None
+
+    @classmethod
+    def of(cls, place: Sequence[str] | None) -> Self:
+        """Read the place that a page token names."""
+        if place is None:
+            return cls()
+        try:
+            time, session_id, top, floor = place
+            return cls(
+                after=(datetime.fromisoformat(time), session_id) if time else None,
+                top=datetime.fromisoformat(top) if top else None,
+                floor=datetime.fromisoformat(floor) if floor else None,
+            )
+        except ValueError:
+            raise PageTokenInvalid from None
+
+    def place(self) -> list[str]:
+        """Return what the page token must say."""
+        time, session_id = (self.after[0].isoformat(), self.after[1]) if self.after else ("", "")
+        return [
+            time,
+            session_id,
+            self.top.isoformat() if self.top else "",
+            self.floor.isoformat() if self.floor else "",
+        ]
+
+    def onward(self, rows: Sequence[Record]) -> Walk:
+        """Return where the next page of this pass begins, after `rows`."""
+        last = rows[-1]
+        return Walk(
+            after=(last["update_time"], last["session_id"]),
+            top=self.top or rows[0]["update_time"],
+            floor=self.floor,
+        )
+
+    def again(self) -> Walk:
+        """Return the start of the pass after this one."""
+        return Walk(floor=self.top)
+
+
+def _chosen(state: pb.SessionState) -> str:
+    if state not in _CHOOSABLE:
+        raise FieldInvalid(violations=[("session.state", "must be active, paused or completed")])
+    return wire.STATES[state]
+
+
+def title_of(messages: Sequence[pb.Message]) -> str | None:
+    """Return the title that a session gets when it has none: how its user began."""
+    for message in messages:
+        if message.role == pb.MESSAGE_ROLE_USER and message.content.strip():
+            return message.content.strip()[:MAX_AUTOMATIC_TITLE]
+    return None

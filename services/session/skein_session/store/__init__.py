@@ -1,0 +1,1 @@
+"""Every database call of the session service, one method per step of an RPC."""

@@ -1,0 +1,199 @@
+"""Messages in the database: appending, reading, deleting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit import postings
+from skein_kit.database import refusing
+from skein_kit.errors import ExternalIdTaken
+from skein_kit.ids import parse_id
+from skein_kit.pages import page_size, read_token, write_token
+from skein_kit.sql import Queries
+from skein_session import wire
+from skein_session.errors import MessageNotFound, SessionEnded, SessionNotFound
+from skein_session.messages import sequence_of
+from skein_session.sessions import DEFAULT_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from uuid import UUID
+
+    from skein_kit.database import Database, Transaction
+    from skein_kit.identity import Caller
+    from skein_kit.requests import Once, Requests
+    from skein_session.messages import Batch
+    from skein_session.store.months import Months
+
+_QUERIES = Queries.of("skein_session")
+# A page ends early rather than outgrow what a client takes by default (4 MiB).
+PAGE_BYTES = 3 * 1024 * 1024
+# Messages read at once, so that a page of the longest ones is never held whole.
+_SLICE = 64
+# Above every sequence number.
+_END = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Appended:
+    """An answer to AppendMessages, and whether it was given now or is the one that a repeated request had first."""
+
+    response: pb.AppendMessagesResponse
+    is_first: bool
+
+
+class MessageStore:
+    """Messages, each a place in its session and a document of the search index."""
+
+    def __init__(self, database: Database, requests: Requests, months: Months) -> None:
+        self._database = database
+        self._requests = requests
+        self._months = months
+
+    async def append(self, who: Caller, once: Once, batch: Batch, *, pending: int) -> Appended:
+        """Add messages at the end of their session, all or none; the answer kept says that `pending` lack vectors."""
+        await self._months.ensure(batch.months)
+        try:
+            with refusing({"message_external_ids_pkey": ExternalIdTaken}):
+                return await self._append(who, once, batch, pending)
+        except ExternalIdTaken:
+            raise ExternalIdTaken(external_id=await self._taken(who.tenant(), batch)) from None
+
+    async def correct(self, who: Caller, once: Once, response: pb.AppendMessagesResponse) -> None:
+        """Replace the answer that is kept for a request."""
+        async with self._database.tenant(who.tenant()) as tx:
+            await self._requests.answer(tx, who.tenant(), once, response)
+
+    async def get(self, tenant_id: UUID, name: str) -> pb.Message:
+        """Read a message by its id or external id."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await self._named(tx, tenant_id, name)
+
+    async def page(self, tenant_id: UUID, request: pb.ListMessagesRequest) -> pb.ListMessagesResponse:
+        """Read a page of a session in order of sequence, or against it."""
+        sequence = sequence_of(read_token(request.page_token, tenant_id, request))
+        if sequence is None:
+            sequence = _END if request.newest_first else 0
+        size = page_size(request.page_size)
+        response = pb.ListMessagesResponse()
+        async with self._database.tenant(tenant_id) as tx:
+            order = await tx.rows(
+                _QUERIES["order_before" if request.newest_first else "order_after"],
+                tenant_id=tenant_id,
+                session_id=request.session_id,
+                sequence=sequence,
+                limit=size + 1,
+            )
+            if not order:
+                await _must_exist(tx, tenant_id, request.session_id)
+            is_cut = len(order) > size
+            taken = 0
+            async for message in in_order(tx, tenant_id, [row["message_id"] for row in order[:size]]):
+                taken += message.ByteSize()
+                if response.messages and taken > PAGE_BYTES:
+                    is_cut = True
+                    break
+                response.messages.append(message)
+                sequence = message.sequence
+        if is_cut:
+            # Should all of a full page have been deleted while it was read, the list goes on after it nevertheless.
+            last = sequence if response.messages else order[size - 1]["sequence"]
+            response.next_page_token = write_token([str(last)], tenant_id, request)
+        return response
+
+    async def delete(self, tenant_id: UUID, name: str) -> None:
+        """Take a message out of its session and out of search."""
+        async with self._database.tenant(tenant_id) as tx:
+            message = await self._named(tx, tenant_id, name)
+            of_session = {"tenant_id": tenant_id, "session_id": message.session_id}
+            message_id = parse_id(message.message_id)
+            # The session first: whoever changes its messages takes its row before theirs, so nobody waits in a circle.
+            if await tx.row(_QUERIES["count_message_out"], **of_session) is None:
+                raise MessageNotFound
+            gone = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message_id)
+            if message_id is None or gone is None:
+                raise MessageNotFound
+            await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=gone["sequence"])
+            await postings.remove(tx, tenant_id, [message_id])
+
+    async def _append(self, who: Caller, once: Once, batch: Batch, pending: int) -> Appended:
+        tenant_id = who.tenant()
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return Appended(response=pb.AppendMessagesResponse.FromString(first), is_first=False)
+            # Search comes before the sequence: it takes most of the time, and nobody waits for it.
+            await postings.put(tx, tenant_id, batch.documents)
+            batch.number(await self._advance(tx, tenant_id, batch))
+            await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
+            await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
+            if batch.external_ids:
+                await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
+            response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return Appended(response=response, is_first=True)
+
+    @staticmethod
+    async def _advance(tx: Transaction, tenant_id: UUID, batch: Batch) -> int:
+        advance = {
+            "tenant_id": tenant_id,
+            "session_id": batch.session_id,
+            "count": len(batch.rows),
+            "title": batch.title,
+            "at": batch.at,
+        }
+        last: int | None = await tx.value(_QUERIES["advance_session"], **advance)
+        if last is None and batch.create_session:
+            await tx.execute(
+                _QUERIES["open_session"],
+                tenant_id=tenant_id,
+                session_id=batch.session_id,
+                session_type=DEFAULT_TYPE,
+                agent_id=batch.agent_id,
+                at=batch.at,
+                created_by=batch.by,
+            )
+            last = await tx.value(_QUERIES["advance_session"], **advance)
+        if last is None:
+            await _must_exist(tx, tenant_id, batch.session_id)
+            raise SessionEnded(session_id=batch.session_id)
+        return last
+
+    async def _taken(self, tenant_id: UUID, batch: Batch) -> str | None:
+        external_ids = [row["external_id"] for row in batch.external_ids]
+        async with self._database.tenant(tenant_id) as tx:
+            taken: str | None = await tx.value(
+                _QUERIES["taken_external_id"], tenant_id=tenant_id, external_ids=external_ids
+            )
+        return taken
+
+    @staticmethod
+    async def _named(tx: Transaction, tenant_id: UUID, name: str) -> pb.Message:
+        message_id = parse_id(name)
+        if message_id is not None:
+            async for message in in_order(tx, tenant_id, [message_id]):
+                return message
+        # An external id may look like an id.
+        held = await tx.value(_QUERIES["message_id_of_external_id"], tenant_id=tenant_id, external_id=name)
+        if held is not None:
+            async for message in in_order(tx, tenant_id, [held]):
+                return message
+        raise MessageNotFound
+
+
+async def in_order(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]) -> AsyncIterator[pb.Message]:
+    """Read messages in the order of their ids' places, some at a time, passing over those that are deleted."""
+    for start in range(0, len(message_ids), _SLICE):
+        part = message_ids[start : start + _SLICE]
+        rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=list(part))
+        found = {row["message_id"]: row for row in rows}
+        for message_id in part:
+            if message_id in found:
+                yield wire.message(found[message_id])
+
+
+async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+    if await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id) is None:
+        raise SessionNotFound(session_id=session_id)

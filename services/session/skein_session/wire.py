@@ -1,0 +1,102 @@
+"""Sessions and messages between their rows and protobuf."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.wire import list_value, struct, time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from asyncpg import Record
+
+STATES: Mapping[pb.SessionState, str] = {
+    pb.SESSION_STATE_ACTIVE: "active",
+    pb.SESSION_STATE_PAUSED: "paused",
+    pb.SESSION_STATE_COMPLETED: "completed",
+    pb.SESSION_STATE_ENDED: "ended",
+    pb.SESSION_STATE_ARCHIVED: "archived",
+}
+ROLES: Mapping[pb.MessageRole, str] = {
+    pb.MESSAGE_ROLE_USER: "user",
+    pb.MESSAGE_ROLE_ASSISTANT: "assistant",
+    pb.MESSAGE_ROLE_SYSTEM: "system",
+    pb.MESSAGE_ROLE_TOOL: "tool",
+}
+_STATE_OF = {text: state for state, text in STATES.items()}
+_ROLE_OF = {text: role for role, text in ROLES.items()}
+
+
+def session(record: Record) -> pb.Session:
+    """Convert a row of session.sessions."""
+    return pb.Session(
+        session_id=record["session_id"],
+        title=record["title"],
+        state=_STATE_OF[record["state"]],
+        session_type=record["session_type"],
+        subject_id=record["subject_id"],
+        agent_id=record["agent_id"],
+        metadata=struct(record["metadata"]),
+        summary=record["summary"],
+        end_reason=record["end_reason"],
+        message_count=record["message_count"],
+        last_sequence=record["last_sequence"],
+        revision=record["revision"],
+        create_time=time(record["create_time"]),
+        update_time=time(record["update_time"]),
+        end_time=time(record["end_time"]),
+        created_by=record["created_by"],
+    )
+
+
+def message(record: Record) -> pb.Message:
+    """Convert a row of session.messages."""
+    return pb.Message(
+        message_id=str(record["message_id"]),
+        external_id=record["external_id"],
+        session_id=record["session_id"],
+        sequence=record["sequence"],
+        role=_ROLE_OF[record["role"]],
+        content=record["content"],
+        name=record["name"],
+        subject_id=record["subject_id"],
+        agent_id=record["agent_id"],
+        parts=list_value(record["parts"]),
+        tool_calls=list_value(record["tool_calls"]),
+        tool_call_id=record["tool_call_id"],
+        tool_returns=list_value(record["tool_returns"]),
+        model=record["model"],
+        step_id=record["step_id"],
+        group_id=record["group_id"],
+        sender_id=record["sender_id"],
+        offline_thread_id=record["offline_thread_id"],
+        metadata=struct(record["metadata"]),
+        create_time=time(record["create_time"]),
+        created_by=record["created_by"],
+    )
+
+
+def row(given: pb.Message, message_id: UUID, create_time: datetime) -> dict[str, object]:
+    """Return a message's columns but for its sequence number and its JSON."""
+    return {
+        "message_id": message_id,
+        "session_id": given.session_id,
+        "external_id": given.external_id or None,
+        "role": ROLES[given.role],
+        "content": given.content,
+        "name": given.name or None,
+        "subject_id": given.subject_id or None,
+        "agent_id": given.agent_id or None,
+        "tool_call_id": given.tool_call_id or None,
+        "model": given.model or None,
+        "step_id": given.step_id or None,
+        "group_id": given.group_id or None,
+        "sender_id": given.sender_id or None,
+        "offline_thread_id": given.offline_thread_id or None,
+        "create_time": create_time,
+        "created_by": given.created_by,
+    }

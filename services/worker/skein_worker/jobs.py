@@ -1,0 +1,258 @@
+"""What the worker does later: vectors for the backlog, partitions ahead of time, removal of what has expired.
+
+Nobody reads across tenants, so the sweep asks tenant by tenant, as the system acting in each. One question costs about
+a millisecond (an index lookup behind two calls) and finds nothing most of the time; a tenant that has more to do than
+one question settles gets a job of its own, which any worker may take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+from opentelemetry import trace
+from prometheus_client import Counter, Gauge
+
+from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_kit import logs
+from skein_kit.errors import Refusal
+from skein_worker.queue import Job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+
+    from skein.auth.v1 import auth_pb2_grpc
+    from skein.memory.v1 import memory_pb2_grpc
+    from skein.recall.v1 import recall_pb2_grpc
+    from skein.session.v1 import session_pb2_grpc
+    from skein.tenancy.v1 import tenancy_pb2_grpc
+    from skein_worker.queue import Work
+    from skein_worker.settings import WorkerSettings
+    from skein_worker.store import Store
+    from skein_worker.system import System
+
+SWEEP = "backlog_sweep"
+BACKLOG = "embedding_backlog"
+UPKEEP = "upkeep"
+EXPIRY = "expiry"
+_ONCE = b"once"
+# They run for ever, before other jobs. Upkeep also runs whenever a worker starts, whatever its next turn is.
+STANDING = (
+    Job(name=SWEEP, key=SWEEP, priority=2),
+    Job(name=UPKEEP, key=UPKEEP, priority=1),
+    Job(name=UPKEEP, key=f"{UPKEEP} at start", payload=_ONCE, priority=1),
+    Job(name=EXPIRY, key=EXPIRY, priority=1),
+)
+
+INDEXED = Counter("skein_worker_indexed_items_total", "Items of the backlog that got their vectors.")
+SWEPT = Gauge("skein_worker_swept_tenants", "Tenants that the last sweep of this worker asked.")
+
+_TENANTS_PER_PAGE = 200
+# What one question of the sweep settles at once; a tenant with more gets a job.
+_ITEMS_PER_QUESTION = 8
+_SHORT_CALL_SECONDS = 30.0
+_LONG_CALL_SECONDS = 120.0
+_RETRY_SECONDS = 60.0
+# The cluster is at fault, not the tenant: asking the next one makes no sense.
+_CLUSTER_FAULTS = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
+)
+_UNSAMPLED = trace.NonRecordingSpan(
+    trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(trace.TraceFlags.DEFAULT))
+)
+
+log = logs.get("worker")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clients:
+    """The services that jobs call."""
+
+    auth: auth_pb2_grpc.IdentityServiceAsyncStub
+    tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub
+    index: recall_pb2_grpc.IndexServiceAsyncStub
+    memory: memory_pb2_grpc.UpkeepServiceAsyncStub
+    session: session_pb2_grpc.UpkeepServiceAsyncStub
+
+
+@dataclass(kw_only=True, slots=True)
+class Round:
+    """One visit to every tenant."""
+
+    leave_off: asyncio.Event
+    visited: int = 0
+    # Status codes of the visits that failed.
+    failures: dict[str, int] = field(default_factory=dict)
+    cluster_fault: bool = False
+
+    def is_over(self) -> bool:
+        """Say whether to visit no more tenants."""
+        return self.cluster_fault or self.leave_off.is_set()
+
+    def failed(self, error: aio.AioRpcError) -> None:
+        """Remember why a visit failed; a tenant that was deleted meanwhile is no failure."""
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return
+        self.failures[error.code().name] = self.failures.get(error.code().name, 0) + 1
+        self.cluster_fault = self.cluster_fault or error.code() in _CLUSTER_FAULTS
+
+
+class Jobs:
+    """The jobs by name, for the queue to do."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        system: System,
+        store: Store,
+        settings: WorkerSettings,
+        add: Callable[[Job], Awaitable[None]],
+    ) -> None:
+        self._clients = clients
+        self._system = system
+        self._store = store
+        self._settings = settings
+        self._add = add
+
+    def works(self) -> Mapping[str, Work]:
+        """Return what does the jobs of each name."""
+        return {SWEEP: self._sweep, BACKLOG: self._backlog, UPKEEP: self._upkeep, EXPIRY: self._expiry}
+
+    async def _sweep(self, _payload: bytes, leave_off: asyncio.Event) -> float:
+        """Ask every tenant for items without vectors."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        visits = Round(leave_off=leave_off)
+        try:
+            busy = await self._store.working_keys(BACKLOG)
+        except Refusal as refusal:
+            log.warning("sweep_incomplete", reason=refusal.reason)
+            return self._settings.backlog_seconds
+
+        async def ask(tenant_id: str) -> None:
+            job = Job(name=BACKLOG, key=f"{BACKLOG} {tenant_id}", payload=tenant_id.encode())
+            if job.key not in busy and (await self._index(tenant_id, _ITEMS_PER_QUESTION)).more:
+                await self._add(job)
+
+        with _untraced():
+            await self._visit(ask, visits)
+        SWEPT.set(visits.visited)
+        if visits.failures:
+            log.warning("sweep_incomplete", tenants=visits.visited, failures=visits.failures)
+        return max(self._settings.backlog_seconds, loop.time() - started)
+
+    async def _backlog(self, payload: bytes, leave_off: asyncio.Event) -> None:
+        """Make the vectors that one tenant lacks, for one turn; the next sweep sees what is left."""
+        tenant_id = payload.decode()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._settings.turn_seconds
+        batch = self._settings.backlog_batch
+        while loop.time() < ends and not leave_off.is_set():
+            try:
+                response = await self._index(tenant_id, batch)
+            except aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and batch > 1:
+                    # Long texts: fewer of them fit into one call.
+                    batch //= 2
+                    continue
+                log.warning("backlog_interrupted", tenant_id=tenant_id, code=error.code().name)
+                return
+            if not response.more or response.indexed_count == 0:
+                return
+
+    async def _upkeep(self, payload: bytes, _leave_off: asyncio.Event) -> float | None:
+        """Make the coming months' partitions and forget old lines of the queue's log."""
+        next_run = None if payload == _ONCE else self._settings.upkeep_seconds
+        try:
+            async with self._system.acting(seconds=_SHORT_CALL_SECONDS):
+                session = await self._clients.session.EnsurePartitions(session_pb2.EnsurePartitionsRequest())
+                memory = await self._clients.memory.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
+            await self._store.delete_old_log(datetime.now(UTC) - timedelta(seconds=self._settings.log_seconds))
+        except aio.AioRpcError as error:
+            log.warning("upkeep_failed", code=error.code().name)
+            return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
+        except Refusal as refusal:
+            log.warning("upkeep_failed", reason=refusal.reason)
+            return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
+        created = session.created_count + memory.created_count
+        if created:
+            log.info("partitions_created", count=created, horizon=memory.horizon_time.ToJsonString())
+        return next_run
+
+    async def _expiry(self, _payload: bytes, leave_off: asyncio.Event) -> float:
+        """Remove what has expired, tenant by tenant."""
+        visits = Round(leave_off=leave_off)
+        deleted = 0
+
+        async def remove(tenant_id: str) -> None:
+            nonlocal deleted
+            async with self._system.acting(tenant_id=tenant_id, seconds=_SHORT_CALL_SECONDS):
+                auth = await self._clients.auth.DeleteExpired(auth_pb2.DeleteExpiredRequest())
+                session = await self._clients.session.DeleteExpired(session_pb2.DeleteExpiredRequest())
+                memory = await self._clients.memory.DeleteExpired(memory_pb2.DeleteExpiredRequest())
+            deleted += auth.deleted_count + session.deleted_count + memory.deleted_count
+
+        with _untraced():
+            await self._visit(remove, visits)
+        if visits.failures or leave_off.is_set():
+            log.warning("expiry_incomplete", tenants=visits.visited, failures=visits.failures)
+            return min(_RETRY_SECONDS, self._settings.expiry_seconds)
+        log.info("expired_deleted", tenants=visits.visited, rows=deleted)
+        return self._settings.expiry_seconds
+
+    async def _index(self, tenant_id: str, limit: int) -> recall_pb2.IndexBacklogResponse:
+        async with self._system.acting(tenant_id=tenant_id, seconds=_LONG_CALL_SECONDS):
+            response = await self._clients.index.IndexBacklog(recall_pb2.IndexBacklogRequest(limit=limit))
+        INDEXED.inc(response.indexed_count)
+        return response
+
+    async def _visit(self, visit: Callable[[str], Awaitable[None]], visits: Round) -> None:
+        """Visit every tenant, a few at a time."""
+        try:
+            async for page in self._pages():
+                tenant_ids = iter(page)
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self._settings.tenants_at_once):
+                        group.create_task(_visit_some(visit, tenant_ids, visits))
+                if visits.is_over():
+                    return
+        except aio.AioRpcError as error:
+            visits.failed(error)
+
+    async def _pages(self) -> AsyncIterator[list[str]]:
+        token = ""
+        while True:
+            request = tenancy_pb2.ListTenantsRequest(page_size=_TENANTS_PER_PAGE, page_token=token)
+            async with self._system.acting(seconds=_SHORT_CALL_SECONDS):
+                response = await self._clients.tenancy.ListTenants(request)
+            yield [tenant.tenant_id for tenant in response.tenants]
+            token = response.next_page_token
+            if not token:
+                return
+
+
+async def _visit_some(visit: Callable[[str], Awaitable[None]], tenant_ids: Iterator[str], visits: Round) -> None:
+    for tenant_id in tenant_ids:
+        if visits.is_over():
+            return
+        try:
+            await visit(tenant_id)
+            visits.visited += 1
+        except aio.AioRpcError as error:
+            visits.failed(error)
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Record no spans: the same questions every two seconds would drown every other trace."""
+    with trace.use_span(_UNSAMPLED):
+        yield

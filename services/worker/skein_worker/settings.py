@@ -1,0 +1,42 @@
+"""What the operator may tell the worker."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from skein_kit.settings import SettingInvalid, Settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WorkerSettings(Settings):
+    """Settings of the worker: the field `x` is the variable SKEIN_WORKER_X."""
+
+    prefix: ClassVar[str] = "SKEIN_WORKER_"
+
+    # Seconds between two sweeps over all tenants for items without vectors. A sweep that takes longer is followed by a
+    # pause as long as itself, so that sweeping never takes more than half of one worker.
+    backlog_seconds: float = 2.0
+    # Tenants that one sweep asks at the same time.
+    tenants_at_once: int = 4
+    # Items without vectors that one call to recall takes.
+    backlog_batch: int = 64
+    # Seconds after which the backlog job of one tenant makes room for another tenant's.
+    turn_seconds: float = 20.0
+    # Seconds between two runs of the partitions' upkeep.
+    upkeep_seconds: float = 3600.0
+    # Seconds between two removals of what has expired.
+    expiry_seconds: float = 86400.0
+    # Seconds that the queue's log of finished jobs is kept.
+    log_seconds: float = 86400.0
+    # Seconds after which a job whose worker went silent is given to another.
+    silence_seconds: float = 10.0
+    # Seconds that jobs get to finish when the process stops.
+    stop_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would spin or stall."""
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) <= 0:
+                message = f"{self.prefix}{field.name.upper()} should be more than 0."
+                raise SettingInvalid(message)

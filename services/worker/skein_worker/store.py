@@ -1,0 +1,32 @@
+"""What the worker reads and removes in its queue's tables beside the queue library itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.sql import Queries
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_kit.database import Database
+
+QUERIES = Queries.of("skein_worker")
+
+
+class Store:
+    """The queue's tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def working_keys(self, entrypoint: str) -> frozenset[str]:
+        """Return the dedupe keys of the jobs that wait or work."""
+        async with self._database.shared() as tx:
+            rows = await tx.rows(QUERIES["working_keys"], entrypoint=entrypoint)
+        return frozenset(row["dedupe_key"] for row in rows)
+
+    async def delete_old_log(self, before: datetime) -> int:
+        """Forget jobs that ended before a time; return how many lines that were."""
+        async with self._database.shared() as tx:
+            return await tx.execute(QUERIES["delete_old_log"], before=before)

@@ -1,0 +1,54 @@
+"""The worker's own identity: the cluster's system, in one tenant at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from skein.auth.v1 import auth_pb2 as pb
+from skein_kit.call import Call, working_for
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skein.auth.v1 import auth_pb2_grpc as rpc
+
+# A token is exchanged anew when it has less than this left.
+_MARGIN_SECONDS = 20
+_MAX_CACHED_TOKENS = 10_000
+
+
+class System:
+    """Lends the system's identity to calls. Tokens live a minute; each is used until shortly before its end."""
+
+    def __init__(self, auth: rpc.IdentityServiceAsyncStub, *, key: str) -> None:
+        self._auth = auth
+        self._credential = pb.SystemCredential(key=key, service="worker")
+        self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
+
+    @asynccontextmanager
+    async def acting(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+        """Make the calls of the block as the system, in this tenant or in none, for at most so many seconds.
+
+        Raises AioRpcError when auth does not answer or there is no such tenant.
+        """
+        loop = asyncio.get_running_loop()
+        call = Call(path="worker", metadata={}, deadline=loop.time() + seconds, peer="worker")
+        with working_for(call):
+            call.token = await self._token(tenant_id)
+            yield
+
+    async def _token(self, tenant_id: str) -> str:
+        token, ends = self._tokens.get(tenant_id, ("", 0.0))
+        if time.time() < ends - _MARGIN_SECONDS:
+            return token
+        request = pb.ExchangeRequest(system=self._credential, tenant_id=tenant_id)
+        response = await self._auth.Exchange(request)
+        self._tokens[tenant_id] = (response.token, float(response.expire_time.seconds))
+        self._tokens.move_to_end(tenant_id)
+        if len(self._tokens) > _MAX_CACHED_TOKENS:
+            self._tokens.popitem(last=False)
+        return response.token

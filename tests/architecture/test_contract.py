@@ -1,0 +1,101 @@
+"""The contract and the code say the same: each RPC has a rule, a promise and a validated request."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor, ServiceDescriptor
+
+from skein.auth.v1 import auth_pb2
+from skein.errors.v1 import errors_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_kit.access import PUBLIC_SERVICES, RULES, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
+
+ROOT = Path(__file__).parents[2]
+FILES = [auth_pb2, gateway_pb2, memory_pb2, recall_pb2, session_pb2, tenancy_pb2]
+SERVICES: list[ServiceDescriptor] = [service for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
+METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
+SOURCES = {path: path.read_text("utf-8") for path in sorted((ROOT / "protos").rglob("*.proto"))}
+
+
+def _path(method: MethodDescriptor) -> str:
+    return f"/{method.containing_service.full_name}/{method.name}"
+
+
+def test_every_proto_is_looked_at() -> None:
+    assert len(SOURCES) == len(FILES) + 1
+
+
+def test_the_access_table_has_one_rule_for_each_rpc_and_no_other() -> None:
+    assert set(RULES) == {_path(method) for method in METHODS}
+
+
+def test_rules_speak_of_permissions_that_exist() -> None:
+    asked = {rule.permission for rule in RULES.values() if rule.permission is not None}
+
+    assert asked <= TENANT_PERMISSIONS | SYSTEM_PERMISSIONS | {"operator"}
+
+
+def test_a_service_is_public_or_internal_and_the_gateway_s_own_is_neither() -> None:
+    internal = {service.full_name for service in SERVICES} - set(PUBLIC_SERVICES)
+
+    assert internal == {
+        "skein.auth.v1.IdentityService",
+        "skein.gateway.v1.GatewayService",
+        "skein.memory.v1.UpkeepService",
+        "skein.recall.v1.IndexService",
+        "skein.session.v1.UpkeepService",
+    }
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_path)
+def test_every_rpc_makes_a_promise(method: MethodDescriptor) -> None:
+    package = method.containing_service.file.package
+    text = next(text for path, text in SOURCES.items() if f"package {package};" in text)
+
+    assert re.search(rf"// {method.name} [^\n]+\n(\s*//[^\n]*\n)*\s*rpc {method.name}\(", text)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_path)
+def test_every_page_is_bounded_and_every_mutation_can_be_repeated(method: MethodDescriptor) -> None:
+    fields = {field.name for field in method.input_type.fields}
+
+    if method.name.startswith("List") and "page_token" in {"page_token"} & fields:
+        assert {"page_size", "page_token"} <= fields
+        assert "next_page_token" in {field.name for field in method.output_type.fields}
+    if method.name.startswith(("Create", "BatchCreate", "Append", "Update", "Remember")):
+        assert "request_id" in fields
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.full_name)
+def test_times_end_in_time_and_ids_are_text(service: ServiceDescriptor) -> None:
+    messages = {kind for method in service.methods for kind in (method.input_type, method.output_type)}
+    for message in messages:
+        for field in message.fields:
+            if field.message_type is not None and field.message_type.full_name == "google.protobuf.Timestamp":
+                assert field.name.endswith("_time"), field.full_name
+            if field.name.endswith("_id"):
+                assert field.type == FieldDescriptor.TYPE_STRING, field.full_name
+
+
+def test_every_error_reason_is_explained() -> None:
+    text = SOURCES[ROOT / "protos/skein/errors/v1/errors.proto"]
+
+    for name in list(dict(errors_pb2.ErrorReason.items()))[1:]:
+        assert re.search(rf"//[^\n]*\n\s*{name} =", text), name
+
+
+def test_every_reason_named_in_a_comment_exists() -> None:
+    known = {name.removeprefix("ERROR_REASON_") for name in dict(errors_pb2.ErrorReason.items())}
+    codes = "INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|ABORTED|UNAUTHENTICATED|PERMISSION_DENIED"
+    for path, text in SOURCES.items():
+        comments = re.sub(r"\n\s*//", " ", text)
+        for listed in re.findall(rf"- (?:{codes}),([^\n]*?)(?=(?: - [A-Z])|:|\.|\n)", comments):
+            for reason in re.findall(r"[A-Z][A-Z_]{5,}", listed):
+                assert reason in known, f"{path.name}: {reason}"

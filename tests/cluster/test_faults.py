@@ -1,0 +1,168 @@
+"""What callers see when something behind the gateway breaks. Each test breaks a cluster of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import uuid
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import asyncpg
+import grpc
+import pytest
+from fix_cluster import Authorized, Stubs, Tenant, refused, test_environment
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_cluster import embedded, registry
+from skein_kit import postgres
+from skein_kit.service import running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from skein_kit.postgres import Server
+
+
+@dataclass
+class Breakable:
+    """A cluster whose database can be stopped and started under it."""
+
+    data_dir: Path
+    tenant: Tenant
+    server: Server
+    stack: AsyncExitStack
+
+    async def stop_postgres(self) -> None:
+        await self.stack.aclose()
+
+    async def start_postgres(self) -> None:
+        self.server = await self.stack.enter_async_context(postgres.running_server(self.data_dir / "postgres"))
+
+    @asynccontextmanager
+    async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        connection = await asyncpg.connect(self.server.url(user="postgres", database=embedded.DATABASE))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="skein-fault-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+async def breakable(folder: Path) -> AsyncIterator[Breakable]:
+    environment = test_environment()
+    async with embedded.embedded_cluster(folder, environment=environment) as first:
+        credentials = first.credentials
+    environment["SKEIN_SYSTEM_KEY"] = (folder / "system.key").read_text()
+    environment["SKEIN_PC2_API_KEY"] = credentials.api_key
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(postgres.running_server(folder / "postgres"))
+        environment["SKEIN_DATABASE_URL"] = server.url(user="postgres", database=embedded.DATABASE)
+        host = registry.host_of(ProcessSettings.read(environment), environment)
+        async with running(registry.load(), host) as cluster:
+            await cluster.wait_ready(30)
+            async with aio.insecure_channel(host.addresses["gateway"]) as channel:
+                authorized = cast("aio.Channel", Authorized(channel, credentials.api_key))
+                tenant = Tenant(
+                    channel=authorized, tenant_id=uuid.UUID(credentials.tenant_id), api_key=credentials.api_key
+                )
+                yield Breakable(folder, tenant, server, stack)
+
+
+async def _until_it_works(stubs: Stubs) -> None:
+    while True:
+        with contextlib.suppress(aio.AioRpcError):
+            await stubs.memory.ListMemories(pb.ListMemoriesRequest())
+            return
+
+
+async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(breakable: Breakable) -> None:
+    stubs, loop = breakable.tenant, asyncio.get_running_loop()
+    acknowledged: list[str] = []
+    failures: list[tuple[grpc.StatusCode, float]] = []
+    stop = asyncio.Event()
+
+    async def write(writer: int) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            external_id = f"w{writer}-{number}"
+            memory = pb.Memory(external_id=external_id, content=f"value {number}")
+            started = loop.time()
+            try:
+                await stubs.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+                acknowledged.append(external_id)
+            except aio.AioRpcError as error:
+                failures.append((error.code(), loop.time() - started))
+                await asyncio.sleep(0.01)  # A refused client waits a little, like any.
+
+    async with asyncio.TaskGroup() as group:
+        for writer in range(4):
+            group.create_task(write(writer))
+        while len(acknowledged) < 20:
+            await asyncio.sleep(0.01)
+        await breakable.stop_postgres()
+        while len(failures) < 20:
+            await asyncio.sleep(0.01)
+        await breakable.start_postgres()
+        async with asyncio.timeout(20):
+            await _until_it_works(stubs)
+        healed = len(acknowledged)
+        async with asyncio.timeout(20):
+            while len(acknowledged) < healed + 20:
+                await asyncio.sleep(0.01)
+        stop.set()
+
+    assert {code for code, _ in failures} == {grpc.StatusCode.UNAVAILABLE}
+    assert max(seconds for _, seconds in failures) < 5
+    found = await stubs.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=acknowledged[:1000]))
+    assert list(found.not_found) == []
+
+
+async def test_a_deadline_that_passes_cancels_the_statement(breakable: Breakable) -> None:
+    stubs = breakable.tenant
+    created = await stubs.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="before")))
+    memory_id = created.memory.memory_id
+    update = pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=memory_id, content="after"))
+    update.update_mask.paths.append("content")
+
+    async with breakable.superuser() as connection, connection.transaction():
+        await connection.execute("SELECT FROM memory.entries WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory_id))
+        with pytest.raises(aio.AioRpcError) as caught:
+            await stubs.memory.UpdateMemory(update, timeout=0.5)
+        async with asyncio.timeout(5):
+            while await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'skein_memory' AND state = 'active'"
+            ):
+                await asyncio.sleep(0.01)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    read = await stubs.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))
+    assert (read.memory.content, read.memory.revision) == ("before", 1)
+
+
+async def test_the_text_of_a_fault_stays_inside(breakable: Breakable) -> None:
+    stubs = breakable.tenant
+    created = await stubs.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x")))
+    async with breakable.superuser() as connection:
+        await connection.execute("ALTER TABLE memory.links RENAME TO links_moved_away")
+
+    with refused(grpc.StatusCode.INTERNAL, "INTERNAL") as caught:
+        await stubs.links.ListLinks(pb.ListLinksRequest(memory_id=created.memory.memory_id))
+
+    told = f"{caught.value.details()} {caught.value.trailing_metadata()}"
+    assert "links" not in told
+    assert "relation" not in told

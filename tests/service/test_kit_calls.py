@@ -1,0 +1,129 @@
+"""What every RPC of every service has in common, seen on one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Tenant, refused
+from google.rpc import error_details_pb2
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
+
+from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import memory_pb2 as pb
+
+CREATE = "/skein.memory.v1.MemoryService/CreateMemory"
+SERVICES = ["auth", "tenancy", "session", "memory", "recall", "gateway", "worker", "pc2"]
+
+
+def authorized(tenant: Tenant) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {tenant.api_key}"),)
+
+
+async def test_bytes_that_are_no_message_are_refused(cluster: Cluster, tenant: Tenant) -> None:
+    call = cluster.channel.unary_unary(CREATE)
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await call(b"\xff\xff\xff", metadata=authorized(tenant))
+
+
+async def test_a_message_beyond_4_mib_is_refused_with_a_reason(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE"):
+        await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x" * 5_000_000)))
+
+
+async def test_a_method_that_does_not_exist_is_refused_with_a_reason(cluster: Cluster, tenant: Tenant) -> None:
+    call = cluster.channel.unary_unary("/skein.memory.v1.MemoryService/Invent")
+
+    with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
+        await call(b"", metadata=authorized(tenant))
+
+
+async def test_internal_services_do_not_exist_at_the_gateway(cluster: Cluster, tenant: Tenant) -> None:
+    for path in ("/skein.auth.v1.IdentityService/Exchange", "/skein.recall.v1.IndexService/IndexBacklog"):
+        with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
+            await cluster.channel.unary_unary(path)(b"", metadata=authorized(tenant))
+
+
+async def test_every_broken_rule_is_named_with_its_field(tenant: Tenant) -> None:
+    memory = pb.Memory(content="x", title="t" * 2000, tags=["ok", ""])
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as caught:
+        await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+
+    status = rpc_status.from_call(caught.value)  # type: ignore[arg-type]  # Reads three methods that both have.
+    assert status is not None
+    bad = error_details_pb2.BadRequest()
+    assert any(detail.Unpack(bad) for detail in status.details)
+    assert {violation.field for violation in bad.field_violations} == {"memory.title", "memory.tags[1]"}
+
+
+async def test_without_a_credential_nothing_is_answered(cluster: Cluster) -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING"):
+        await cluster.anonymous.memory.ListMemories(pb.ListMemoriesRequest())
+
+
+@pytest.mark.parametrize("credential", ["nonsense", "skein_", "eyJhbGciOiJub25lIn0.e30."])
+async def test_a_wrong_credential_is_refused(cluster: Cluster, credential: str) -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await cluster.with_key(credential).memory.ListMemories(pb.ListMemoriesRequest())
+
+
+async def test_a_key_without_the_permission_is_refused(cluster: Cluster, tenant: Tenant) -> None:
+    key = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read"])
+    )
+    reader = cluster.with_key(key.secret)
+
+    await reader.memory.ListMemories(pb.ListMemoriesRequest())
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await reader.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x")))
+
+
+async def test_a_service_s_own_port_takes_no_api_key(cluster: Cluster, tenant: Tenant) -> None:
+    async with cluster.direct("memory") as channel:
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+            await channel.unary_unary(CREATE)(b"", metadata=authorized(tenant))
+
+
+async def test_a_request_id_of_the_caller_comes_back_with_nothing_else_of_a_fault(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND") as caught:
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="no-such"), metadata=(("skein-request-id", "r-1"),))
+
+    assert "Traceback" not in str(caught.value.details())
+
+
+async def test_a_deadline_that_has_passed_ends_the_call(tenant: Tenant) -> None:
+    with pytest.raises(aio.AioRpcError) as caught:
+        await tenant.memory.ListMemories(pb.ListMemoriesRequest(), timeout=0.000001)
+
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_every_service_answers_health_on_its_own_port(cluster: Cluster, service: str) -> None:
+    async with cluster.direct(service) as channel:
+        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_the_admin_port_says_alive_ready_and_how_much(cluster: Cluster, tenant: Tenant) -> None:
+    await tenant.memory.ListMemories(pb.ListMemoriesRequest())
+
+    def read(path: str) -> str:
+        with urllib.request.urlopen(f"http://{cluster.admin}{path}") as answer:
+            return str(answer.read().decode())
+
+    live, ready, metrics = [await asyncio.to_thread(read, path) for path in ("/livez", "/readyz", "/metrics")]
+
+    assert live == "ok\n"
+    assert "false" not in ready
+    assert (
+        'skein_rpc_requests_total{code="OK",method="ListMemories",service="skein.memory.v1.MemoryService"}' in metrics
+    )

@@ -1,0 +1,343 @@
+"""The client's rules of retry, deadline, request id and error; grpcio-testing plays the cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import grpc
+import grpc_testing
+import pytest
+from google.protobuf.any_pb2 import Any as PackedAny
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
+
+import skein_client
+from skein.auth.v1 import auth_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2 as pb
+from skein.memory.v1 import memory_pb2_grpc as rpc
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_client.calls import REQUEST_ID_KEY, SyncChannel
+from skein_client.connection import Connection
+from skein_client.retries import REPEATABLE, RetryPolicy, is_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from google.protobuf.message import Message
+
+SERVICE = pb.DESCRIPTOR.services_by_name["MemoryService"]
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+# Changes something each time it is called.
+NEVER_REPEATED = {
+    "DeleteAgent",
+    "DeleteLink",
+    "DeleteMemory",
+    "DeleteMessage",
+    "DeleteOrganization",
+    "DeleteSession",
+    "DeleteTenant",
+    "RegisterEmbeddingModel",
+    "RotateSigningKey",
+}
+
+
+@dataclass
+class Other:
+    """The cluster's side of one test, with a clock that moves only when the client sleeps."""
+
+    channel: grpc_testing.Channel
+    threads: ThreadPoolExecutor
+    now: float = 1000.0
+    pauses: list[float] = field(default_factory=list)
+    connection: Connection = field(
+        default_factory=lambda: Connection(endpoint="there:1", api_key="key", timeout=10.0, retries=RetryPolicy())
+    )
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    @property
+    def memories(self) -> rpc.MemoryServiceStub:
+        channel = SyncChannel(
+            self.channel, self.connection, clock=lambda: self.now, chance=lambda: 1.0, sleep=self.sleep
+        )
+        return rpc.MemoryServiceStub(cast("grpc.Channel", channel))
+
+    def start(self, call: Callable[..., Any], request: Message, **options: Any) -> Future[Any]:
+        return self.threads.submit(call, request, **options)
+
+    def take(self, method: str) -> tuple[dict[str, str], Any, grpc_testing.UnaryUnaryChannelRpc]:
+        metadata, request, call = self.channel.take_unary_unary(_method(SERVICE, method))
+        return dict(metadata), request, call
+
+    def refuse(self, method: str, code: grpc.StatusCode, *details: Message) -> tuple[dict[str, str], Any]:
+        """Take one attempt and refuse it."""
+        metadata, request, call = self.take(method)
+        packed = [PackedAny() for _ in details]
+        for target, detail in zip(packed, details, strict=True):
+            target.Pack(detail)
+        status = Status(code=code.value[0], message="said so", details=packed)
+        trailing = (("grpc-status-details-bin", status.SerializeToString()),) if details else ()
+        call.terminate(None, trailing, code, "said so")
+        return metadata, request
+
+    def answer(self, method: str, response: Message) -> tuple[dict[str, str], Any]:
+        """Take one attempt and answer it."""
+        metadata, request, call = self.take(method)
+        call.send_initial_metadata(())
+        call.terminate(response, (), grpc.StatusCode.OK, "")
+        return metadata, request
+
+
+@pytest.fixture
+def other() -> Iterator[Other]:
+    with ThreadPoolExecutor(1) as threads:
+        yield Other(grpc_testing.channel([SERVICE], grpc_testing.strict_fake_time(0)), threads)
+
+
+def failure(call: Future[Any], kind: type[skein_client.SkeinError]) -> skein_client.SkeinError:
+    """Return the error that the call ends with."""
+    with pytest.raises(kind) as caught:
+        call.result(timeout=5)
+    return caught.value
+
+
+def test_a_read_is_repeated_until_the_cluster_answers(other: Other) -> None:
+    call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+
+    other.refuse("GetMemory", UNAVAILABLE)
+    other.refuse("GetMemory", UNAVAILABLE)
+    other.answer("GetMemory", pb.GetMemoryResponse(memory=pb.Memory(content="tea")))
+
+    assert call.result(timeout=5).memory.content == "tea"
+
+
+def test_pauses_double_up_to_a_ceiling() -> None:
+    policy = RetryPolicy(first_pause_seconds=0.1, longest_pause_seconds=0.3)
+
+    pauses = [policy.pause_before(attempt, None, 1.0) for attempt in (2, 3, 4, 5)]
+
+    assert pauses == pytest.approx([0.1, 0.2, 0.3, 0.3])
+
+
+def test_chance_spreads_pauses_over_the_upper_half() -> None:
+    policy = RetryPolicy(first_pause_seconds=0.1)
+
+    assert policy.pause_before(2, None, 0.0) == pytest.approx(0.05)
+    assert policy.pause_before(2, None, 0.5) == pytest.approx(0.075)
+
+
+def test_a_time_that_the_server_names_is_waited_in_full(other: Other) -> None:
+    call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+
+    other.refuse("GetMemory", UNAVAILABLE, error_details_pb2.RetryInfo(retry_delay=Duration(seconds=2)))
+    other.answer("GetMemory", pb.GetMemoryResponse())
+    call.result(timeout=5)
+
+    assert other.pauses == [pytest.approx(2.1)]
+
+
+def test_a_mutation_is_repeated_under_one_request_id(other: Other) -> None:
+    request = pb.CreateMemoryRequest(memory=pb.Memory(content="tea"))
+    call = other.start(other.memories.CreateMemory, request)
+
+    first_metadata, first = other.refuse("CreateMemory", UNAVAILABLE)
+    second_metadata, second = other.answer("CreateMemory", pb.CreateMemoryResponse())
+    call.result(timeout=5)
+
+    assert first.request_id
+    assert second == first
+    assert second_metadata[REQUEST_ID_KEY] == first_metadata[REQUEST_ID_KEY] == first.request_id
+    assert request.request_id == "", "the caller's message is the caller's"
+
+
+def test_the_callers_own_request_id_is_kept(other: Other) -> None:
+    call = other.start(other.memories.CreateMemory, pb.CreateMemoryRequest(request_id="mine"))
+
+    _metadata, request = other.answer("CreateMemory", pb.CreateMemoryResponse())
+    call.result(timeout=5)
+
+    assert request.request_id == "mine"
+
+
+def test_two_calls_with_one_message_are_two_requests(other: Other) -> None:
+    request = pb.CreateMemoryRequest(memory=pb.Memory(content="tea"))
+    ids = []
+    for _ in range(2):
+        call = other.start(other.memories.CreateMemory, request)
+        ids.append(other.answer("CreateMemory", pb.CreateMemoryResponse())[1].request_id)
+        call.result(timeout=5)
+
+    assert len(set(ids)) == 2
+
+
+def test_a_mutation_without_request_id_is_not_repeated(other: Other) -> None:
+    call = other.start(other.memories.DeleteMemory, pb.DeleteMemoryRequest(memory_id="m"))
+
+    other.refuse("DeleteMemory", UNAVAILABLE)
+
+    failure(call, skein_client.Unavailable)
+    assert other.pauses == []
+
+
+def test_a_mutation_that_promises_it_is_repeated(other: Other) -> None:
+    call = other.start(other.memories.RestoreMemory, pb.RestoreMemoryRequest(memory_id="m"))
+
+    other.refuse("RestoreMemory", UNAVAILABLE)
+    other.answer("RestoreMemory", pb.RestoreMemoryResponse())
+
+    call.result(timeout=5)
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED])
+def test_a_refusal_that_asks_for_patience_gets_it(other: Other, code: grpc.StatusCode) -> None:
+    call = other.start(other.memories.CreateMemory, pb.CreateMemoryRequest())
+
+    other.refuse("CreateMemory", code, error_details_pb2.RetryInfo(retry_delay=Duration(nanos=50_000_000)))
+    other.answer("CreateMemory", pb.CreateMemoryResponse())
+    call.result(timeout=5)
+
+    assert other.pauses == [pytest.approx(0.15)]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, skein_client.ResourceExhausted),
+        (grpc.StatusCode.ABORTED, skein_client.Aborted),
+        (grpc.StatusCode.NOT_FOUND, skein_client.NotFound),
+        (grpc.StatusCode.INTERNAL, skein_client.Internal),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, skein_client.DeadlineExceeded),
+        (grpc.StatusCode.DATA_LOSS, skein_client.SkeinError),
+    ],
+)
+def test_other_refusals_are_final(other: Other, code: grpc.StatusCode, kind: type[skein_client.SkeinError]) -> None:
+    call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+
+    other.refuse("GetMemory", code)
+
+    error = failure(call, kind)
+    assert error.status is code
+    assert other.pauses == []
+
+
+def test_attempts_are_counted(other: Other) -> None:
+    other.connection = Connection(endpoint="there:1", api_key="key", retries=RetryPolicy(attempts=3))
+    call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+
+    for _ in range(3):
+        other.refuse("GetMemory", UNAVAILABLE)
+
+    failure(call, skein_client.Unavailable)
+    assert len(other.pauses) == 2
+
+
+def test_no_pause_reaches_past_the_deadline(other: Other) -> None:
+    call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"), timeout=0.25)
+
+    other.refuse("GetMemory", UNAVAILABLE)
+    other.refuse("GetMemory", UNAVAILABLE)
+
+    failure(call, skein_client.Unavailable)
+    assert other.pauses == [pytest.approx(0.1)]
+
+
+def test_the_deadline_holds_for_all_attempts_together() -> None:
+    timeouts: list[float] = []
+    now = [0.0]
+
+    class Refusing:
+        """A channel that takes a second to refuse, and notes the time that it is given."""
+
+        def unary_unary(self, *_arguments: object) -> Callable[..., Any]:
+            inner = grpc_testing.channel([SERVICE], grpc_testing.strict_fake_time(0))
+
+            def call(request: Message, *, timeout: float, **_: object) -> Any:
+                timeouts.append(timeout)
+                now[0] += 1.0
+                future = inner.unary_unary("/skein.memory.v1.MemoryService/GetMemory").future(request)
+                inner.take_unary_unary(_method(SERVICE, "GetMemory"))[2].terminate(None, (), UNAVAILABLE, "")
+                return future.result()
+
+            return call
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    connection = Connection(endpoint="there:1", api_key="key", retries=RetryPolicy(first_pause_seconds=0.5))
+    channel = SyncChannel(
+        cast("grpc.Channel", Refusing()), connection, clock=lambda: now[0], chance=lambda: 1.0, sleep=sleep
+    )
+    with pytest.raises(skein_client.Unavailable):
+        rpc.MemoryServiceStub(cast("grpc.Channel", channel)).GetMemory(pb.GetMemoryRequest(memory_id="m"), timeout=4)
+
+    assert timeouts == [pytest.approx(4.0), pytest.approx(2.5), pytest.approx(0.5)]
+
+
+def test_a_call_carries_the_credential_and_an_operators_tenant(other: Other) -> None:
+    other.connection = Connection(endpoint="there:1", api_key="key", tenant_id="t")
+    call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+
+    metadata, _request = other.answer("GetMemory", pb.GetMemoryResponse())
+    call.result(timeout=5)
+
+    assert metadata["authorization"] == "Bearer key"
+    assert metadata["skein-tenant-id"] == "t"
+
+
+def test_an_error_carries_what_the_server_said(other: Other) -> None:
+    call = other.start(other.memories.CreateMemory, pb.CreateMemoryRequest(request_id="mine"))
+
+    violation = error_details_pb2.BadRequest.FieldViolation(field="memory.type", description="is no name")
+    metadata, _request = other.refuse(
+        "CreateMemory",
+        grpc.StatusCode.INVALID_ARGUMENT,
+        error_details_pb2.ErrorInfo(reason="INVALID_FIELD", domain="skein", metadata={"index": "3"}),
+        error_details_pb2.BadRequest(field_violations=[violation]),
+    )
+
+    error = failure(call, skein_client.InvalidArgument)
+    assert (error.message, error.reason, error.metadata) == ("said so", "INVALID_FIELD", {"index": "3"})
+    assert error.violations == (skein_client.Violation("memory.type", "is no name"),)
+    assert error.request_id == metadata[REQUEST_ID_KEY]
+    assert "memory.type: is no name" in str(error)
+    assert "key" not in repr(other.connection)
+
+
+def test_damaged_details_do_not_hide_the_status(other: Other) -> None:
+    call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+
+    _metadata, _request, server = other.take("GetMemory")
+    server.terminate(None, (("grpc-status-details-bin", b"\xff\xff"),), grpc.StatusCode.NOT_FOUND, "gone")
+
+    error = failure(call, skein_client.NotFound)
+    assert error.message == "gone"
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        service
+        for module in (auth_pb2, gateway_pb2, pb, recall_pb2, session_pb2, tenancy_pb2)
+        for name, service in module.DESCRIPTOR.services_by_name.items()
+        if name not in {"IdentityService", "UpkeepService", "IndexService"}
+    ],
+    ids=lambda service: service.full_name,
+)
+def test_it_is_known_of_every_public_method_whether_it_may_be_repeated(service: ServiceDescriptor) -> None:
+    for method in service.methods:
+        once = "request_id" in method.input_type.fields_by_name
+        known = [is_read(method.name), once, method.name in REPEATABLE, method.name in NEVER_REPEATED]
+        assert sum(known) == 1, method.full_name
+
+
+def _method(service: ServiceDescriptor, name: str) -> MethodDescriptor:
+    return next(method for method in service.methods if method.name == name)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skein_client import NotConfigured
+from skein_client.connection import Connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> dict[str, str]:
+    """An environment whose data folder belongs to a running `skein up`."""
+    values = {"endpoint": "127.0.0.1:6", "http": "http://127.0.0.1:7", "api_key": "kept", "tenant_id": "t"}
+    (tmp_path / "credentials.json").write_text(json.dumps(values))
+    return {"SKEIN_DATA_DIR": str(tmp_path)}
+
+
+def test_the_environment_names_the_cluster_and_the_key(tmp_path: Path) -> None:
+    environment = {"SKEIN_ENDPOINT": "there:1", "SKEIN_API_KEY": "mine", "SKEIN_DATA_DIR": str(tmp_path)}
+
+    found = Connection.from_environment({**environment, "SKEIN_TENANT_ID": "t"})
+
+    assert (found.endpoint, found.api_key, found.tenant_id) == ("there:1", "mine", "t")
+
+
+def test_what_skein_up_wrote_is_used_when_nothing_is_set(saved: dict[str, str]) -> None:
+    found = Connection.from_environment(saved)
+
+    assert (found.endpoint, found.api_key) == ("127.0.0.1:6", "kept")
+
+
+def test_a_key_alone_goes_to_the_saved_endpoint(saved: dict[str, str]) -> None:
+    found = Connection.from_environment({**saved, "SKEIN_API_KEY": "mine"})
+
+    assert (found.endpoint, found.api_key) == ("127.0.0.1:6", "mine")
+
+
+def test_the_saved_key_is_never_sent_to_another_cluster(saved: dict[str, str]) -> None:
+    with pytest.raises(NotConfigured, match="No key for elsewhere:1"):
+        Connection.from_environment({**saved, "SKEIN_ENDPOINT": "elsewhere:1"})
+
+
+def test_a_key_may_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("filed\n")
+
+    found = Connection.from_environment(
+        {"SKEIN_ENDPOINT": "there:1", "SKEIN_API_KEY_FILE": str(tmp_path / "key"), "SKEIN_DATA_DIR": str(tmp_path)}
+    )
+
+    assert found.api_key == "filed"
+
+
+def test_without_anything_the_error_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match=r"set SKEIN_API_KEY, or run `skein up`"):
+        Connection.from_environment({"SKEIN_DATA_DIR": str(tmp_path)})
+
+
+def test_damaged_credentials_are_named(tmp_path: Path) -> None:
+    (tmp_path / "credentials.json").write_text("{")
+
+    with pytest.raises(NotConfigured, match=r"credentials\.json cannot be read"):
+        Connection.from_environment({"SKEIN_DATA_DIR": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "target", "secure"),
+    [
+        ("there:50050", "there:50050", False),
+        ("http://there:50050", "there:50050", False),
+        ("https://there:443/", "there:443", True),
+    ],
+)
+def test_tls_is_asked_for_with_https(endpoint: str, target: str, secure: bool) -> None:  # noqa: FBT001 - a parameter.
+    connection = Connection(endpoint=endpoint, api_key="key")
+
+    assert (connection.target, connection.secure) == (target, secure)
+
+
+def test_a_key_is_never_printed() -> None:
+    assert "secret" not in repr(Connection(endpoint="there:1", api_key="secret"))
