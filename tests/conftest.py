@@ -2,4 +2,7 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["fix_cluster", "fix_database"]
+import skein_kit  # Before anything imports grpc: it keeps grpc quiet when tests start programs.
+
+__all__ = ["skein_kit"]
+pytest_plugins = ["fix_cluster", "fix_database", "fix_recall"]

@@ -133,8 +133,10 @@ class Cluster:
     channel: aio.Channel
     # "127.0.0.1:50050" of the gateway.
     endpoint: str
-    # "127.0.0.1:9450": /metrics, /livez, /readyz.
+    # "127.0.0.1:9450" of the gateway's process: /metrics, /livez, /readyz.
     admin: str
+    # The same for the process of each service; one address in all when one process runs them all.
+    admins: dict[str, str]
     # "127.0.0.1:50051" of each service, and "http".
     addresses: dict[str, str]
     operator_key: str
@@ -180,12 +182,12 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
     environment = test_environment()
     folder: Path = tmp_path_factory.mktemp("cluster")
     async with embedded_cluster(folder, environment=environment, durable=False) as embedded:
-        addresses = embedded.running.host.addresses
+        addresses = dict(embedded.addresses)
         async with aio.insecure_channel(addresses["gateway"]) as channel:
             yield Cluster(
                 channel=channel,
                 endpoint=addresses["gateway"],
-                admin=embedded.running.admin,
+                admin=embedded.admins["gateway"],
                 addresses=addresses,
                 operator_key=embedded.credentials.operator_key,
                 postgres=embedded.postgres,

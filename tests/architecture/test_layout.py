@@ -13,7 +13,7 @@ from skein_cluster import registry
 
 ROOT = Path(__file__).parents[2]
 SERVICES = sorted(registry.NAMES)
-NEEDED = {"__init__.py", "py.typed", "service.py", "settings.py"}
+NEEDED = {"__init__.py", "py.typed", "service.py"}
 TOP_LEVEL = {
     "protos", "libs", "services", "deploy", "tests", ".ci",
     "README.md", "Makefile", "docker-compose.yml", "buf.yaml", "buf.gen.yaml", "CONTRIBUTING.md", "SECURITY.md",

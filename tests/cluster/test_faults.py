@@ -67,7 +67,6 @@ async def breakable(folder: Path) -> AsyncIterator[Breakable]:
     environment = test_environment()
     async with embedded.embedded_cluster(folder, environment=environment) as first:
         credentials = first.credentials
-    environment["SKEIN_SYSTEM_KEY"] = (folder / "system.key").read_text()
     environment["SKEIN_PC2_API_KEY"] = credentials.api_key
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(postgres.running_server(folder / "postgres"))

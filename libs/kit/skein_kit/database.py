@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -40,6 +40,8 @@ _UNAVAILABLE = (
     asyncpg.TooManyConnectionsError,
     asyncpg.InsufficientResourcesError,
     asyncpg.InterfaceError,
+    # What asyncpg says when the connection under a statement goes away at the wrong moment.
+    asyncpg.InternalClientError,
     OSError,
 )
 _CONFLICT = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
@@ -182,7 +184,7 @@ class Database:
                 await asyncio.shield(_roll_back(connection))
                 raise
             finally:
-                await asyncio.shield(self._pool.release(connection))
+                await asyncio.shield(self._release(connection))
 
     async def _acquire(self) -> asyncpg.pool.PoolConnectionProxy[asyncpg.Record]:
         started = time.perf_counter()
@@ -192,6 +194,11 @@ class Database:
             raise DatabaseBusy from None
         finally:
             self._wait.observe(time.perf_counter() - started)
+
+    async def _release(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+        # A connection that the server closed meanwhile has gone back by itself, and a second time is refused.
+        with suppress(asyncpg.InternalClientError):
+            await self._pool.release(connection)
 
     @contextmanager
     def observed(self, query: Query, rows: int = 1) -> Iterator[None]:

@@ -6,6 +6,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
+import asyncpg
 import structlog
 from opentelemetry import trace
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 # Without the values of local variables, which hold requests and keys.
-_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+_TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -27,7 +28,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _trace_id,
-        _TRACEBACKS,
+        structlog.processors.ExceptionRenderer(_traceback),
     ]
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
@@ -62,3 +63,26 @@ def _trace_id(_logger: object, _method: str, event: MutableMapping[str, Any]) ->
     if span.is_valid:
         event["trace_id"] = f"{span.trace_id:032x}"
     return event
+
+
+def _traceback(exc_info: structlog.typing.ExcInfo) -> list[dict[str, Any]]:
+    """Say where it happened and what kind of error it was.
+
+    The words of other people's errors are left out, because they quote values: Postgres names the failing row, a parser
+    the text that it could not read.
+    """
+    stacks = _TRACEBACK(exc_info)
+    error: BaseException | None = exc_info[1]
+    for stack in stacks:
+        stack["exc_value"] = _words(error)
+        stack.pop("exc_notes", None)
+        error = (error.__cause__ or (None if error.__suppress_context__ else error.__context__)) if error else None
+    return stacks
+
+
+def _words(error: BaseException | None) -> str:
+    if isinstance(error, asyncpg.PostgresError):
+        return " ".join(str(fact) for fact in (error.sqlstate, error.table_name, error.constraint_name) if fact)
+    if isinstance(error, OSError):
+        return error.strerror or ""
+    return str(error) if type(error).__module__.startswith("skein_") else ""

@@ -246,6 +246,9 @@ async def alongside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[Non
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # One that was cancelled before it began would be reported as never awaited.
+        for coroutine in coroutines:
+            coroutine.close()
 
 
 @asynccontextmanager
@@ -397,9 +400,7 @@ async def _say(checker: health.aio.HealthServicer, names: Iterable[str], *, serv
 async def _admin(host: Host, ready: Mapping[str, asyncio.Event]) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         try:
-            address = await stack.enter_async_context(
-                serve_admin(host.settings.host, host.settings.admin_port, ready)
-            )
+            address = await stack.enter_async_context(serve_admin(host.settings.host, host.settings.admin_port, ready))
         except OSError as error:
             message = f"Port {host.settings.admin_port} is in use; set SKEIN_ADMIN_PORT to another port for metrics."
             raise PortTaken(message) from error

@@ -14,6 +14,7 @@ from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.connection import CREDENTIALS_FILE, Connection
 from skein_client.errors import AlreadyExists, Unauthenticated
+from skein_client.pages import items
 from skein_cluster.calling import calling, read_credentials
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ _SECRET_MODE = 0o600
 class Credentials:
     """How to reach the cluster as the development tenant, and as the operator."""
 
-    # "127.0.0.1:50050"
+    # "127.0.0.1:50050" or the like.
     endpoint: str
-    # "http://127.0.0.1:8080"
+    # "http://127.0.0.1:8080" or the like.
     http: str
     api_key: str = dataclasses.field(repr=False)
     tenant_id: str
@@ -97,14 +98,10 @@ async def _organization(operator: Api) -> str:
         made = await operator.tenancy.CreateOrganization(tenancy_pb2.CreateOrganizationRequest(organization=wanted))
     except AlreadyExists:
         request = tenancy_pb2.ListOrganizationsRequest(page_size=1000)
-        while True:
-            page = await operator.tenancy.ListOrganizations(request)
-            for organization in page.organizations:
-                if organization.slug == SLUG:
-                    return organization.organization_id
-            if not page.next_page_token:
-                raise
-            request.page_token = page.next_page_token
+        async for organization in items(operator.tenancy.ListOrganizations, request, "organizations"):
+            if organization.slug == SLUG:
+                return str(organization.organization_id)
+        raise
     return made.organization.organization_id
 
 
@@ -114,14 +111,10 @@ async def _tenant(operator: Api, organization_id: str) -> str:
         made = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=wanted))
     except AlreadyExists:
         request = tenancy_pb2.ListTenantsRequest(page_size=1000, organization_id=organization_id)
-        while True:
-            page = await operator.tenancy.ListTenants(request)
-            for tenant in page.tenants:
-                if tenant.slug == SLUG:
-                    return tenant.tenant_id
-            if not page.next_page_token:
-                raise
-            request.page_token = page.next_page_token
+        async for tenant in items(operator.tenancy.ListTenants, request, "tenants"):
+            if tenant.slug == SLUG:
+                return str(tenant.tenant_id)
+        raise
     return made.tenant.tenant_id
 
 

@@ -1,21 +1,21 @@
 """The whole cluster in one process over an embedded Postgres: what `skein up`, `skein demo` and the tests run.
 
-Its data folder holds `postgres/`, `system.key` (what the services share with auth) and `credentials.json`, which the first
-start writes: an operator key, a development tenant and an API key for it.
+Its data folder holds `postgres/`, `system.key` (what the services share with auth) and `credentials.json`, which the
+first start writes: an operator key, a development tenant and an API key for it.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skein_auth.bootstrap import ensure_operator_key
+from skein_auth.bootstrap import OperatorKeyRefused, ensure_operator_key
 from skein_cluster import credentials, registry
 from skein_kit import postgres
 from skein_kit.migrate import migrate
-from skein_kit.service import running
+from skein_kit.service import PortTaken, running
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ DATABASE = "skein"
 class Embedded:
     """A cluster that is ready, in one process or in many."""
 
-    # "127.0.0.1:50051" of each service, "http" of the gateway's, and the pc2 ports by their names.
+    # "127.0.0.1:50051" of each service, "http", and "pc2:5570" and the like for the assistants.
     addresses: Mapping[str, str]
     # "127.0.0.1:9450" of /metrics, /livez and /readyz, for the process of each service.
     admins: Mapping[str, str]
@@ -65,6 +65,7 @@ async def embedded_cluster(
             made = await base.write_credentials(host.addresses)
             base.environment.setdefault("SKEIN_PC2_API_KEY", made.api_key)
             await cluster.wait_ready(ready_seconds)
+            _must_all_be_open(host.addresses, base.environment)
             yield Embedded(
                 addresses=host.addresses,
                 admins=dict.fromkeys(registry.NAMES, cluster.admin),
@@ -102,10 +103,8 @@ async def prepared(
         values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
         values["SKEIN_DATABASE_URL"] = server.url(user="postgres", database=DATABASE)
         await prepare(server)
-        operator_key = await ensure_operator_key(
-            values["SKEIN_DATABASE_URL"],
-            display_name="skein up",
-            secret=credentials.saved(data_dir).get("operator_key"),
+        operator_key = await _operator_key(
+            values["SKEIN_DATABASE_URL"], credentials.saved(data_dir).get("operator_key")
         )
         yield Base(data_dir=data_dir, environment=values, postgres=server, operator_key=operator_key)
 
@@ -115,3 +114,19 @@ async def prepare(server: Server) -> None:
     await postgres.create_database(server, DATABASE, if_missing=True)
     url = server.url(user="postgres", database=DATABASE)
     await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+
+
+def _must_all_be_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Raise PortTaken when pc2 had to do without one of its ports: on this machine that is for a person to decide."""
+    for number, (setting, port) in zip(registry.PC2_PORTS, registry.pc2_ports(environment).items(), strict=True):
+        if f"pc2:{number}" not in addresses:
+            message = f"Port {port} is in use; set {setting} to another port for the assistants' port {number}."
+            raise PortTaken(message)
+
+
+async def _operator_key(database_url: str, before: str | None) -> str:
+    """Return the operator key of an earlier start if it still is one, else a new one."""
+    if before is not None:
+        with suppress(OperatorKeyRefused):
+            return await ensure_operator_key(database_url, display_name="skein up", secret=before)
+    return await ensure_operator_key(database_url, display_name="skein up")

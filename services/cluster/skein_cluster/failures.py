@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import grpc
 
+from skein_auth.bootstrap import OperatorKeyRefused
 from skein_client.connection import NotConfigured
 from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
 from skein_cluster.exits import Exit, Failure
@@ -27,7 +28,12 @@ _HINTS: Mapping[str, str] = {
     "MEMORY_NOT_FOUND": "`skein memories list` shows what there is.",
     "API_KEY_NOT_FOUND": "`skein keys list` shows what there is.",
 }
-_CANNOT_START = (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationRefused)
+_PLAIN: Mapping[tuple[type[Exception], ...], Exit] = {
+    (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationRefused, OperatorKeyRefused): (
+        Exit.CANNOT_START
+    ),
+    (NotConfigured,): Exit.REFUSED,
+}
 _DATABASE_AWAY = (asyncpg.PostgresConnectionError, asyncpg.InvalidAuthorizationSpecificationError)
 
 
@@ -38,15 +44,12 @@ def failure_of(error: BaseException) -> Failure | None:
         return next((found for inner in error.exceptions if (found := failure_of(inner)) is not None), None)
     if isinstance(error, Failure):
         return error
-    if isinstance(error, _CANNOT_START):
-        return Failure(str(error), Exit.CANNOT_START)
-    if isinstance(error, NotConfigured):
-        return Failure(str(error), Exit.REFUSED)
     if isinstance(error, SkeinError):
         return Failure(sentence(error), _exit_of(error))
     if isinstance(error, _DATABASE_AWAY):
         return Failure(f"The database refused the connection: {error}. Check SKEIN_DATABASE_URL.", Exit.UNREACHABLE)
-    return None
+    # The others say all there is to say.
+    return next((Failure(str(error), code) for kinds, code in _PLAIN.items() if isinstance(error, kinds)), None)
 
 
 def sentence(error: SkeinError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,8 @@ def skein() -> None:
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
+    # gRPC's core writes to stderr on its own what we say ourselves; it reads this when it is imported.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         skein()
     except Exception as error:

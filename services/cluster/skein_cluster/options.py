@@ -48,3 +48,10 @@ def caller(command: Decorated) -> Decorated:
 def as_json(command: Decorated) -> Decorated:
     """Add --json; the command gets `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def limit(command: Decorated) -> Decorated:
+    """Add --limit for lists; the command gets `limit`."""
+    return click.option(
+        "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+    )(command)

@@ -1,7 +1,7 @@
 """The whole cluster as one process per service on this machine, over one embedded Postgres: `skein cluster`.
 
-The same data folder as `skein up`, with the services' logs below `logs/`. A service that ends is not started again: this
-is the form for trying and testing separate processes, not for keeping them up.
+The same data folder as `skein up`, with the services' logs below `logs/`. A service that ends is not started again:
+this is the form for trying and testing separate processes, not for keeping them up.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from skein_cluster import registry
+from skein_cluster import logfile, registry
 from skein_cluster.embedded import Embedded, prepared
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.ports import free_ports
 from skein_kit.settings import ProcessSettings
+from skein_pc2.settings import Pc2Settings, setting_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -30,7 +31,6 @@ _HTTP_PORT = 8080
 _ADMIN = "SKEIN_ADMIN_PORT"
 # Over the time that a service takes by its own settings.
 _STOP_MARGIN_SECONDS = 10.0
-_LOG_BYTES = 10_000_000
 _LAST_LINES = 5
 
 
@@ -49,9 +49,7 @@ class Child:
     async def running(cls, name: str, environment: Mapping[str, str], log: Path) -> AsyncIterator[Self]:
         """Run `skein serve NAME` until the block ends, then let it drain."""
         settings = ProcessSettings.read(environment)
-        if log.exists() and log.stat().st_size > _LOG_BYTES:
-            log.replace(log.with_suffix(".log.1"))
-        with log.open("ab") as output:
+        with logfile.opened(log) as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "skein_cluster", "serve", name, "--parent", str(os.getpid())),
@@ -113,7 +111,10 @@ async def separate_processes(
 
     Raises Failure with a service's own words when it cannot start, and the embedded server's errors.
     """
-    async with prepared(data_dir, environment=environment, durable=durable) as base, contextlib.AsyncExitStack() as stack:
+    async with (
+        prepared(data_dir, environment=environment, durable=durable) as base,
+        contextlib.AsyncExitStack() as stack,
+    ):
         values = base.environment
         chosen = _chosen_ports(values)
         folder = data_dir / "logs"
@@ -133,6 +134,8 @@ async def separate_processes(
         settings = ProcessSettings.read(values)
         addresses = registry.host_of(settings, {**values, **chosen}).addresses
         addresses["http"] = f"{settings.host}:{chosen['SKEIN_HTTP_PORT']}"
+        pc2_host = Pc2Settings.read(values).host
+        addresses |= {f"pc2:{number}": f"{pc2_host}:{chosen[setting_of(number)]}" for number in registry.PC2_PORTS}
         await start(name for name in registry.NAMES if name != "pc2")
         # pc2 speaks for the development tenant, whose key exists only once the others are ready.
         made = await base.write_credentials(addresses)
@@ -183,6 +186,7 @@ def _chosen_ports(environment: Mapping[str, str]) -> dict[str, str]:
     settings = ProcessSettings.read(environment)
     wanted = {f"SKEIN_{name.upper()}_PORT": str(registry.port_of(name, environment)) for name in registry.PORTS}
     wanted["SKEIN_HTTP_PORT"] = environment.get("SKEIN_HTTP_PORT", "") or str(_HTTP_PORT)
+    wanted |= {setting: str(port) for setting, port in registry.pc2_ports(environment).items()}
     for number, name in enumerate(registry.NAMES):
         wanted[f"{_ADMIN} {name}"] = str(settings.admin_port and settings.admin_port + number)
     return wanted | free_ports([name for name, port in wanted.items() if port == "0"], settings.host)

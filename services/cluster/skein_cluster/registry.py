@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skein_kit.migrate import Migration, discover
 from skein_kit.service import Host
 from skein_kit.settings import SettingInvalid
+from skein_pc2.settings import Pc2Settings, setting_of
+from skein_pc2.settings import port_of as pc2_port_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -31,6 +33,11 @@ PORTS: Mapping[str, int] = {
     "pc2": 50057,
 }
 
+# The ports of the assistants' protocol, in pc2's own order.
+PC2_PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141)
+# Settings of the other ports that services open.
+OTHER_PORTS = ("SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_BASE_PORT")
+
 
 def load(names: Iterable[str] = NAMES) -> list[Service]:
     """Import services, in starting order. Raises SettingInvalid for a name that is none."""
@@ -50,6 +57,15 @@ def port_of(name: str, environment: Mapping[str, str]) -> int:
         message = f"{variable} should be a port from 0 to {_LAST_PORT}, not {text!r}."
         raise SettingInvalid(message)
     return int(text)
+
+
+def pc2_ports(environment: Mapping[str, str]) -> dict[str, int]:
+    """Return where each port of the assistants' protocol shall listen, by its setting; 0 for any."""
+    base_port = Pc2Settings.read(environment).base_port
+    return {
+        setting_of(number): pc2_port_of(environment, number, position=position, base_port=base_port)
+        for position, number in enumerate(PC2_PORTS)
+    }
 
 
 def migrations() -> list[Migration]:

@@ -75,8 +75,11 @@ def check_version(headers: Mapping[str, str]) -> None:
 
 def read_json(body: bytes, kind: type[Message]) -> Message:
     """Read a message; an empty body is an empty message. Unknown fields are refused, since they are typing errors."""
+    text = body.strip() or b"{}"
+    if not text.startswith(b"{"):
+        raise FieldInvalid(violations=[("", "is not a JSON object")])
     try:
-        return json_format.Parse(body.decode("utf-8") or "{}", kind(), max_recursion_depth=_MAX_DEPTH)
+        return json_format.Parse(text.decode("utf-8"), kind(), max_recursion_depth=_MAX_DEPTH)
     except json_format.ParseError as error:
         # The parser speaks of nothing but the caller's own text, and is the only one who knows what is wrong with it.
         said = str(error).partition("\n")[0]

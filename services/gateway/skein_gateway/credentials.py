@@ -19,6 +19,8 @@ from skein_kit.errors import CredentialInvalid, FieldInvalid
 from skein_kit.interceptors import bearer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skein.auth.v1 import auth_pb2_grpc
     from skein_kit.identity import Caller, TokenVerifier
 
@@ -37,17 +39,23 @@ class Identity:
 
     caller: Caller
     token: str
-    # Time of the monotonic clock from which on auth is asked again.
+    # When auth is asked again.
     ends: float
 
 
 class Credentials:
     """Identities by credential. Failures are not remembered: a key that was just made works at once."""
 
-    def __init__(self, identities: auth_pb2_grpc.IdentityServiceAsyncStub, verifier: TokenVerifier) -> None:
+    def __init__(
+        self,
+        identities: auth_pb2_grpc.IdentityServiceAsyncStub,
+        verifier: TokenVerifier,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Ask `identities` for tokens and verify them like every other service does."""
         self._identities = identities
         self._verifier = verifier
+        self._clock = clock
         # Keys are digests, so that no credential stays in memory.
         self._known: OrderedDict[bytes, Identity] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[Identity]] = {}
@@ -66,7 +74,7 @@ class Credentials:
         identity = self._known.get(key)
         if identity is None:
             return None
-        if time.monotonic() >= identity.ends:
+        if self._clock() >= identity.ends:
             del self._known[key]
             return None
         self._known.move_to_end(key)
@@ -91,7 +99,7 @@ class Credentials:
 
     async def _exchange(self, credential: str, tenant_id: str, call: Call) -> Identity:
         # Counted from before the exchange: a key revoked during it is forgotten in time as well.
-        started = time.monotonic()
+        started = self._clock()
         asking = Call(
             path=call.path,
             metadata={REQUEST_ID_KEY: call.request_id},

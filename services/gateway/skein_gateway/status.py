@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VERSION = importlib.metadata.version("skein-gateway")
 CHECK_SECONDS = 2.0
-# Addresses that are no gRPC service.
+# Addresses that are no gRPC service; so are pc2's own ports, "pc2:5570" and the like.
 _NOT_SERVICES = frozenset({"http"})
 
 
@@ -30,7 +30,7 @@ class ClusterStatus:
 
     async def look(self) -> pb.GetClusterStatusResponse:
         """Ask all services at once."""
-        names = [name for name in self._host.addresses if name not in _NOT_SERVICES]
+        names = [name for name in self._host.addresses if name not in _NOT_SERVICES and ":" not in name]
         services = await asyncio.gather(*(self._check(name) for name in names))
         return pb.GetClusterStatusResponse(version=VERSION, services=services)
 

@@ -59,12 +59,11 @@ class Api:
             self._dimensions = {known.model: known.dimensions for known in response.embedding_models}
         return self._dimensions.get(model)
 
-    def _metadata(self, request_id: str) -> dict[str, str]:  # grpc's own stubs want pairs, ours want a mapping.
+    def _metadata(self, request_id: str) -> tuple[tuple[str, str], ...]:
         key = self._key()
         if not key:
             message = "Skein is starting: there is no identity to act with yet"
             raise Rejected(STORAGE_ERROR, message)
-        metadata = {AUTHORIZATION_KEY: f"Bearer {key}"}
-        if _PRINTABLE.fullmatch(request_id):
-            metadata[REQUEST_ID_KEY] = request_id
-        return metadata
+        credential = (AUTHORIZATION_KEY, f"Bearer {key}")
+        # Metadata takes printable ASCII; another id stays with its sender.
+        return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)

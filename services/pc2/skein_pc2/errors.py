@@ -66,10 +66,8 @@ def rejected(error: aio.AioRpcError, *, transient: str) -> Rejected:
     except ValueError:
         status = None
     reason = reason_of(status) if status is not None else ""
-    if error.code() in _TRANSIENT:
-        code = transient
-    else:
-        code = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
+    known = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
+    code = transient if error.code() in _TRANSIENT else known
     details: dict[str, Any] = {"reason": reason} if reason else {}
     violations = _violations(status) if status is not None else []
     if violations:

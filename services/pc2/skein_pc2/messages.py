@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ def parsed(body: bytes) -> Message:
         text = f"The message is larger than {MAX_MESSAGE_BYTES} bytes"
         raise Malformed(text)
     try:
-        message = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        message = json.loads(body.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
     except UnicodeDecodeError:
         text = "The message is not UTF-8"
         raise Malformed(text) from None
@@ -77,3 +78,10 @@ def timestamp(time: datetime | None = None) -> str:
 
 def _no_constant(name: str) -> None:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value

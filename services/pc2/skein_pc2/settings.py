@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from skein_kit.settings import SettingInvalid, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -27,8 +27,8 @@ class Pc2Settings(Settings):
     # Networks, separated by commas, that may speak to the ports beside this machine itself: "10.0.0.0/8,192.168.1.7".
     # Needed when `host` is not a loopback address.
     allow: str = ""
-    # Unset: each port is the one of the protocol, or SKEIN_PC2_PORT_<that port>. 0: free ports for all. Else the first of
-    # a row of ports, in the order of the protocol's table.
+    # Unset: each port is the one of the protocol. 0: free ports for all. Else the first of a row of ports, in the order
+    # of service.py. SKEIN_PC2_PORT_<port of the protocol> moves one port, whatever is said here.
     base_port: int | None = None
     # Messages of one port that are worked on at the same time.
     at_once: int = 64
@@ -63,6 +63,18 @@ class Pc2Identity(Settings):
 
     # API key of the tenant that the assistants share.
     api_key: str = dataclasses.field(default="", repr=False)
+
+
+def identity_of(environment: Mapping[str, str]) -> Callable[[], str]:
+    """Return what reads the API key until it is there, and remembers it then."""
+    found = ""
+
+    def key() -> str:
+        nonlocal found
+        found = found or Pc2Identity.read(environment).api_key
+        return found
+
+    return key
 
 
 def setting_of(number: int) -> str:

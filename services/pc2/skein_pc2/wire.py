@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import secrets
 from datetime import UTC, datetime, timedelta
@@ -30,6 +29,8 @@ _DEFAULT_LIMIT, _HIGHEST_LIMIT = 5, 100
 _DEFAULT_MIN_SIMILARITY = 0.7
 # Signals are fused before the best are taken, so a search by one signal takes more of them and picks its own.
 _CANDIDATES = 50
+# What in a content says nothing by itself.
+_ABOUT = frozenset({"text", "source_agent", "metadata"})
 # Year 9999 is the last that calendars agree on.
 _LAST_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -58,6 +59,8 @@ def memory(payload: Mapping[str, Any], *, session_id: object, at: datetime) -> p
         raise _invalid("content.text", "is a text")
     if not isinstance(metadata, dict):
         raise _invalid("content.metadata", "is an object")
+    if not text.strip() and not content.keys() - _ABOUT:
+        raise _invalid("content.text", "needs at least one character that is not a space")
     priority = _priority(payload)
     try:
         result = pb.Memory(
@@ -230,7 +233,7 @@ def _priority(payload: Mapping[str, Any]) -> int:
 def _expiry(ttl: object, at: datetime) -> Timestamp | None:
     if ttl is None:
         return None
-    if not isinstance(ttl, int | float) or isinstance(ttl, bool) or not math.isfinite(ttl) or ttl <= 0:
+    if not isinstance(ttl, int | float) or isinstance(ttl, bool) or ttl <= 0:
         raise _invalid("ttl", "is a number of seconds, more than 0")
     if ttl >= (_LAST_TIME - at).total_seconds():
         raise _invalid("ttl", "ends after the year 9999")
@@ -290,7 +293,7 @@ def _id(stored: pb.Memory) -> str:
 
 
 def _time(stored: pb.Memory, field: str) -> str | None:
-    if not stored.HasField(field):  # type: ignore[arg-type]  # The stub wants a literal.
+    if not stored.HasField(field):
         return None
     value: Timestamp = getattr(stored, field)
     return timestamp(value.ToDatetime(tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""What a recall is restricted to: the conditions of a MemoryFilter, by the names of the search statement's parameters."""
+"""What a recall is restricted to: the conditions of a MemoryFilter, as the search statement takes them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How the signals of a search become one score. Pure: no database, no protobuf, no clock.
 
 Each measure is scaled by the bounds that it has in theory, not by the best and worst of one answer, so that scores of
-separate calls mean the same and may be merged: the cosine as it is, BM25 as a share of what no document could pass for the
-query (Bruch et al., "An Analysis of Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
+separate calls mean the same and may be merged: the cosine as it is, BM25 as a share of what no document could pass for
+the query (Bruch et al., "An Analysis of Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def rank(
 ) -> list[Ranked]:
     """Return the best candidates, best first; equal scores are ordered by id.
 
-    `dense` says that there was a vector to compare with; `max_bm25` is the bound of BM25 for the query, 0 without terms.
-    Candidates below `min_similarity` are left out, and so are those without a similarity when it is not 0.
+    `dense` says that there was a vector to compare with; `max_bm25` is the bound of BM25 for the query, 0 without
+    terms. Candidates below `min_similarity` are left out, and so are those without a similarity when it is not 0.
     """
     shares = weights(dense=dense, lexical=max_bm25 > 0)
     scored: list[tuple[float, Candidate, dict[str, tuple[float, float]]]] = []

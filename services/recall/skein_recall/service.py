@@ -34,9 +34,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         registry = Registry(store.active_model, seconds=settings.models_seconds)
         vectors = Vectors(embedder, query_seconds=settings.embed_timeout_seconds)
         searcher, indexer = Searcher(store, registry, vectors), Indexer(store, registry, vectors)
-        servicers.add(
-            rpc.add_RecallServiceServicer_to_server, RecallServicer(searcher, vectors, registry, store)
-        )
+        servicers.add(rpc.add_RecallServiceServicer_to_server, RecallServicer(searcher, vectors, registry, store))
         servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer))
         yield servicers
 

@@ -6,7 +6,7 @@ import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from pgvector import HalfVector
 
@@ -59,12 +59,7 @@ class Found:
     max_bm25: float
 
 
-class _Connection(Protocol):
-    async def set_type_codec(self, typename: str, **options: Any) -> None:
-        """As asyncpg's connection does."""
-
-
-async def prepare_connection(connection: _Connection) -> None:
+async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Send vectors in binary: text costs ten times as much on both sides."""
     await connection.set_type_codec(
         "halfvec", schema="public", encoder=HalfVector.to_binary, decoder=HalfVector.from_binary, format="binary"
@@ -86,7 +81,7 @@ class Reading:
             rows = await self._tx.rows(
                 _of_table("search", model.table_name),
                 tenant_id=self._tenant_id,
-                query=probe.text,
+                words=probe.text,
                 vector=None if probe.vector is None else HalfVector(probe.vector),
                 kinds=list(probe.kinds),
                 at=probe.at,
@@ -107,9 +102,7 @@ class Reading:
         message_ids = [candidate.item_id for candidate in candidates if candidate.kind == "message"]
         found: dict[UUID, asyncpg.Record] = {}
         if memory_ids:
-            rows = await self._tx.rows(
-                QUERIES["get_memories"], tenant_id=self._tenant_id, memory_ids=memory_ids, at=at
-            )
+            rows = await self._tx.rows(QUERIES["get_memories"], tenant_id=self._tenant_id, memory_ids=memory_ids, at=at)
             found.update((row["memory_id"], row) for row in rows)
         if message_ids:
             rows = await self._tx.rows(QUERIES["get_messages"], tenant_id=self._tenant_id, message_ids=message_ids)

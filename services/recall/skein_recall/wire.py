@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from skein_recall.ranking import Ranked
     from skein_recall.search import Answer
 
-_SCOPES = {name.removeprefix("SCOPE_").lower(): number for name, number in memory_pb2.Scope.items()}
-_LEVELS = {name.removeprefix("LEVEL_").lower(): number for name, number in memory_pb2.Level.items()}
-_ROLES = {name.removeprefix("MESSAGE_ROLE_").lower(): number for name, number in session_pb2.MessageRole.items()}
-
 
 def answer(value: Answer) -> pb.RecallResponse:
     """Convert an answer, its items complete."""
@@ -92,8 +88,8 @@ def _memory(row: Record) -> memory_pb2.Memory:
         agent_id=row["agent_id"],
         subject_id=row["subject_id"],
         session_id=row["session_id"],
-        scope=_SCOPES[row["scope"]],
-        level=_LEVELS[row["level"]],
+        scope=f"SCOPE_{row['scope'].upper()}",
+        level=f"LEVEL_{row['level'].upper()}",
         confidence=row["confidence"],
         importance=row["importance"],
         expire_time=time(row["expire_time"]),
@@ -115,7 +111,7 @@ def _message(row: Record) -> session_pb2.Message:
         external_id=row["external_id"],
         session_id=row["session_id"],
         sequence=row["sequence"],
-        role=_ROLES[row["role"]],
+        role=f"MESSAGE_ROLE_{row['role'].upper()}",
         content=row["content"],
         name=row["name"],
         subject_id=row["subject_id"],

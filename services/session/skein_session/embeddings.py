@@ -26,6 +26,8 @@ log = logs.get("session")
 MARGIN_SECONDS = 0.2
 # The most that a caller waits for vectors.
 MAX_SECONDS = 2.0
+# Characters whose vectors are made well within that on one core; a batch of more text is left to the worker whole.
+MAX_CHARACTERS = 20_000
 
 
 class Embeddings:
@@ -38,11 +40,11 @@ class Embeddings:
 
     def expected_pending(self, documents: Sequence[Document]) -> int:
         """Return how many will lack vectors if all goes well."""
-        return 0 if len(documents) <= self._at_once else len(documents)
+        return 0 if self._is_small(documents) else len(documents)
 
     async def make(self, documents: Sequence[Document], *, remaining: float) -> int:
         """Make vectors within the caller's `remaining` seconds; return how many items still lack theirs."""
-        if not documents or len(documents) > self._at_once:
+        if not documents or not self._is_small(documents):
             return len(documents)
         seconds = min(remaining - MARGIN_SECONDS, MAX_SECONDS)
         if seconds <= 0:
@@ -60,3 +62,6 @@ class Embeddings:
             log.warning("embedding_deferred", items=len(items), code=refusal.code.name)
             return len(items)
         return max(0, len(items) - response.indexed_count)
+
+    def _is_small(self, documents: Sequence[Document]) -> bool:
+        return len(documents) <= self._at_once and sum(len(document.text) for document in documents) <= MAX_CHARACTERS

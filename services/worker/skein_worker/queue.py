@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 # returns the seconds after which the same job is to run again, or None when it is done. Doing a job twice does no harm.
 Work = Callable[[bytes, asyncio.Event], Awaitable[float | None]]
 
-JOBS = Counter("skein_worker_jobs_total", "Jobs that ended.", ["job", "outcome"])
+# Not labelled "job": Prometheus has a label of that name for what it scrapes.
+JOBS = Counter("skein_worker_jobs_total", "Jobs that ended.", ["name", "outcome"])
 JOB_TIME = Histogram(
     "skein_worker_job_duration_seconds",
     "Time that a job took.",
-    ["job"],
+    ["name"],
     buckets=(0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0),
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -15,23 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 from skein_client.connection import CREDENTIALS_FILE
-from skein_cluster import console, options, processes
+from skein_cluster import console, logfile, options, processes
 from skein_cluster.embedded import embedded_cluster
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.signals import Stopping
-from skein_kit import logs
 from skein_kit.service import NotReady, exporting_traces
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from skein_cluster.embedded import Embedded
 
 LOG_FILE = "skein.log"
-_LOG_BYTES = 10_000_000
 _TRY_NEXT = (
     'skein recall "what do I drink in the morning?"',
     "skein import jsonl FILE",
@@ -66,7 +63,7 @@ async def _up(data_dir: Path, *, log_stderr: bool) -> None:
     settings = ProcessSettings.read()
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = None if log_stderr else data_dir / LOG_FILE
-    with logging_to(log, settings.log_level), exporting_traces(settings):
+    with logfile.logging_to(log, settings.log_level), exporting_traces(settings):
         try:
             await _stay(data_dir, embedded_cluster, nothing_happens, log=log)
         except NotReady as error:
@@ -94,7 +91,9 @@ async def _stay(
             await stopping.wait()
             watcher.cancel()
             console.out().print("Stopping …")
-    console.out().print("Stopped." if not stopping.asked else "Stopped. The data stays; start again with the same command.")
+    console.out().print(
+        "Stopped." if not stopping.asked else "Stopped. The data stays; start again with the same command."
+    )
 
 
 def nothing_happens(_cluster: Embedded) -> asyncio.Future[None]:
@@ -110,54 +109,41 @@ def _report_ends(cluster: Embedded) -> asyncio.Future[None]:
     return asyncio.ensure_future(report())
 
 
-@contextmanager
-def logging_to(path: Path | None, level: str) -> Iterator[None]:
-    """Send logs to a file while the block runs (None: to stderr); a long file of earlier runs is set aside."""
-    if path is not None and path.exists() and path.stat().st_size > _LOG_BYTES:
-        path.replace(path.with_suffix(".log.1"))
-    with nullcontext() if path is None else path.open("a", encoding="utf-8", buffering=1) as file:
-        logs.configure(level, file)
-        try:
-            yield
-        finally:
-            # Whoever logs later must not find a closed file.
-            logs.configure(level)
-
-
-def panel(cluster: Embedded, data_dir: Path, log: Path | None, seconds: float) -> Panel:
+def panel(cluster: Embedded, data_dir: Path, log: Path | None, seconds: float, *, is_demo: bool = False) -> Panel:
     """Show where everything is and what to try."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    admins = list(dict.fromkeys(cluster.admins.values()))
+    admins = dict.fromkeys(cluster.admins.values())
+    metrics = f"http://{next(iter(admins))}/metrics (also /livez, /readyz)"
+    if len(admins) > 1:
+        metrics = ", ".join(f"{name} {admin.rpartition(':')[2]}" for name, admin in cluster.admins.items())
+    logs = data_dir / "logs" if cluster.logs else log
     lines = [
         ("gRPC", cluster.credentials.endpoint),
         ("HTTP", cluster.credentials.http),
-        ("metrics", ", ".join(f"http://{admin}/metrics" for admin in admins[:1])),
+        ("metrics", metrics),
         ("pc2", pc2_ports(cluster)),
         ("credentials", str(data_dir / CREDENTIALS_FILE)),
-        ("logs", str(log) if log is not None else "stderr"),
+        ("logs", str(logs) if logs is not None else "stderr"),
     ]
-    if cluster.logs:
-        lines[2] = ("metrics", ", ".join(f"{name} {admin}" for name, admin in cluster.admins.items()))
-        lines[5] = ("logs", str(data_dir / "logs"))
     for name, value in lines:
         if value:
             grid.add_row(name, Text(value))
-    grid.add_row("", "")
-    for number, command in enumerate(_TRY_NEXT):
-        grid.add_row("try next" if number == 0 else "", Text(command))
-    grid.add_row("", "")
-    grid.add_row("stop", "Ctrl-C")
-    return Panel(
-        grid, title=f"Skein is up ({seconds:.1f} s)", title_align="left", box=box.ROUNDED, expand=False, padding=(0, 1)
-    )
+    if not is_demo:
+        grid.add_row("", "")
+        for number, command in enumerate(_TRY_NEXT):
+            grid.add_row("try next" if number == 0 else "", Text(command))
+        grid.add_row("stop", "Ctrl-C")
+    title = f"Skein is up ({seconds:.1f} s)"
+    return Panel(grid, title=title, title_align="left", box=box.ROUNDED, expand=False, padding=(0, 1))
 
 
 def pc2_ports(cluster: Embedded) -> str:
-    """Return the ports for voice assistants, by what they serve."""
-    return ", ".join(
-        f"{name.removeprefix('pc2_')} {address.rpartition(':')[2]}"
+    """Return the assistants' ports, those that were moved with where they are now."""
+    ports = [
+        (name.removeprefix("pc2:"), address.rpartition(":")[2])
         for name, address in cluster.addresses.items()
-        if name.startswith("pc2_")
-    )
+        if name.startswith("pc2:")
+    ]
+    return ", ".join(number if number == port else f"{number} at {port}" for number, port in ports)

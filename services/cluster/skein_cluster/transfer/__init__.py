@@ -1,1 +1,1 @@
-"""Conversations and memories in files: reading, importing and exporting them. `sample/README.md` describes the format."""
+"""Conversations and memories in files: reading, importing, exporting. `sample/README.md` describes the format."""

@@ -16,6 +16,7 @@ from skein_client.errors import (
     ResourceExhausted,
     SkeinError,
 )
+from skein_client.pages import items
 from skein_cluster.failures import sentence
 from skein_cluster.transfer.records import Kind, Record, Unreadable
 
@@ -206,15 +207,10 @@ class Importer:
     async def _messages_of(self, session_id: str) -> set[str]:
         """Return the ids, of either form, of the messages that a session holds. Raises NotFound."""
         if session_id not in self._held:
-            held: set[str] = set()
             request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000)
-            while True:
-                page = await self._api.sessions.ListMessages(request)
-                for message in page.messages:
-                    held |= {message.message_id, message.external_id}
-                if not page.next_page_token:
-                    break
-                request.page_token = page.next_page_token
+            held: set[str] = set()
+            async for message in items(self._api.sessions.ListMessages, request, "messages"):
+                held |= {message.message_id, message.external_id}
             self._held[session_id] = held
         return self._held[session_id]
 

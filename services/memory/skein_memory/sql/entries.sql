@@ -19,14 +19,12 @@ FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- lock_memory --
--- Read a memory, deleted or not, and keep others from changing it until the transaction ends.
-SELECT memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
-       scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by,
-       ARRAY(SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = entries.memory_id) AS tags
+-- Keep others from changing a memory, deleted or not, until the transaction ends. It is read by a statement of its own
+-- afterwards: one that had to wait here would still see the tags of before.
+SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id
-FOR NO KEY UPDATE OF entries;
+FOR NO KEY UPDATE;
 
 -- find_active --
 -- Return those of some ids that name a memory that is not deleted.

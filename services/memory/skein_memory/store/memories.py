@@ -166,10 +166,7 @@ class MemoryStore:
             first = None if once is None else await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            row = await names.read_one(tx, QUERIES["lock_memory"], tenant_id, name)
-            if row is None:
-                raise MemoryNotFound
-            before = _memory(row)
+            before = await _locked(tx, tenant_id, name)
             after = change(before)
             documents = [] if after is before else await _replace(tx, tenant_id, before, after, at)
             response = respond(after)
@@ -181,6 +178,15 @@ class MemoryStore:
         """Remove the tenant's stored answers whose time is over; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             return await self._requests.delete_expired(tx, tenant_id, at)
+
+
+async def _locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
+    """Read a memory that nobody else changes until the transaction ends. Raises MemoryNotFound."""
+    locked = await names.read_one(tx, QUERIES["lock_memory"], tenant_id, name)
+    if locked is None:
+        raise MemoryNotFound
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[locked["memory_id"]])
+    return _memory(rows[0])
 
 
 async def _replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, at: datetime) -> list[Document]:

@@ -9,7 +9,7 @@
 -- `chunks` of them may hold fewer items than there are: then all were read (chunks_read) and dense_items fall short.
 WITH terms AS MATERIALIZED (
     SELECT term.lexeme AS term
-    FROM unnest(to_tsvector('pg_catalog.english', :query::text)) AS term
+    FROM unnest(to_tsvector('pg_catalog.english', :words::text)) AS term
     WHERE char_length(term.lexeme) <= 200
 ), corpus AS MATERIALIZED (
     SELECT count(*)::double precision AS documents, greatest(avg(d.length), 1)::double precision AS mean_length

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Makes .env, the secrets of docker-compose.yml, each random and of letters and digits alone, readable by you alone.
+# A file that exists is never touched: its secrets are what the database and the sealed keys were made with.
+set -eu
+
+if [ -e .env ]; then
+    echo ".env exists already; its secrets are in use. deploy/runbooks/rotate-secrets.md says how to change them." >&2
+    exit 1
+fi
+
+secret() {
+    head -c 24 /dev/urandom | od -An -v -tx1 | tr -d ' \n'
+}
+
+umask 077
+for name in POSTGRES_PASSWORD SKEIN_SYSTEM_KEY GRAFANA_PASSWORD SKEIN_AUTH_DATABASE_PASSWORD \
+    SKEIN_TENANCY_DATABASE_PASSWORD SKEIN_SESSION_DATABASE_PASSWORD SKEIN_MEMORY_DATABASE_PASSWORD \
+    SKEIN_RECALL_DATABASE_PASSWORD SKEIN_WORKER_DATABASE_PASSWORD; do
+    printf '%s=%s\n' "$name" "$(secret)"
+done >.env
+echo "Made .env: keep a copy of it where you keep secrets; without SKEIN_SYSTEM_KEY the signing keys cannot be opened." >&2

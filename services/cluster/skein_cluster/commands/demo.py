@@ -1,0 +1,87 @@
+"""`skein demo`: a cluster for a minute, on free ports and in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import uvloop
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from rich.rule import Rule
+from rich.text import Text
+
+from skein_cluster import console, logfile, registry
+from skein_cluster.commands.running import LOG_FILE, panel
+from skein_cluster.demonstration import demonstrate
+from skein_cluster.embedded import embedded_cluster
+from skein_cluster.signals import Stopping
+from skein_kit import postgres
+from skein_kit.telemetry import TRACING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOG_LINES = 20
+_NEXT = (
+    ("make up", "keeps a cluster up on the default ports, with its data"),
+    ('.venv/bin/skein recall "…"', "asks it; import your own with `skein import jsonl FILE`"),
+    ("make cluster", "runs each service in a process of its own"),
+    ("make test", "runs all tests"),
+)
+
+
+@click.command()
+def demo_command() -> None:
+    """Start a cluster, import the sample conversation, ask it, show a trace, and stop; leaves nothing behind."""
+    with _folder() as folder:
+        log = folder / LOG_FILE
+        try:
+            uvloop.run(_demo(folder, log))
+        except Exception:
+            click.echo(logfile.tail(log, _LOG_LINES), err=True)
+            raise
+
+
+async def _demo(folder: Path, log: Path) -> None:
+    spans = InMemorySpanExporter()
+    out = console.out()
+    started = time.monotonic()
+    with logfile.logging_to(log, "warning"), Stopping.on_signals():
+        TRACING.start(SimpleSpanProcessor(spans))
+        try:
+            out.print(Text("Starting a Skein cluster: Postgres, and eight services in one process …"))
+            async with embedded_cluster(folder, environment=free_environment(), durable=False) as cluster:
+                out.print(panel(cluster, folder, log, time.monotonic() - started, is_demo=True))
+                await demonstrate(cluster, spans)
+                out.print(Rule("Go on", align="left"))
+        finally:
+            TRACING.stop()
+        for command, what in _NEXT:
+            out.print(Text.assemble((f"  {command:<30}", "bold"), what))
+        out.print(
+            Text(f"The demo's cluster has stopped and its data is gone. {time.monotonic() - started:.0f} s in all.")
+        )
+
+
+def free_environment() -> dict[str, str]:
+    """Return an environment with free ports and none of the caller's own settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
+    ports = dict.fromkeys((*(f"SKEIN_{name.upper()}_PORT" for name in registry.PORTS), *registry.OTHER_PORTS), "0")
+    return {**inherited, **ports, "SKEIN_LOG_LEVEL": "warning"}
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="skein-demo-"))
+    try:
+        yield folder
+    finally:
+        postgres.erase(folder / "postgres")
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,141 @@
+"""`skein memories`: what the tenant remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from skein.memory.v1 import memory_pb2
+from skein_cluster import console, options
+from skein_cluster.calling import as_tenant
+from skein_cluster.listing import first
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@click.group()
+def memories_command() -> None:
+    """List, show, add and delete memories."""
+
+
+@memories_command.command("list")
+@click.option("--type", "types", multiple=True, help="Only this type (repeatable).")
+@click.option("--tag", "tags", multiple=True, help="Only with this tag (repeatable: with all of them).")
+@options.limit
+@options.caller
+@options.as_json
+def list_(
+    types: tuple[str, ...], tags: tuple[str, ...], limit: int, environment: dict[str, str], *, as_json: bool
+) -> None:
+    """List memories, newest first."""
+    wanted = memory_pb2.MemoryFilter(types=types, tags_all=tags)
+    found = asyncio.run(_list(environment, wanted, limit))
+    if as_json:
+        console.print_json({"memories": [console.as_json(memory) for memory in found]})
+        return
+    lines = [
+        (
+            memory.external_id or memory.memory_id,
+            memory.type,
+            console.when(memory.create_time),
+            ", ".join(memory.tags),
+            console.shortened(memory.content or memory.title, 200),
+        )
+        for memory in found
+    ]
+    console.rows(console.table("memory", "type", "when", "tags", "content"), lines, empty="There are no memories.")
+
+
+@memories_command.command("show")
+@click.argument("memory_id")
+@options.caller
+@options.as_json
+def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Show one memory, by its id or external id, with its links."""
+    memory, links = asyncio.run(_show(environment, memory_id))
+    if as_json:
+        console.print_json({"memory": console.as_json(memory), "links": [console.as_json(link) for link in links]})
+        return
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in console.as_json(memory).items():
+        if value not in ("", [], None):
+            grid.add_row(name, Text(_shown(value)))
+    for link in links:
+        other = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
+        way = "→" if link.from_memory_id == memory.memory_id else "←"
+        grid.add_row(f"{way} {link.relation}", Text(other))
+    console.out().print(grid)
+
+
+@memories_command.command("add")
+@click.argument("content")
+@click.option("--type", "type_", default="note", show_default=True)
+@click.option("--title", default="")
+@click.option("--key", default="", help="For facts: the name by which this is the one current fact.")
+@click.option("--tag", "tags", multiple=True, help="A tag (repeatable).")
+@click.option("--external-id", default="", help="An id of your own.")
+@click.option("--importance", type=click.FloatRange(0, 1))
+@options.caller
+@options.as_json
+def add(environment: dict[str, str], *, as_json: bool, **values: object) -> None:
+    """Remember CONTENT."""
+    given = {name.removesuffix("_"): value for name, value in values.items() if value is not None}
+    memory = asyncio.run(_add(environment, memory_pb2.Memory(**given)))  # type: ignore[arg-type]  # click made their types.
+    if as_json:
+        console.print_json(console.as_json(memory))
+        return
+    click.echo(memory.memory_id)
+
+
+@memories_command.command("delete")
+@click.argument("memory_id")
+@options.caller
+@options.as_json
+def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Hide one memory, by its id or external id, from every list and from recall."""
+    asyncio.run(_delete(environment, memory_id))
+    if as_json:
+        console.print_json({"deleted": memory_id})
+        return
+    click.echo(f"Deleted {memory_id}.")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    text = str(value)
+    return next((text.removeprefix(prefix).lower() for prefix in ("SCOPE_", "LEVEL_") if text.startswith(prefix)), text)
+
+
+async def _list(environment: Mapping[str, str], wanted: memory_pb2.MemoryFilter, limit: int) -> list[memory_pb2.Memory]:
+    async with as_tenant(environment) as api:
+        request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=wanted)
+        return await first(limit, api.memories.ListMemories, request, "memories")
+
+
+async def _show(environment: Mapping[str, str], memory_id: str) -> tuple[memory_pb2.Memory, list[memory_pb2.Link]]:
+    async with as_tenant(environment) as api:
+        answer = await api.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+        links = await first(1000, api.links.ListLinks, memory_pb2.ListLinksRequest(memory_id=memory_id), "links")
+    return answer.memory, links
+
+
+async def _add(environment: Mapping[str, str], memory: memory_pb2.Memory) -> memory_pb2.Memory:
+    async with as_tenant(environment) as api:
+        answer = await api.memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    return answer.memory
+
+
+async def _delete(environment: Mapping[str, str], memory_id: str) -> None:
+    async with as_tenant(environment) as api:
+        await api.memories.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))

@@ -1,0 +1,96 @@
+"""`skein sessions`: the tenant's conversations."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from skein.session.v1 import session_pb2
+from skein_cluster import console, options
+from skein_cluster.calling import as_tenant
+from skein_cluster.listing import first
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@click.group()
+def sessions_command() -> None:
+    """List and show conversations."""
+
+
+@sessions_command.command("list")
+@options.limit
+@options.caller
+@options.as_json
+def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+    """List sessions, newest update first."""
+    found = asyncio.run(_list(environment, limit))
+    if as_json:
+        console.print_json({"sessions": [console.as_json(session) for session in found]})
+        return
+    lines = [
+        (
+            session.session_id,
+            session.title,
+            state_of(session),
+            session.message_count,
+            console.when(session.create_time),
+            console.when(session.update_time),
+        )
+        for session in found
+    ]
+    made = console.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
+    console.rows(made, lines, empty="There are no sessions.")
+
+
+@sessions_command.command("show")
+@click.argument("session_id")
+@options.limit
+@options.caller
+@options.as_json
+def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+    """Show a session and its newest messages, in the order in which they were said."""
+    session, messages = asyncio.run(_show(environment, session_id, limit))
+    if as_json:
+        console.print_json(
+            {"session": console.as_json(session), "messages": [console.as_json(message) for message in messages]}
+        )
+        return
+    out = console.out()
+    out.print(Text(session.title or session.session_id, style="bold"))
+    out.print(Text(f"{session.session_id}, {state_of(session)}, {session.message_count} messages"))
+    lines = [
+        (message.sequence, console.when(message.create_time), message.name or role_of(message), message.content)
+        for message in messages
+    ]
+    console.rows(console.table("#", "when", "who", "said", numbers=("#",)), lines, empty="It has no messages.")
+
+
+def state_of(session: session_pb2.Session) -> str:
+    """Return "active", "ended", …"""
+    return session_pb2.SessionState.Name(session.state).removeprefix("SESSION_STATE_").lower()
+
+
+def role_of(message: session_pb2.Message) -> str:
+    """Return "user", "assistant", …"""
+    return session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower()
+
+
+async def _list(environment: Mapping[str, str], limit: int) -> list[session_pb2.Session]:
+    async with as_tenant(environment) as api:
+        request = session_pb2.ListSessionsRequest(page_size=limit)
+        return await first(limit, api.sessions.ListSessions, request, "sessions")
+
+
+async def _show(
+    environment: Mapping[str, str], session_id: str, limit: int
+) -> tuple[session_pb2.Session, list[session_pb2.Message]]:
+    async with as_tenant(environment) as api:
+        answer = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
+        request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=limit, newest_first=True)
+        newest = await first(limit, api.sessions.ListMessages, request, "messages")
+    return answer.session, newest[::-1]

@@ -1,0 +1,69 @@
+"""`skein tenants`: isolated memories, made and listed by the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from skein.auth.v1 import auth_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_cluster import console, options
+from skein_cluster.calling import as_operator, calling
+from skein_cluster.listing import first
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@click.group()
+def tenants_command() -> None:
+    """Make and list tenants (as the operator)."""
+
+
+@tenants_command.command("create")
+@click.argument("name")
+@options.caller
+@options.as_json
+def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Make a tenant called NAME and an API key that may do everything in it; the key is shown this one time."""
+    tenant_id, api_key = asyncio.run(_create(environment, name))
+    if as_json:
+        console.print_json({"tenant_id": tenant_id, "api_key": api_key})
+        return
+    click.echo(f"tenant   {tenant_id}\napi key  {api_key}")
+    console.err().print(Text("This is the only time that the key is shown. Use it as SKEIN_API_KEY."))
+
+
+@tenants_command.command("list")
+@options.limit
+@options.caller
+@options.as_json
+def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+    """List tenants, newest first."""
+    found = asyncio.run(_list(environment, limit))
+    if as_json:
+        console.print_json({"tenants": [console.as_json(tenant) for tenant in found]})
+        return
+    lines = [(tenant.tenant_id, tenant.display_name, tenant.slug, console.when(tenant.create_time)) for tenant in found]
+    console.rows(console.table("tenant", "name", "slug", "created"), lines, empty="There are no tenants.")
+
+
+async def _create(environment: Mapping[str, str], name: str) -> tuple[str, str]:
+    async with as_operator(environment) as api:
+        made = await api.tenancy.CreateTenant(
+            tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
+        )
+        tenant_id = made.tenant.tenant_id
+        async with calling(dataclasses.replace(api.connection, tenant_id=tenant_id)) as acting:
+            key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name=name))
+    return tenant_id, key.secret
+
+
+async def _list(environment: Mapping[str, str], limit: int) -> list[tenancy_pb2.Tenant]:
+    async with as_operator(environment) as api:
+        request = tenancy_pb2.ListTenantsRequest(page_size=limit)
+        return await first(limit, api.tenancy.ListTenants, request, "tenants")

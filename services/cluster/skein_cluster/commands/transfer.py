@@ -1,0 +1,130 @@
+"""`skein import` and `skein export`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from skein_cluster import console, options
+from skein_cluster.calling import as_tenant
+from skein_cluster.exits import Exit, Failure
+from skein_cluster.transfer.exporting import export
+from skein_cluster.transfer.importing import Importer, Report, check
+from skein_cluster.transfer.locomo import read_locomo
+from skein_cluster.transfer.records import Kind, RecordInvalid, read_jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from skein_cluster.transfer.records import Record, Unreadable
+
+_FORMATS: Mapping[str, Callable[[Path], Iterator[Record | Unreadable]]] = {"jsonl": read_jsonl, "locomo": read_locomo}
+# Refusals that a person wants to see at once; --json has all.
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("form", metavar="FORMAT", type=click.Choice(list(_FORMATS)))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Read and check the file; write nothing and call nobody.")
+@options.caller
+@options.as_json
+def import_command(form: str, file: Path, environment: dict[str, str], *, dry_run: bool, as_json: bool) -> None:
+    """Import FILE into the tenant. Repeating it adds nothing twice.
+
+    FORMAT is jsonl (sessions, messages, memories and links, one JSON object per line: what `skein export` writes) or
+    locomo (long conversations as snap-research/LoCoMo publishes them). Ends with 1 when records were refused.
+    """
+    report = Report()
+    try:
+        records = list(_FORMATS[form](file))
+    except RecordInvalid as error:
+        raise Failure(str(error), Exit.REFUSED) from error
+    with progress(f"{'checking' if dry_run else 'importing'} {file.name}", len(records)) as done:
+        if dry_run:
+            check(records, report, done)
+        else:
+            asyncio.run(_import(environment, records, report, done))
+    _show(report, dry_run=dry_run, as_json=as_json)
+    if report.refused:
+        sys.exit(Exit.REFUSED)
+
+
+@click.command()
+@click.option("--output", "-o", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="Default: stdout.")
+@options.caller
+def export_command(output: Any, environment: dict[str, str]) -> None:
+    """Write the tenant's sessions, messages, memories and links as JSON lines that `skein import jsonl` takes."""
+    counts = asyncio.run(_export(environment, output.write))
+    console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in Kind)}.")
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr when that is a terminal; yield what to call with the number of records done."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console.err(),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+async def _import(
+    environment: Mapping[str, str],
+    records: Sequence[Record | Unreadable],
+    report: Report,
+    done: Callable[[int], None],
+) -> None:
+    async with as_tenant(environment) as api:
+        await Importer(api, report, done).run(records)
+
+
+async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> Mapping[str, int]:
+    async with as_tenant(environment) as api:
+        return await export(api, write)
+
+
+def _show(report: Report, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        console.print_json(
+            {
+                "dry_run": dry_run,
+                "read": {kind: report.read[kind] for kind in Kind},
+                "written": {kind: report.written[kind] for kind in Kind},
+                "skipped": {kind: report.skipped[kind] for kind in Kind},
+                "refused": [asdict(refused) for refused in report.refused],
+            }
+        )
+        return
+    made = console.table("", "read", "written", "skipped", "refused", numbers=("read", "written", "skipped", "refused"))
+    lines = []
+    for kind in (*Kind, ""):
+        refused = sum(1 for entry in report.refused if entry.kind == kind)
+        read = report.read[kind or "unreadable"]
+        if read:
+            name = _plural(kind) if kind else "unreadable"
+            lines.append((name, read, report.written[kind], report.skipped[kind], refused))
+    console.rows(made, lines, empty="The file holds no records.")
+    for entry in report.refused[:_SHOWN]:
+        name = f"{entry.kind} {entry.name}: " if entry.kind else ""
+        click.echo(f"{entry.where}: {name}{entry.reason}", err=True)
+    if len(report.refused) > _SHOWN:
+        click.echo(f"… and {len(report.refused) - _SHOWN} more; --json lists all.", err=True)
+
+
+def _plural(kind: str) -> str:
+    return {"memory": "memories"}.get(kind, f"{kind}s")

@@ -1,0 +1,39 @@
+"""Hits of recall as a person reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.recall.v1 import recall_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+
+def kind_of(hit: recall_pb2.Hit) -> str:
+    """Return "message", or the type of a memory."""
+    return "message" if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory.type or "memory"
+
+
+def name_of(hit: recall_pb2.Hit) -> str:
+    """Return the external id, or the id where there is none."""
+    item = hit.message if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory
+    return item.external_id or hit.item_id
+
+
+def time_of(hit: recall_pb2.Hit) -> Timestamp:
+    """Return when it was said or became known."""
+    return hit.message.create_time if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory.create_time
+
+
+def text_of(hit: recall_pb2.Hit) -> str:
+    """Return what was said, with the speaker, or what is remembered."""
+    if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
+        return f"{hit.message.name}: {hit.message.content}" if hit.message.name else hit.message.content
+    return hit.memory.content or hit.memory.title
+
+
+def components_of(hit: recall_pb2.Hit) -> str:
+    """Return each signal's share of the score: "dense 0.41 + lexical 0.22"."""
+    parts = [f"{part.signal} {part.value * part.weight:.2f}" for part in hit.components if part.weight]
+    return " + ".join(parts)

@@ -1,0 +1,73 @@
+"""One trace as a tree: which service did what, and how long it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opentelemetry.semconv.attributes import db_attributes
+from opentelemetry.trace import SpanKind
+from rich.text import Text
+from rich.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_NANOS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A span and what was done within it, in order of time."""
+
+    span: ReadableSpan
+    children: tuple[Node, ...]
+
+
+def trace_of(spans: Iterable[ReadableSpan], name: str) -> Node | None:
+    """Return the newest trace whose root has this name; None when there is none."""
+    finished = [span for span in spans if span.context is not None]
+    roots = [span for span in finished if span.parent is None and span.name == name]
+    if not roots:
+        return None
+    root = max(roots, key=lambda span: span.start_time or 0)
+    return _node(root, [span for span in finished if span.context.trace_id == root.context.trace_id])
+
+
+def tree_of(root: Node) -> Tree:
+    """Return the trace as a tree to print."""
+    made = Tree(_label(root.span))
+    _grow(made, root)
+    return made
+
+
+def _node(span: ReadableSpan, spans: Sequence[ReadableSpan]) -> Node:
+    mine = [other for other in spans if other.parent is not None and other.parent.span_id == span.context.span_id]
+    mine.sort(key=lambda other: other.start_time or 0)
+    return Node(span, tuple(_node(child, spans) for child in mine))
+
+
+def _grow(tree: Tree, node: Node) -> None:
+    for child in node.children:
+        _grow(tree.add(_label(child.span)), child)
+
+
+def _label(span: ReadableSpan) -> Text:
+    milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / _NANOS_PER_MS
+    attributes = span.attributes or {}
+    operation = attributes.get(db_attributes.DB_OPERATION_NAME)
+    if operation is not None:
+        what, style = f"SQL {operation} {span.name}", "cyan"
+    elif span.kind is SpanKind.CLIENT:
+        what, style = f"→ {_short(span.name)}", "dim"
+    else:
+        what, style = _short(span.name), "bold"
+    return Text.assemble((what, style), (f"  {milliseconds:.2f} ms", "green"))
+
+
+def _short(name: str) -> str:
+    """Shorten "skein.recall.v1.RecallService/Recall" to "recall RecallService/Recall"."""
+    parts = name.split(".")
+    return f"{parts[1]} {parts[-1]}" if len(parts) > 1 and parts[0] == "skein" else name

@@ -1,0 +1,165 @@
+"""One port: a ROUTER socket that answers every message, in the framing that it came in, from REQ and DEALER alike."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import zmq
+import zmq.asyncio
+from prometheus_client import Counter, Histogram
+
+from skein_kit import logs
+from skein_kit.telemetry import LATENCY_BUCKETS
+from skein_pc2.errors import INTERNAL_ERROR, PERMISSION_DENIED, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
+from skein_pc2.messages import Frames, Message
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from skein_pc2.dialects import Dialect
+    from skein_pc2.settings import Network
+
+# The clients wait for three to five seconds; most of the deployed ones for five.
+ANSWER_SECONDS = 4.0
+# A dialect keeps its own time; this is for one that does not.
+_GRACE_SECONDS = 0.5
+# Frames up to here reach our own check, which says why they are refused; libzmq drops the peer beyond.
+_FRAME_LIMIT = 64 * 1024 * 1024
+# Messages that a peer may have under way to us, or answers to a peer that does not read them; more are dropped.
+_QUEUED_MESSAGES = 1000
+_LINGER_MILLISECONDS = 500
+
+ANSWERED = Counter("skein_pc2_messages_total", "Messages answered.", ["port", "status"])
+TIME = Histogram(
+    "skein_pc2_message_duration_seconds", "Time from message to answer.", ["port"], buckets=LATENCY_BUCKETS
+)
+
+log = logs.get("pc2")
+
+
+class PortInUse(Exception):
+    """Somebody else listens on the port."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Door:
+    """Where a port listens, and who may come in."""
+
+    # The port's number in the protocol, whatever it is here.
+    number: int
+    host: str
+    # 0 takes a free one.
+    port: int
+    # Peers of other machines that may speak; this machine always may.
+    networks: Sequence[Network]
+
+    def admits(self, address: str) -> bool:
+        """Say whether a peer may speak."""
+        try:
+            peer = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(peer, ipaddress.IPv6Address) and peer.ipv4_mapped is not None:
+            peer = peer.ipv4_mapped
+        return peer.is_loopback or any(peer in network for network in self.networks)
+
+
+class Router:
+    """Serves one port in one dialect."""
+
+    def __init__(self, socket: zmq.asyncio.Socket, door: Door, dialect: Dialect, *, waiting: int) -> None:
+        self._socket = socket
+        self._door = door
+        self._dialect = dialect
+        self._waiting = waiting
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer = TIME.labels(str(door.number))
+
+    @property
+    def address(self) -> str:
+        """Return "127.0.0.1:5570"."""
+        endpoint: bytes = self._socket.getsockopt(zmq.LAST_ENDPOINT)  # type: ignore[assignment]  # It is bytes.
+        return endpoint.rstrip(b"\0").decode("ascii").removeprefix("tcp://")
+
+    async def serve(self) -> None:
+        """Answer messages until cancelled; one that takes long holds up no other."""
+        while True:
+            parts = await self._socket.recv_multipart(copy=False)
+            deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
+            frames = Frames.of([part.bytes for part in parts])
+            if not self._door.admits(_peer(parts[-1])):
+                refusal = self._dialect.refused(PERMISSION_DENIED, "This address may not speak to this port")
+                await self._send(frames, refusal)
+            elif len(self._tasks) >= self._waiting:
+                refusal = self._dialect.refused(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
+                await self._send(frames, refusal)
+            else:
+                task = asyncio.create_task(self._answer(frames, deadline))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """Wait for the answers that are being made."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=ANSWER_SECONDS + _GRACE_SECONDS)
+
+    async def _answer(self, frames: Frames, deadline: float) -> None:
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout_at(deadline + _GRACE_SECONDS):
+                reply = await self._dialect.answer(frames, deadline=deadline)
+        except TimeoutError:
+            reply = self._dialect.refused(STORAGE_ERROR, "Skein did not answer in time; try again soon")
+        except Exception:
+            log.exception("fault", port=self._door.number)
+            reply = self._dialect.refused(INTERNAL_ERROR, "Skein failed; its logs say why")
+        await self._send(frames, reply)
+        self._timer.observe(time.perf_counter() - started)
+
+    async def _send(self, frames: Frames, reply: Message) -> None:
+        """Send an answer. It never waits: what a peer that is gone or does not read cannot take is dropped."""
+        await self._socket.send_multipart(frames.answered(reply))
+        ANSWERED.labels(str(self._door.number), str(reply.get("status", "")).lower()).inc()
+
+
+@asynccontextmanager
+async def listening(
+    context: zmq.asyncio.Context, door: Door, dialect: Dialect, *, waiting: int
+) -> AsyncIterator[Router]:
+    """Listen on a port until the block ends, then send the answers that are being made. Raises PortInUse."""
+    socket = context.socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
+    socket.setsockopt(zmq.MAXMSGSIZE, _FRAME_LIMIT)
+    socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES)
+    socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES)
+    # A client that comes back under the name it had gets its answers.
+    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+    socket.setsockopt(zmq.IPV6, int(":" in door.host))
+    host = f"[{door.host}]" if ":" in door.host else door.host
+    try:
+        try:
+            socket.bind(f"tcp://{host}:{door.port or '*'}")
+        except zmq.ZMQError as error:
+            raise PortInUse(str(error)) from None
+        router = Router(socket, door, dialect, waiting=waiting)
+        task = asyncio.create_task(router.serve())
+        try:
+            yield router
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await router.finish()
+    finally:
+        socket.close()
+
+
+def _peer(frame: zmq.Frame) -> str:
+    try:
+        return str(frame.get("Peer-Address"))
+    except zmq.ZMQError:
+        return ""

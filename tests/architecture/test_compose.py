@@ -1,0 +1,217 @@
+"""docker-compose.yml says what the code says: services, ports, settings, who calls whom."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fix_settings import VARIABLES
+
+from skein_cluster import registry
+from skein_kit.database import role_of
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text("utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+LOADED = {service.name: service for service in registry.load()}
+JOBS = ("migrate", "bootstrap")
+OURS = (*LOADED, *JOBS)
+OTHERS = sorted(set(SERVICES) - set(OURS))
+# Circles that compose cannot express: the first one starts without the second and calls it later.
+NOT_WAITED_FOR = {("auth", "tenancy"), ("gateway", "pc2")}
+# A reference to a variable of .env, and what follows the name: ":?…" makes it needed, ":-…" gives a default.
+REFERENCE = re.compile(r"\$\{(\w+)(:[?-])?[^}]*\}")
+
+
+def environment(name: str) -> dict[str, str]:
+    return SERVICES[name].get("environment", {})
+
+
+def depends_on(name: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] | list[str] = SERVICES[name].get("depends_on", {})
+    return found if isinstance(found, dict) else {each: {"condition": "service_started"} for each in found}
+
+
+def test_the_file_is_of_the_compose_specification() -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_every_service_runs_once_under_its_own_name() -> None:
+    assert {name: SERVICES[name]["command"] for name in LOADED} == {name: ["serve", name] for name in LOADED}
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -> None:
+    service = LOADED[name]
+    called = {other for other in service.calls if (name, other) not in NOT_WAITED_FOR}
+    expected = {other: {"condition": "service_healthy"} for other in called}
+    if service.has_database:
+        expected["migrate"] = {"condition": "service_completed_successfully"}
+
+    assert depends_on(name) == expected
+
+
+def test_nothing_waits_for_itself() -> None:
+    TopologicalSorter({name: set(depends_on(name)) for name in SERVICES}).prepare()
+
+
+def test_every_circle_that_is_excepted_is_one() -> None:
+    for first, second in NOT_WAITED_FOR:
+        assert second in LOADED[first].calls
+        assert first in LOADED[second].calls
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
+    told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
+
+    assert told == {
+        f"SKEIN_{other.upper()}_ADDRESS": f"{other}:{registry.PORTS[other]}" for other in LOADED[name].calls
+    }
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_variable_is_a_setting(name: str) -> None:
+    assert set(environment(name)) <= VARIABLES
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_service_connects_as_its_own_role_and_only_if_it_has_one(name: str) -> None:
+    url = environment(name).get("SKEIN_DATABASE_URL")
+
+    assert (url is not None) == LOADED[name].has_database
+    if url is not None:
+        password = f"${{SKEIN_{name.upper()}_DATABASE_PASSWORD:?}}"
+        assert url == f"postgresql://{role_of(name)}:{password}@postgres:5432/skein"
+
+
+def test_migrations_give_each_role_the_password_that_its_service_uses() -> None:
+    given = {key for key in environment("migrate") if key.endswith("_DATABASE_PASSWORD")}
+
+    assert given == {f"SKEIN_{name.upper()}_DATABASE_PASSWORD" for name in registry.WITH_DATABASE}
+    assert environment("migrate")["SKEIN_DATABASE_URL"].startswith("postgresql://postgres:")
+
+
+def test_the_system_key_is_given_to_those_alone_whose_code_reads_it() -> None:
+    code = {
+        name: "\n".join(file.read_text("utf-8") for file in (ROOT / f"services/{name}").rglob("*.py"))
+        for name in LOADED
+    }
+
+    assert {name for name in LOADED if "SKEIN_SYSTEM_KEY" in environment(name)} == {
+        name for name in LOADED if "settings.system_key" in code[name]
+    }
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_published_port_is_one_of_the_code_and_of_this_machine_alone(name: str) -> None:
+    ports = {
+        **{service: {str(port)} for service, port in registry.PORTS.items()},
+        "prometheus": {"9090"},
+        "jaeger": {"16686"},
+        "grafana": {"3000"},
+    }
+    ports["gateway"].add("8080")
+    # The protocol's ports are the keys of its table of dialects.
+    ports["pc2"] |= set(
+        re.findall(r"^ +(\d{4}): ", (ROOT / "services/pc2/skein_pc2/service.py").read_text(), re.MULTILINE)
+    )
+
+    for published in SERVICES[name].get("ports", []):
+        host, outside, inside = published.split(":")
+        assert host == "127.0.0.1"
+        assert outside == inside
+        assert inside in ports[name]
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_image_is_pinned(name: str) -> None:
+    _, _, tag = SERVICES[name]["image"].partition(":")
+
+    assert re.search(r"\d+\.\d+", tag), "no version"
+    assert "latest" not in tag
+
+
+def test_every_container_of_ours_runs_one_image_that_is_built_once() -> None:
+    (version,) = {
+        re.search(r'^version = "(.+)"$', file.read_text("utf-8"), re.MULTILINE)[1]  # type: ignore[index]  # Each has one.
+        for file in (ROOT / "services").glob("*/pyproject.toml")
+    }
+
+    assert {SERVICES[name]["image"] for name in OURS} == {f"skein:{version}"}
+    assert [name for name in SERVICES if "build" in SERVICES[name]] == ["migrate"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_container_of_ours_can_do_no_more_than_it_needs(name: str) -> None:
+    service = SERVICES[name]
+
+    assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_service_s_health_is_asked_as_the_image_says_and_it_gets_time_to_drain(name: str) -> None:
+    assert "test" not in SERVICES[name]["healthcheck"]
+    assert "disable" not in SERVICES[name]["healthcheck"]
+    seconds = float(environment(name)["SKEIN_DRAIN_SECONDS"]) + float(environment(name)["SKEIN_GRACE_SECONDS"])
+    assert float(SERVICES[name]["stop_grace_period"].removesuffix("s")) > seconds
+
+
+def test_files_that_are_mounted_exist_and_are_read_only() -> None:
+    for service in SERVICES.values():
+        for volume in service.get("volumes", []):
+            source, _, rest = volume.partition(":")
+            if source.startswith("."):
+                assert (ROOT / source).exists(), source
+                assert rest.endswith(":ro"), volume
+            else:
+                assert source in COMPOSE["volumes"]
+
+
+def test_no_secret_has_a_default_and_each_one_missing_stops_compose(tmp_path: Path) -> None:
+    made = secrets(tmp_path)
+    needed = {name for name, how in references() if how == ":?"}
+    optional = {name for name, how in references() if how == ":-"}
+
+    assert needed == set(made)
+    assert {how for _, how in references()} == {":?", ":-"}
+    assert not {name for name in optional if "PASSWORD" in name or name == "SKEIN_SYSTEM_KEY"}
+
+
+def test_secrets_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:
+    first = secrets(tmp_path)
+
+    assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o600
+    assert len(set(first.values())) == len(first)
+    assert all(re.fullmatch(r"[0-9a-f]{48}", value) for value in first.values())
+    again = subprocess.run([str(ROOT / "deploy/secrets.sh")], cwd=tmp_path, check=False, capture_output=True)
+    assert again.returncode != 0
+    assert read(tmp_path / ".env") == first
+
+
+def references() -> set[tuple[str, str | None]]:
+    return {(match[1], match[2]) for match in REFERENCE.finditer(FILE.read_text("utf-8"))}
+
+
+def secrets(folder: Path) -> dict[str, str]:
+    subprocess.run([str(ROOT / "deploy/secrets.sh")], cwd=folder, check=True, capture_output=True)
+    return read(folder / ".env")
+
+
+def read(path: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in path.read_text("utf-8").splitlines())

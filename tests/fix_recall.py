@@ -1,0 +1,249 @@
+"""The recall service alone, with items written the way their owners write them: for tests of search and index.
+
+Who calls is said by identity tokens of the tests' own signing key; everything else is as in a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import asyncpg
+import pytest
+from fix_cluster import Authorized, test_environment
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein.recall.v1 import recall_pb2_grpc as rpc
+from skein_cluster import registry
+from skein_kit import postgres, postings
+from skein_kit.access import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
+from skein_kit.database import Database
+from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.ids import new_id, now
+from skein_kit.service import running
+from skein_kit.settings import ProcessSettings
+from skein_kit.sql import Query
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skein_kit.postgres import Server
+
+INSERT_MEMORY = Query.of(
+    "insert",
+    """
+    INSERT INTO memory.entries
+        (tenant_id, memory_id, type, title, key, content, source, agent_id, subject_id, session_id, scope, level,
+         confidence, importance, expire_time, content_hash, create_time, update_time, created_by, updated_by)
+    VALUES (:tenant_id, :item_id, :type, :title, :key, :content, :source, :agent_id, :subject_id, :session_id, :scope,
+            'operational', 0.7, :importance, :expire_time, '', :at, :at, 'test', 'test')
+    """,
+)
+INSERT_TAG = Query.of("tag", "INSERT INTO memory.tags VALUES (:tenant_id, :item_id, :tag)")
+INSERT_SESSION = Query.of(
+    "session",
+    """
+    INSERT INTO session.sessions (tenant_id, session_id, state, session_type, create_time, update_time, created_by)
+    VALUES (:tenant_id, :session_id, 'active', 'conversation', :at, :at, 'test') ON CONFLICT DO NOTHING
+    """,
+)
+INSERT_MESSAGE = Query.of(
+    "message",
+    """
+    INSERT INTO session.messages (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by)
+    VALUES (:tenant_id, :item_id, :session_id, 1, 'user', :content, :at, 'test')
+    """,
+)
+
+
+@dataclass(frozen=True)
+class RecallAlone:
+    """A running recall service, and the databases of the services that write into its index."""
+
+    channel: aio.Channel
+    key: OKPKey
+    url: str
+    memory: Database
+    session: Database
+
+    def recall(self, tenant_id: uuid.UUID) -> rpc.RecallServiceAsyncStub:
+        """Call as somebody with every permission in a tenant."""
+        return rpc.RecallServiceStub(self._channel("api_key:test", tenant_id, TENANT_PERMISSIONS))
+
+    def index(self, tenant_id: uuid.UUID) -> rpc.IndexServiceAsyncStub:
+        """Call as the system."""
+        return rpc.IndexServiceStub(self._channel("system:test", tenant_id, SYSTEM_PERMISSIONS))
+
+    @property
+    def operator(self) -> rpc.RecallServiceAsyncStub:
+        return rpc.RecallServiceStub(self._channel("operator:test", None, OPERATOR_PERMISSIONS))
+
+    def _channel(self, principal: str, tenant_id: uuid.UUID | None, permissions: frozenset[str]) -> aio.Channel:
+        caller = Caller(principal=principal, tenant_id=tenant_id, permissions=permissions)
+        token, _ = sign(caller, key=self.key, at=now().timestamp())
+        return cast("aio.Channel", Authorized(self.channel, token))
+
+    @asynccontextmanager
+    async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """Look behind the service, or arrange what no service does yet."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def new_tenant(self) -> Place:
+        """Make a tenant without data."""
+        tenant_id, organization_id, at = new_id(now()), new_id(now()), now()
+        async with self.superuser() as connection:
+            await connection.execute(
+                "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
+                "VALUES ($1, 'test', $2, $3, $3)",
+                organization_id,
+                str(organization_id),
+                at,
+            )
+            await connection.execute(
+                "INSERT INTO tenancy.tenants "
+                "(tenant_id, organization_id, display_name, slug, create_time, update_time) "
+                "VALUES ($1, $2, 'test', $3, $4, $4)",
+                tenant_id,
+                organization_id,
+                str(tenant_id),
+                at,
+            )
+        return Place(self, tenant_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a test says of a memory beside its text."""
+
+    type: str = "note"
+    title: str | None = None
+    key: str | None = None
+    source: str | None = None
+    agent_id: str | None = None
+    subject_id: str | None = None
+    session_id: str | None = None
+    scope: str = "global"
+    importance: float = 0.5
+    expire_time: datetime | None = None
+    tags: tuple[str, ...] = ()
+    create_time: datetime = field(default_factory=now)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One tenant of the recall service."""
+
+    service: RecallAlone
+    tenant_id: uuid.UUID
+
+    @property
+    def stub(self) -> rpc.RecallServiceAsyncStub:
+        return self.service.recall(self.tenant_id)
+
+    @property
+    def index(self) -> rpc.IndexServiceAsyncStub:
+        return self.service.index(self.tenant_id)
+
+    async def recall(self, query: str = "", **request: Any) -> pb.RecallResponse:
+        return await self.stub.Recall(pb.RecallRequest(query=query, **request))
+
+    async def found(self, query: str = "", **request: Any) -> list[str]:
+        """The contents of the hits, best first."""
+        response = await self.recall(query, **request)
+        return [hit.memory.content or hit.message.content for hit in response.hits]
+
+    async def remember(self, content: str, *, index: bool = True, **given: Any) -> str:
+        """Write a memory as the memory service does, and have its vectors made unless `index` is false."""
+        facts = Facts(**given)
+        item_id = new_id(facts.create_time)
+        text = "\n".join(part for part in (facts.title, facts.key, content) if part)
+        columns = {name: value for name, value in vars(facts).items() if name not in {"tags", "create_time"}}
+        async with self.service.memory.shared() as tx:
+            await tx.execute(Query.of("month", "SELECT memory.ensure_month(:at)"), at=facts.create_time)
+        async with self.service.memory.tenant(self.tenant_id) as tx:
+            await tx.execute(
+                INSERT_MEMORY,
+                tenant_id=self.tenant_id,
+                item_id=item_id,
+                content=content,
+                at=facts.create_time,
+                **columns,
+            )
+            await tx.insert(INSERT_TAG, self.tenant_id, [{"item_id": item_id, "tag": tag} for tag in facts.tags])
+            document = postings.Document(
+                item_id=item_id, kind="memory", text=text, **{n: v for n, v in columns.items() if n != "title"}
+            )
+            await postings.put(tx, self.tenant_id, [document])
+        if index:
+            await self.embed(item_id, text)
+        return str(item_id)
+
+    async def say(self, content: str, *, session_id: str = "s1", index: bool = True) -> str:
+        """Write a message as the session service does, and have its vectors made unless `index` is false."""
+        at = now()
+        item_id = new_id(at)
+        async with self.service.session.tenant(self.tenant_id) as tx:
+            await tx.execute(INSERT_SESSION, tenant_id=self.tenant_id, session_id=session_id, at=at)
+            await tx.execute(
+                INSERT_MESSAGE,
+                tenant_id=self.tenant_id,
+                item_id=item_id,
+                session_id=session_id,
+                content=content,
+                at=at,
+            )
+            document = postings.Document(item_id=item_id, kind="message", text=content, session_id=session_id)
+            await postings.put(tx, self.tenant_id, [document])
+        if index:
+            await self.embed(item_id, content)
+        return str(item_id)
+
+    async def embed(self, item_id: uuid.UUID, text: str, *, revision: int = 1) -> int:
+        item = pb.IndexItem(item_id=str(item_id), revision=revision, text=text)
+        return (await self.index.IndexItems(pb.IndexItemsRequest(items=[item]))).indexed_count
+
+
+@asynccontextmanager
+async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[RecallAlone]:
+    """Run the recall service on a migrated database until the block ends."""
+    from skein_recall.service import SERVICE  # noqa: PLC0415 - tests of other things need no model.
+
+    async def public_keys() -> dict[str, str]:
+        return {"test": json.dumps(key.as_dict(private=False))}
+
+    environment = test_environment() | {"SKEIN_DATABASE_URL": url} | settings
+    host = registry.host_of(ProcessSettings.read(environment), environment)
+    host._verifier = TokenVerifier(public_keys)
+    async with (
+        running([SERVICE], host) as cluster,
+        aio.insecure_channel(host.addresses["recall"]) as channel,
+        Database.open(url, service="memory", size=4, timeout=5) as memory,
+        Database.open(url, service="session", size=4, timeout=5) as session,
+    ):
+        await cluster.wait_ready(30)
+        yield RecallAlone(channel=channel, key=key, url=url, memory=memory, session=session)
+
+
+@pytest.fixture(scope="session")
+async def recall_alone(server: Server, template: str) -> AsyncIterator[RecallAlone]:
+    """Run the recall service on a database of its own."""
+    await postgres.create_database(server, "recall_alone", template)
+    key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
+    async with serving(server.url(user="postgres", database="recall_alone"), key) as service:
+        yield service
+
+
+@pytest.fixture
+async def place(recall_alone: RecallAlone) -> Place:
+    """A fresh tenant of the recall service."""
+    return await recall_alone.new_tenant()

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import grpc
+import pytest
+from fix_cluster import Cluster, Tenant, refused
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2 as pb
+from skein_kit.access import OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
+from skein_kit.database import connect_keywords
+
+
+def later(**delta: float) -> Timestamp:
+    result = Timestamp()
+    result.FromDatetime(datetime.now(UTC) + timedelta(**delta))
+    return result
+
+
+def key_for(*permissions: str, agent_id: str = "", request_id: str = "") -> pb.CreateApiKeyRequest:
+    return pb.CreateApiKeyRequest(
+        display_name="test key", permissions=permissions, agent_id=agent_id, request_id=request_id
+    )
+
+
+@pytest.fixture
+async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A superuser's connection, to see and to age what no RPC shows or ages."""
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    yield connection
+    await connection.close()
+
+
+# Who am I
+
+
+async def test_a_tenants_key_says_whose_it_is(cluster: Cluster, tenant: Tenant) -> None:
+    made = await tenant.auth.CreateApiKey(key_for("memory.read", "tenant.read", agent_id="voice"))
+
+    me = await cluster.with_key(made.secret).auth.GetMe(pb.GetMeRequest())
+
+    assert me == pb.GetMeResponse(
+        principal=f"api_key:{made.api_key.api_key_id}",
+        tenant_id=str(tenant.tenant_id),
+        permissions=["memory.read", "tenant.read"],
+        agent_id="voice",
+    )
+
+
+async def test_an_operators_key_belongs_to_no_tenant_until_it_names_one(cluster: Cluster, tenant: Tenant) -> None:
+    acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+
+    nowhere = await cluster.operator.auth.GetMe(pb.GetMeRequest())
+    inside = await acting.auth.GetMe(pb.GetMeRequest())
+
+    assert nowhere.principal.startswith("operator:")
+    assert (nowhere.tenant_id, inside.tenant_id) == ("", str(tenant.tenant_id))
+    assert set(nowhere.permissions) == OPERATOR_PERMISSIONS
+
+
+async def test_without_a_credential_nobody_is_anybody(cluster: Cluster) -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING"):
+        await cluster.anonymous.auth.GetMe(pb.GetMeRequest())
+
+
+# Making keys
+
+
+async def test_a_new_key_works_at_once_and_carries_what_was_asked(cluster: Cluster, tenant: Tenant) -> None:
+    expires = later(hours=1)
+    request = key_for("keys.read", agent_id="voice")
+    request.expire_time.CopyFrom(expires)
+
+    made = await tenant.auth.CreateApiKey(request)
+    listed = await cluster.with_key(made.secret).auth.ListApiKeys(pb.ListApiKeysRequest())
+
+    assert made.secret.startswith("skein_")
+    assert list(made.api_key.permissions) == ["keys.read"]
+    assert (made.api_key.display_name, made.api_key.agent_id) == ("test key", "voice")
+    assert abs(made.api_key.expire_time.ToNanoseconds() - expires.ToNanoseconds()) < 1000
+    assert made.api_key.created_by.startswith("api_key:")
+    assert not made.api_key.HasField("revoke_time")
+    assert made.api_key == listed.api_keys[0]
+
+
+async def test_a_key_for_nothing_in_particular_carries_what_its_creator_has(cluster: Cluster, tenant: Tenant) -> None:
+    creator = await tenant.auth.CreateApiKey(key_for("keys.write", "memory.read"))
+
+    child = await cluster.with_key(creator.secret).auth.CreateApiKey(key_for())
+
+    assert list(child.api_key.permissions) == ["keys.write", "memory.read"]
+
+
+async def test_a_key_of_the_operator_for_a_tenant_is_the_tenants(tenant: Tenant) -> None:
+    me = await tenant.auth.GetMe(pb.GetMeRequest())
+
+    assert set(me.permissions) == TENANT_PERMISSIONS
+    assert me.principal.startswith("api_key:")
+
+
+async def test_no_key_carries_more_than_its_creator_has(cluster: Cluster, tenant: Tenant) -> None:
+    creator = await tenant.auth.CreateApiKey(key_for("keys.write", "memory.read"))
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        await cluster.with_key(creator.secret).auth.CreateApiKey(key_for("memory.read", "memory.write"))
+
+
+async def test_who_acts_as_an_agent_makes_no_key_for_another(cluster: Cluster, tenant: Tenant) -> None:
+    creator = await tenant.auth.CreateApiKey(key_for("keys.write", agent_id="voice"))
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        await cluster.with_key(creator.secret).auth.CreateApiKey(key_for(agent_id="planner"))
+
+
+@pytest.mark.parametrize("permission", ["operator", "system", "everything"])
+async def test_a_permission_that_no_tenants_key_can_carry_is_refused(tenant: Tenant, permission: str) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.auth.CreateApiKey(key_for(permission))
+
+
+async def test_a_key_that_has_ended_already_is_refused(tenant: Tenant) -> None:
+    request = key_for()
+    request.expire_time.CopyFrom(later(seconds=-1))
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.auth.CreateApiKey(request)
+
+
+async def test_a_key_needs_a_name(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.auth.CreateApiKey(pb.CreateApiKeyRequest())
+
+
+async def test_an_operator_who_names_no_tenant_makes_no_key(cluster: Cluster) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "TENANT_MISSING"):
+        await cluster.operator.auth.CreateApiKey(key_for())
+
+
+async def test_a_key_without_the_permission_makes_no_key(cluster: Cluster, tenant: Tenant) -> None:
+    reader = await tenant.auth.CreateApiKey(key_for("memory.read"))
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await cluster.with_key(reader.secret).auth.CreateApiKey(key_for())
+
+
+async def test_a_repeated_request_makes_one_key_and_shows_its_secret_once(tenant: Tenant) -> None:
+    request = key_for("memory.read", request_id="r")
+
+    answers = await asyncio.gather(*(tenant.auth.CreateApiKey(request) for _ in range(6)))
+    listed = await tenant.auth.ListApiKeys(pb.ListApiKeysRequest())
+
+    assert {answer.api_key.api_key_id for answer in answers} == {answers[0].api_key.api_key_id}
+    assert len([answer.secret for answer in answers if answer.secret]) == 1
+    assert len(listed.api_keys) == 2
+
+
+async def test_a_request_id_of_another_key_is_refused(tenant: Tenant) -> None:
+    await tenant.auth.CreateApiKey(key_for("memory.read", request_id="r"))
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
+        await tenant.auth.CreateApiKey(key_for("memory.write", request_id="r"))
+
+
+async def test_the_database_never_holds_a_secret(tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]) -> None:
+    made = await tenant.auth.CreateApiKey(key_for(request_id="r"))
+    encoded = made.secret.removeprefix("skein_")
+    secret = base64.b32decode(encoded.upper() + "===")[32:64]
+
+    rows = await database.fetch("SELECT k::text AS kept FROM auth.api_keys k WHERE tenant_id = $1", tenant.tenant_id)
+    answers = await database.fetch("SELECT response FROM auth.requests WHERE tenant_id = $1", tenant.tenant_id)
+
+    assert rows
+    assert answers
+    assert not any(secret.hex() in row["kept"] or encoded in row["kept"] for row in rows)
+    assert not any(secret in row["response"] or encoded.encode() in row["response"] for row in answers)
+
+
+# Listing and revoking
+
+
+async def test_keys_are_paged_newest_first_with_revoked_ones(tenant: Tenant) -> None:
+    made = [(await tenant.auth.CreateApiKey(key_for())).api_key.api_key_id for _ in range(4)]
+    await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=made[1]))
+
+    seen: list[pb.ApiKey] = []
+    request = pb.ListApiKeysRequest(page_size=2)
+    while True:
+        page = await tenant.auth.ListApiKeys(request)
+        seen += page.api_keys
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+
+    assert [key.api_key_id for key in seen[:4]] == sorted(made, reverse=True)
+    assert len(seen) == 5
+    assert [key.api_key_id for key in seen if key.HasField("revoke_time")] == [made[1]]
+
+
+async def test_a_damaged_page_token_is_refused(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+        await tenant.auth.ListApiKeys(pb.ListApiKeysRequest(page_token="damaged"))
+
+
+async def test_revoking_again_changes_nothing(tenant: Tenant) -> None:
+    made = await tenant.auth.CreateApiKey(key_for())
+    request = pb.RevokeApiKeyRequest(api_key_id=made.api_key.api_key_id)
+
+    first = await tenant.auth.RevokeApiKey(request)
+    again = await tenant.auth.RevokeApiKey(request)
+
+    assert again == first
+    assert first.api_key.HasField("revoke_time")
+
+
+async def test_keys_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:
+    theirs = await other_tenant.auth.CreateApiKey(key_for())
+
+    with refused(grpc.StatusCode.NOT_FOUND, "API_KEY_NOT_FOUND"):
+        await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=theirs.api_key.api_key_id))
+
+    listed = await tenant.auth.ListApiKeys(pb.ListApiKeysRequest())
+    assert theirs.api_key.api_key_id not in {key.api_key_id for key in listed.api_keys}
+    found = await other_tenant.auth.Introspect(pb.IntrospectRequest(credential=theirs.secret))
+    assert found.active
+
+
+async def test_an_unknown_key_is_not_revoked(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.NOT_FOUND, "API_KEY_NOT_FOUND"):
+        await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=str(uuid.UUID(int=7))))
+
+
+async def test_a_revoked_key_is_refused_within_five_seconds_everywhere(cluster: Cluster, tenant: Tenant) -> None:
+    made = await tenant.auth.CreateApiKey(key_for())
+    revoked = cluster.with_key(made.secret)
+    await revoked.auth.GetMe(pb.GetMeRequest())
+
+    await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=made.api_key.api_key_id))
+
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await revoked.auth.GetMe(pb.GetMeRequest())
+            except aio.AioRpcError as error:
+                assert error.code() is grpc.StatusCode.UNAUTHENTICATED  # noqa: PT017 - the loop ends with it.
+                break
+
+
+# Introspection
+
+
+async def test_introspection_says_what_a_key_of_the_own_tenant_allows(tenant: Tenant) -> None:
+    request = key_for("memory.read")
+    request.expire_time.CopyFrom(later(hours=1))
+    made = await tenant.auth.CreateApiKey(request)
+
+    found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
+
+    assert found == pb.IntrospectResponse(
+        active=True,
+        principal=f"api_key:{made.api_key.api_key_id}",
+        tenant_id=str(tenant.tenant_id),
+        permissions=["memory.read"],
+        expire_time=made.api_key.expire_time,
+    )
+
+
+async def test_introspection_of_anybody_elses_credential_says_nothing(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    for credential in (other_tenant.api_key, cluster.operator_key, "skein_nonsense", "x"):
+        found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=credential))
+
+        assert found == pb.IntrospectResponse(active=False)
+
+
+async def test_introspection_of_a_key_that_has_ended_says_nothing(
+    tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    revoked, expired = [await tenant.auth.CreateApiKey(key_for()) for _ in range(2)]
+    await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=revoked.api_key.api_key_id))
+    await database.execute(
+        "UPDATE auth.api_keys SET expire_time = now() WHERE api_key_id = $1", uuid.UUID(expired.api_key.api_key_id)
+    )
+
+    for made in (revoked, expired):
+        found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
+
+        assert found == pb.IntrospectResponse(active=False)
+
+
+# Row-level security
+
+
+@pytest.mark.parametrize("table", ["api_keys", "requests"])
+async def test_sql_without_a_tenant_sees_no_rows(cluster: Cluster, tenant: Tenant, table: str) -> None:
+    await tenant.auth.CreateApiKey(key_for(request_id="r"))
+    url = cluster.postgres.url(user="postgres", database="skein")
+    connection = await asyncpg.connect(**connect_keywords(url, "skein_auth"))
+    try:
+        count = await connection.fetchval(f"SELECT count(*) FROM auth.{table}")  # noqa: S608 - names of ours.
+    finally:
+        await connection.close()
+
+    assert count == 0

@@ -1,0 +1,131 @@
+"""How the gateway splits a Remember over two services that a test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from fix_cluster import Cluster, Tenant, refused
+from fix_gateway import gateway_before
+
+from skein.auth.v1 import auth_pb2
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+from skein_kit import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from skein_kit.call import Call
+
+BOTH = pb.RememberRequest(
+    session_id="s",
+    messages=[session_pb2.Message(content="I like tea")],
+    memories=[memory_pb2.Memory(content="likes tea")],
+    request_id="r",
+)
+
+
+class SessionEnded(errors.FailedPrecondition):
+    """The session has ended."""
+
+    reason = "SESSION_ENDED"
+
+
+async def append(request: session_pb2.AppendMessagesRequest, _call: Call) -> session_pb2.AppendMessagesResponse:
+    return session_pb2.AppendMessagesResponse(messages=request.messages, pending_embedding_count=1)
+
+
+async def create(request: memory_pb2.BatchCreateMemoriesRequest, _call: Call) -> memory_pb2.BatchCreateMemoriesResponse:
+    return memory_pb2.BatchCreateMemoriesResponse(memories=request.memories, pending_embedding_count=2)
+
+
+def playing(
+    append: Callable[[Any, Call], Awaitable[Any]] = append, create: Callable[[Any, Call], Awaitable[Any]] = create
+) -> dict[str, Callable[[Any, Call], Awaitable[Any]]]:
+    return {"AppendMessages": append, "BatchCreateMemories": create}
+
+
+async def test_both_parts_are_stored_at_the_same_time(cluster: Cluster, tenant: Tenant) -> None:
+    both = asyncio.Barrier(2)
+
+    async def append_together(request: session_pb2.AppendMessagesRequest, call: Call) -> Any:
+        await both.wait()
+        return await append(request, call)
+
+    async def create_together(request: memory_pb2.BatchCreateMemoriesRequest, call: Call) -> Any:
+        await both.wait()
+        return await create(request, call)
+
+    async with gateway_before(cluster, tenant, playing(append_together, create_together)) as gateway:
+        response = await gateway.gateway.Remember(BOTH, timeout=5)
+
+    assert [message.content for message in response.messages] == ["I like tea"]
+    assert [memory.content for memory in response.memories] == ["likes tea"]
+    assert response.memories[0].session_id == "s"
+    assert response.pending_embedding_count == 3
+
+
+async def test_a_part_is_finished_although_the_other_failed(cluster: Cluster, tenant: Tenant) -> None:
+    refused_first, finished = asyncio.Event(), asyncio.Event()
+
+    async def refusing(_request: session_pb2.AppendMessagesRequest, _call: Call) -> Any:
+        refused_first.set()
+        raise SessionEnded
+
+    async def slow(request: memory_pb2.BatchCreateMemoriesRequest, call: Call) -> Any:
+        await refused_first.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        finished.set()
+        return await create(request, call)
+
+    async with gateway_before(cluster, tenant, playing(refusing, slow)) as gateway:
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ENDED"):
+            await gateway.gateway.Remember(BOTH)
+
+        assert finished.is_set()
+
+
+async def test_a_service_gets_only_what_concerns_it(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, playing()) as gateway:
+        await gateway.gateway.Remember(pb.RememberRequest(memories=[memory_pb2.Memory(content="tea")]))
+
+        assert gateway.played.requests["AppendMessages"] == []
+
+
+async def test_a_key_that_may_do_only_one_part_does_neither(cluster: Cluster, tenant: Tenant) -> None:
+    key = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="no sessions", permissions=["memory.write"])
+    )
+    limited = Tenant(channel=tenant.channel, tenant_id=tenant.tenant_id, api_key=key.secret)
+
+    async with gateway_before(cluster, limited, playing()) as gateway:
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await gateway.gateway.Remember(BOTH)
+
+        assert gateway.played.requests["BatchCreateMemories"] == []
+
+
+async def test_nothing_to_remember_is_refused(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.gateway.Remember(pb.RememberRequest(session_id="s"))
+
+
+async def test_messages_need_a_session(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.gateway.Remember(pb.RememberRequest(messages=[session_pb2.Message(content="tea")]))
+
+
+async def test_a_request_id_leaves_room_for_the_parts_of_it(tenant: Tenant) -> None:
+    request = pb.RememberRequest()
+    request.CopyFrom(BOTH)
+    request.request_id = "r" * 201
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.gateway.Remember(request)
+
+    request.request_id = "r" * 200
+    await tenant.gateway.Remember(request)

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import asyncio
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein.memory.v1 import memory_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def stamp(time: datetime) -> Timestamp:
+    result = Timestamp()
+    result.FromDatetime(time)
+    return result
+
+
+async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[pb.Memory]:
+    request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(**{"content": "x", **fields}) for fields in memories])
+    return list((await tenant.memory.BatchCreateMemories(request)).memories)
+
+
+async def pages(tenant: Tenant, request: pb.ListMemoriesRequest) -> list[list[str]]:
+    """Read a list to its end; return each page's contents."""
+    result = []
+    asked = pb.ListMemoriesRequest()
+    asked.CopyFrom(request)
+    while True:
+        page = await tenant.memory.ListMemories(asked)
+        result.append([memory.content for memory in page.memories])
+        if not page.next_page_token:
+            return result
+        asked.page_token = page.next_page_token
+
+
+async def passing(tenant: Tenant, **conditions: Any) -> set[str]:
+    """Return the contents of what passes a filter, read in small pages."""
+    request = pb.ListMemoriesRequest(page_size=2, filter=pb.MemoryFilter(**conditions))
+    found = [content for page in await pages(tenant, request) for content in page]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+async def test_a_memory_is_read_by_its_id_and_by_its_external_id(tenant: Tenant) -> None:
+    lookalike = str(uuid.uuid4())
+    (plain, named, alike) = await create(tenant, {}, {"external_id": "my id"}, {"external_id": lookalike})
+
+    for name, memory in ((plain.memory_id, plain), (named.memory_id, named), ("my id", named), (lookalike, alike)):
+        assert (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))).memory == memory
+
+
+async def test_an_id_goes_before_an_external_id_that_looks_like_it(tenant: Tenant) -> None:
+    (first,) = await create(tenant, {"content": "first"})
+    await create(tenant, {"content": "second", "external_id": first.memory_id})
+
+    read = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=first.memory_id))
+
+    assert read.memory == first
+
+
+@pytest.mark.parametrize("name", [str(uuid.uuid4()), "no such", "01a1fc01-2863-7de6-a629-acfec7e060bc", "%", "'"])
+async def test_a_name_that_nothing_answers_to_is_not_found(tenant: Tenant, name: str) -> None:
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))
+
+
+async def test_a_name_that_cannot_be_stored_is_refused(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "TEXT_NOT_STORABLE"):
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="a\0"))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=""))
+
+
+async def test_many_are_read_in_the_order_asked(tenant: Tenant) -> None:
+    old = {"create_time": stamp(datetime(2018, 3, 1, tzinfo=UTC))}
+    a, b, c = await create(tenant, {"external_id": "a"}, {"external_id": "b", **old}, {"external_id": "c"})
+    await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id="c"))
+    missing = str(uuid.uuid4())
+
+    read = await tenant.memory.BatchGetMemories(
+        pb.BatchGetMemoriesRequest(memory_ids=["b", missing, a.memory_id, "nothing", c.memory_id, b.memory_id, "a"])
+    )
+
+    assert list(read.memories) == [b, a, b, a]
+    assert list(read.not_found) == [missing, "nothing", c.memory_id]
+
+
+async def test_lists_are_paged_newest_first(tenant: Tenant) -> None:
+    await create(tenant, *({"content": str(n)} for n in range(7)))
+
+    assert await pages(tenant, pb.ListMemoriesRequest(page_size=3)) == [["6", "5", "4"], ["3", "2", "1"], ["0"]]
+    assert await pages(tenant, pb.ListMemoriesRequest(page_size=7)) == [[str(n) for n in range(6, -1, -1)]]
+    assert await pages(tenant, pb.ListMemoriesRequest()) == [[str(n) for n in range(6, -1, -1)]]
+
+
+async def test_a_list_reaches_through_all_times(tenant: Tenant) -> None:
+    years = [1970, 1999, 2014, 2015, 2019, 2023, 2024, 2025]
+    await create(
+        tenant,
+        {"content": "now"},
+        *({"content": str(year), "create_time": stamp(datetime(year, 5, 1, tzinfo=UTC))} for year in years),
+    )
+
+    expected = ["now", *(str(year) for year in reversed(years))]
+    for size in (1, 2, 3, 100):
+        listed = await pages(tenant, pb.ListMemoriesRequest(page_size=size))
+        assert [content for page in listed for content in page] == expected
+
+
+async def test_what_is_created_meanwhile_moves_no_page(tenant: Tenant) -> None:
+    await create(tenant, *({"content": str(n)} for n in range(4)))
+    first = await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=2))
+
+    await create(tenant, {"content": "later"})
+    second = await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=2, page_token=first.next_page_token))
+
+    assert [memory.content for memory in second.memories] == ["1", "0"]
+
+
+async def test_an_empty_list_is_one_empty_page(tenant: Tenant) -> None:
+    assert await pages(tenant, pb.ListMemoriesRequest()) == [[]]
+    assert await pages(tenant, pb.ListMemoriesRequest(filter=pb.MemoryFilter(tags_all=["no"]))) == [[]]
+
+
+async def test_a_page_of_long_memories_ends_before_it_is_too_large(tenant: Tenant) -> None:
+    for _ in range(3):
+        await create(tenant, *({"content": "x" * 100_000} for _ in range(20)))
+
+    page = await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=1000))
+
+    assert page.ByteSize() < 4 * 1024 * 1024
+    assert sum(len(read) for read in await pages(tenant, pb.ListMemoriesRequest(page_size=1000))) == 60
+
+
+async def test_a_page_token_belongs_to_its_list(tenant: Tenant, other_tenant: Tenant) -> None:
+    await create(tenant, {}, {}, {})
+    token = (await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=1))).next_page_token
+
+    for caller, request in (
+        (tenant, pb.ListMemoriesRequest(page_token=token, filter=pb.MemoryFilter(types=["note"]))),
+        (tenant, pb.ListMemoriesRequest(page_token=token, show_deleted=True)),
+        (tenant, pb.ListMemoriesRequest(page_token="nonsense")),
+        (tenant, pb.ListMemoriesRequest(page_token=token[:-6] + "AAAA==")),
+        (other_tenant, pb.ListMemoriesRequest(page_token=token)),
+    ):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+            await caller.memory.ListMemories(request)
+
+
+FILTERED: Sequence[dict[str, Any]] = (
+    {"content": "fact", "type": "fact", "key": "k", "tags": ["a", "b"], "importance": 0.9, "source": "mail"},
+    {"content": "note", "tags": ["b", "c"], "agent_id": "ag", "scope": pb.SCOPE_AGENT},
+    {"content": "task", "type": "task", "subject_id": "anna", "scope": pb.SCOPE_USER, "key": "k"},
+    {"content": "talk", "type": "conversation", "session_id": "s", "scope": pb.SCOPE_SESSION, "tags": ["a"]},
+    {"content": "plain", "importance": 0.1},
+)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ({}, {"fact", "note", "task", "talk", "plain"}),
+        ({"types": ["fact"]}, {"fact"}),
+        ({"types": ["fact", "task", "nonsense"]}, {"fact", "task"}),
+        ({"tags_any": ["a"]}, {"fact", "talk"}),
+        ({"tags_any": ["a", "c", "zzz"]}, {"fact", "note", "talk"}),
+        ({"tags_all": ["a"]}, {"fact", "talk"}),
+        ({"tags_all": ["a", "b"]}, {"fact"}),
+        ({"tags_all": ["b", "b"]}, {"fact", "note"}),
+        ({"tags_all": ["b"], "tags_any": ["a", "c"]}, {"fact", "note"}),
+        ({"tags_all": ["b"], "tags_any": ["c"]}, {"note"}),
+        ({"tags_all": ["a", "c"]}, set()),
+        ({"tags_any": ["a"], "types": ["fact"]}, {"fact"}),
+        ({"agent_id": "ag"}, {"note"}),
+        ({"subject_id": "anna"}, {"task"}),
+        ({"session_id": "s"}, {"talk"}),
+        ({"session_id": "S"}, set()),
+        ({"scopes": [pb.SCOPE_AGENT, pb.SCOPE_SESSION]}, {"note", "talk"}),
+        ({"scopes": [pb.SCOPE_GLOBAL]}, {"fact", "plain"}),
+        ({"source": "mail"}, {"fact"}),
+        ({"min_importance": 0.5}, {"fact", "note", "task", "talk"}),
+        ({"min_importance": 0.9}, {"fact"}),
+        ({"key": "k"}, {"fact", "task"}),
+        ({"key": "k", "types": ["task"], "subject_id": "anna", "scopes": [pb.SCOPE_USER]}, {"task"}),
+    ],
+)
+async def test_every_condition_restricts_the_list(
+    tenant: Tenant, conditions: dict[str, Any], expected: set[str]
+) -> None:
+    await create(tenant, *FILTERED)
+
+    assert await passing(tenant, **conditions) == expected
+
+
+async def test_a_list_is_restricted_to_a_time_to_the_microsecond(tenant: Tenant) -> None:
+    at = datetime(2024, 1, 31, 23, 59, 59, 999500, tzinfo=UTC)
+    microsecond = timedelta(microseconds=1)
+    times = {"before": at - microsecond, "at": at, "after": at + microsecond, "later": at + timedelta(days=1)}
+    await create(tenant, *({"content": name, "create_time": stamp(time)} for name, time in times.items()))
+
+    assert await passing(tenant, start_time=stamp(at)) == {"at", "after", "later"}
+    assert await passing(tenant, end_time=stamp(at)) == {"before"}
+    assert await passing(tenant, start_time=stamp(at), end_time=stamp(at + microsecond)) == {"at"}
+    assert await passing(tenant, start_time=stamp(at + timedelta(days=2))) == set()
+    assert await passing(tenant, start_time=stamp(at), end_time=stamp(at)) == set()
+    assert await passing(tenant, end_time=Timestamp(seconds=253402300799, nanos=999999999)) == set(times)
+
+
+async def test_archived_memories_are_listed_when_asked_and_read_by_id_always(tenant: Tenant) -> None:
+    archived, plain = await create(
+        tenant, {"content": "archived", "archive_time": stamp(datetime(2026, 1, 1, tzinfo=UTC))}, {"content": "plain"}
+    )
+
+    assert await pages(tenant, pb.ListMemoriesRequest()) == [["plain"]]
+    assert await pages(tenant, pb.ListMemoriesRequest(show_archived=True)) == [["plain", "archived"]]
+    for memory in (archived, plain):
+        read = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory.memory_id))
+        assert read.memory == memory
+
+
+async def test_an_expired_memory_is_not_listed(tenant: Tenant) -> None:
+    past, future = datetime.now(UTC) - timedelta(seconds=1), datetime.now(UTC) + timedelta(hours=1)
+    await create(
+        tenant,
+        {"content": "expired", "expire_time": stamp(past), "tags": ["t"]},
+        {"content": "lasting", "expire_time": stamp(future), "tags": ["t"]},
+    )
+
+    everything = pb.ListMemoriesRequest(show_archived=True, show_deleted=True)
+    assert await pages(tenant, everything) == [["lasting"]]
+    assert await passing(tenant, tags_any=["t"]) == {"lasting"}
+
+
+async def test_another_tenants_memories_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:
+    (theirs,) = await create(other_tenant, {"external_id": "x", "tags": ["t"], "type": "fact", "key": "k"})
+    names = [theirs.memory_id, "x"]
+
+    for name in names:
+        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+            await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name, show_deleted=True))
+        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+            await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=name))
+        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+            await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=name))
+        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+            await tenant.memory.UpdateMemory(
+                pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=name, title="mine"), update_mask={"paths": ["title"]})
+            )
+    read = await tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=names))
+    assert (list(read.memories), list(read.not_found)) == ([], names)
+    assert await passing(tenant) == await passing(tenant, tags_any=["t"]) == await passing(tenant, key="k") == set()
+    assert (await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory == theirs
+
+
+async def test_many_readers_at_once_each_get_their_own(tenant: Tenant) -> None:
+    memories = await create(tenant, *({"content": str(n)} for n in range(50)))
+
+    read = await asyncio.gather(
+        *(tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory.memory_id)) for memory in memories)
+    )
+
+    assert [response.memory for response in read] == memories

@@ -1,0 +1,483 @@
+"""The ports of the voice assistants, spoken to as they speak: real REQ and DEALER sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+import zmq.asyncio
+
+from fix_cluster import Cluster, Tenant, test_environment
+from skein.memory.v1 import memory_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_cluster import registry
+from skein_kit.service import running
+from skein_kit.settings import ProcessSettings
+from skein_pc2.service import SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+# The deployed clients wait so long.
+CLIENT_MILLISECONDS = 5000
+ORCHESTRATOR_PORTS = (5570, 5576)
+MAIN_PORTS = (5570, 5576, 5596, 5574, 7140)
+HEALTH_PORTS = (5617, 5597, 5599, 5575, 7141)
+
+
+@dataclass(frozen=True)
+class Assistant:
+    """A voice assistant's end of the wire."""
+
+    context: zmq.asyncio.Context
+    # "127.0.0.1:41234" by the protocol's port.
+    ports: Mapping[int, str]
+    environment: dict[str, str]
+
+    @asynccontextmanager
+    async def socket(self, kind: int, port: int) -> AsyncIterator[zmq.asyncio.Socket]:
+        """Connect as the deployed agents do."""
+        peer = self.context.socket(kind)
+        peer.setsockopt(zmq.LINGER, 0)
+        peer.setsockopt(zmq.RCVTIMEO, CLIENT_MILLISECONDS)
+        try:
+            peer.connect(f"tcp://{self.ports[port]}")
+            yield peer
+        finally:
+            peer.close()
+
+    async def say(self, port: int, body: bytes) -> Any:
+        """Send one frame over REQ and return the answer."""
+        async with self.socket(zmq.REQ, port) as peer:
+            await peer.send(body)
+            return json.loads(await peer.recv())
+
+    async def ask(self, action: str, *, port: int = 5570, **envelope: Any) -> Any:
+        """Send an orchestrator's request and return its whole answer."""
+        return await self.say(port, json.dumps({"action": action, **envelope}).encode())
+
+    async def create(self, text: str, **payload: Any) -> str:
+        """Store a memory and return its id."""
+        answer = await self.ask("create", payload={"content": {"text": text}, **payload})
+        assert answer["status"] == "success", answer
+        return str(answer["data"]["memory_id"])
+
+
+@asynccontextmanager
+async def assistant_of(environment: Mapping[str, str], **addresses: str) -> AsyncIterator[Assistant]:
+    """Run a pc2 of the test's own in front of a gateway."""
+    values = {**test_environment(), **environment}
+    host = registry.host_of(ProcessSettings.read(values), values)
+    host.addresses.update(addresses)
+    context = zmq.asyncio.Context()
+    try:
+        async with running([SERVICE], host):
+            ports = {
+                int(name.removeprefix("pc2:")): address
+                for name, address in host.addresses.items()
+                if name.startswith("pc2:")
+            }
+            yield Assistant(context, ports, values)
+    finally:
+        context.term()
+
+
+@pytest.fixture
+async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant]:
+    """Run a pc2 that acts as the test's own tenant."""
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as found:
+        yield found
+
+
+@pytest.mark.parametrize("port", ORCHESTRATOR_PORTS)
+async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant, port: int) -> None:
+    content = {"text": "Ana drinks green tea", "source_agent": "CoordinatorAgent", "metadata": {"mood": "calm", "n": 3}}
+    request = {
+        "session_id": "session-123456",
+        "request_id": "req-78901234",
+        "timestamp": "2023-06-15T08:30:45.123Z",
+        "unknown": ["is", "ignored"],
+        "payload": {
+            "memory_type": "user_preference",
+            "content": content,
+            "tags": ["tea", "ana"],
+            "ttl": 3600,
+            "priority": 8,
+        },
+    }
+
+    created = await assistant.ask("create", port=port, **request)
+    read = await assistant.ask("read", port=port, payload={"memory_id": created["data"]["memory_id"]})
+
+    assert created["status"] == "success"
+    assert (created["action"], created["request_id"]) == ("create", "req-78901234")
+    assert created["timestamp"].endswith("Z")
+    assert set(created["data"]) == {"memory_id", "created_at"}
+    data = read["data"]
+    assert data["memory_id"] == created["data"]["memory_id"]
+    assert data["memory_id"].startswith("mem-")
+    assert len(data["memory_id"]) == len("mem-") + 16
+    assert data["content"] == content
+    assert (data["memory_type"], data["priority"], sorted(data["tags"])) == ("user_preference", 8, ["ana", "tea"])
+    assert data["created_at"] == created["data"]["created_at"]
+    assert data["created_at"] < data["expires_at"]
+    assert data["session_id"] == "session-123456"
+
+
+async def test_what_an_assistant_stores_a_typed_client_reads(assistant: Assistant, tenant: Tenant) -> None:
+    content = {"text": "The boiler was serviced", "source_agent": "Maintenance", "metadata": {"room": "cellar"}}
+    created = await assistant.ask(
+        "create",
+        session_id="s-1",
+        payload={"memory_type": "context", "content": content, "priority": 10, "tags": ["b"]},
+    )
+
+    request = memory_pb2.GetMemoryRequest(memory_id=created["data"]["memory_id"])
+    memory = (await tenant.memory.GetMemory(request)).memory
+
+    assert memory.external_id == created["data"]["memory_id"]
+    assert (memory.content, memory.type, memory.source_agent) == ("The boiler was serviced", "context", "Maintenance")
+    assert (memory.importance, list(memory.tags), memory.session_id) == (1.0, ["b"], "s-1")
+    assert memory.metadata["room"] == "cellar"
+    assert memory.data["text"] == "The boiler was serviced"
+
+
+async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistant, tenant: Tenant) -> None:
+    memory = memory_pb2.Memory(content="Stored by RPC", type="fact", importance=0.5)
+    stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+
+    answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+
+    assert answer["data"]["memory_id"] == stored.memory_id
+    assert answer["data"]["content"] == {"text": "Stored by RPC", "source_agent": None, "metadata": {}}
+    assert (answer["data"]["memory_type"], answer["data"]["priority"]) == ("fact", round(1 + 9 * 0.5))
+    assert answer["data"]["expires_at"] is None
+
+
+async def test_a_request_sent_again_after_a_timeout_stores_nothing_twice(assistant: Assistant) -> None:
+    request = {"request_id": "req-1", "payload": {"content": {"text": "once"}, "ttl": 60}}
+
+    first = await assistant.ask("create", **request)
+    again = await assistant.ask("create", **request)
+    other = await assistant.ask("create", request_id="req-1", payload={"content": {"text": "another"}})
+
+    assert again["data"] == first["data"]
+    assert other["data"]["memory_id"] != first["data"]["memory_id"]
+
+
+async def test_the_same_text_without_a_request_id_is_two_memories(assistant: Assistant) -> None:
+    assert await assistant.create("twice") != await assistant.create("twice")
+
+
+@pytest.mark.parametrize("search_type", ["semantic", "keyword", "hybrid"])
+async def test_search_finds_what_was_created(assistant: Assistant, search_type: str) -> None:
+    wanted = await assistant.create("Ana likes green tea in the morning")
+    await assistant.create("The boiler was serviced in May")
+
+    payload = {"query": "green tea in the morning", "search_type": search_type, "filters": {"min_similarity": 0.4}}
+    answer = await assistant.ask("search", payload=payload)
+
+    data = answer["data"]
+    assert data["results"][0]["memory_id"] == wanted
+    assert data["results"][0]["content"]["text"] == "Ana likes green tea in the morning"
+    assert 0 < data["results"][0]["similarity_score"] <= 1
+    assert data["total_count"] == len(data["results"])
+    metadata = data["search_metadata"]
+    assert metadata["search_type"] == search_type
+    assert metadata["query_embedding_dimension"] == 384
+
+
+async def test_search_by_meaning_leaves_out_what_is_not_alike(assistant: Assistant) -> None:
+    await assistant.create("The boiler was serviced in May")
+
+    meaning = await assistant.ask("search", payload={"query": "boiler jokes", "search_type": "semantic"})
+    words = await assistant.ask("search", payload={"query": "boiler jokes", "search_type": "keyword"})
+
+    assert meaning["data"]["results"] == []
+    assert words["data"]["total_count"] == 1
+
+
+async def test_search_filters(assistant: Assistant) -> None:
+    wanted = await assistant.create("tea at four", memory_type="user_preference", tags=["drink"])
+    await assistant.create("tea at five", memory_type="context", tags=["drink"])
+    await assistant.create("tea at six", memory_type="user_preference", tags=["time"])
+
+    async def found(**filters: Any) -> list[str]:
+        answer = await assistant.ask("search", payload={"query": "tea", "filters": filters})
+        return [result["memory_id"] for result in answer["data"]["results"]]
+
+    assert await found(memory_types=["user_preference"], tags=["drink"]) == [wanted]
+    assert len(await found(limit=2)) == 2
+    assert len(await found(time_range={"start": "2024-01-01T00:00:00Z"})) == 3
+    assert await found(time_range={"end": "2024-01-01T00:00:00Z"}) == []
+
+
+async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tenant) -> None:
+    memory = memory_pb2.Memory(content="gone")
+    memory.expire_time.FromJsonString("2024-01-01T00:00:00Z")
+    memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
+    stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+
+    answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+
+    assert answer["error"]["code"] == "memory_not_found"
+
+
+async def test_another_tenants_memory_is_not_found(assistant: Assistant, other_tenant: Tenant) -> None:
+    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret", external_id="mem-other"))
+    await other_tenant.memory.CreateMemory(request)
+
+    answer = await assistant.ask("read", request_id="r", payload={"memory_id": "mem-other"})
+
+    assert answer["status"] == "error"
+    assert (answer["action"], answer["request_id"]) == ("read", "r")
+    assert answer["error"]["code"] == "memory_not_found"
+    assert "secret" not in json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "code"),
+    [
+        ("{", "invalid_request"),
+        ("", "invalid_request"),
+        ("[1, 2]", "invalid_request"),
+        ("null", "invalid_request"),
+        ('{"a": NaN}', "invalid_request"),
+        ("[" * 100_000, "invalid_request"),
+        ("{}", "invalid_request"),
+        ('{"action": 7}', "invalid_request"),
+        ('{"action": "dance"}', "invalid_request"),
+        ('{"action": "update", "payload": {"memory_id": "x"}}', "invalid_request"),
+        ('{"action": "create", "payload": []}', "invalid_request"),
+        ('{"action": "create"}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": "  "}}}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": 5}}}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": "a", "x": 1e999}}}', "invalid_request"),
+        ('{"action": "create", "payload": {"content": {"text": "\\ud800"}}}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": "a\\u0000b"}}}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": "a"}, "priority": 11}}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": "a"}, "ttl": -1}}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": "a"}, "ttl": 1e300}}', "validation_error"),
+        ('{"action": "create", "payload": {"content": {"text": "a"}, "memory_type": "no/pe"}}', "validation_error"),
+        (
+            '{"action": "create", "payload": {"content": {"text": "a"}, "tags": "é", "priority": true}}',
+            "validation_error",
+        ),
+        ('{"action": "create", "session_id": 5, "payload": {"content": {"text": "a"}}}', "validation_error"),
+        ('{"action": "read", "payload": {}}', "validation_error"),
+        ('{"action": "read", "payload": {"memory_id": "mem-0000000000000000"}}', "memory_not_found"),
+        ('{"action": "search", "payload": {"query": " "}}', "validation_error"),
+        ('{"action": "search", "payload": {"query": "a", "search_type": "magic"}}', "validation_error"),
+        ('{"action": "search", "payload": {"query": "a", "filters": {"limit": 0}}}', "validation_error"),
+    ],
+)
+async def test_a_bad_request_is_answered_with_its_code(assistant: Assistant, request_text: str, code: str) -> None:
+    answer = await assistant.say(5570, request_text.encode())
+
+    assert answer["status"] == "error"
+    assert answer["error"]["code"] == code, answer
+    assert answer["error"]["message"]
+    assert answer["request_id"].startswith("req-")
+
+
+async def test_nested_content_beyond_what_can_be_stored_is_refused(assistant: Assistant) -> None:
+    nested: Any = "x"
+    for _ in range(200):
+        nested = {"a": nested}
+
+    answer = await assistant.ask("create", payload={"content": {"text": "deep", "nested": nested}})
+
+    assert answer["error"]["code"] == "validation_error"
+
+
+@pytest.mark.parametrize("port", MAIN_PORTS)
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b'{"action": "nonsense"}', b'{"command": "BOGUS"}'])
+async def test_every_main_port_answers_everything(assistant: Assistant, port: int, body: bytes) -> None:
+    answer = await assistant.say(port, body)
+
+    assert answer["status"] in {"error", "ERROR"}
+
+
+async def test_each_dialect_refuses_in_its_own_form(assistant: Assistant) -> None:
+    assert (await assistant.say(5596, b'{"action": "x"}'))["reason"] == "Unknown action"
+    assert await assistant.say(5596, b'{"command": "BOGUS"}') == {
+        "status": "ERROR",
+        "message": "Unknown command: BOGUS",
+    }
+    assert (await assistant.say(5596, b"{"))["message"] == "Invalid JSON in message"
+    assert (await assistant.say(5574, b'{"action": "x", "request_id": "r9"}'))["request_id"] == "r9"
+    assert await assistant.say(7140, b'{"action": "x"}') == {"status": "error", "message": "Unknown action"}
+
+
+@pytest.mark.parametrize("action", ["health_check", "ping", "health"])
+@pytest.mark.parametrize("port", MAIN_PORTS)
+async def test_a_main_port_answers_its_health(assistant: Assistant, port: int, action: str) -> None:
+    assert_healthy(await assistant.say(port, json.dumps({"action": action}).encode()))
+
+
+@pytest.mark.parametrize("body", [b"", b"ping", b"\xff", b'{"action": "create"}'])
+@pytest.mark.parametrize("port", HEALTH_PORTS)
+async def test_a_health_port_answers_anything_with_its_health(assistant: Assistant, port: int, body: bytes) -> None:
+    assert_healthy(await assistant.say(port, body))
+
+
+async def test_the_upper_case_dialect_answers_its_health(assistant: Assistant) -> None:
+    answer = await assistant.say(5596, b'{"command": "HEALTH_CHECK"}')
+
+    assert answer["status"] == "success"
+    assert answer["version"] == "1.0"
+    assert_healthy(answer["health"])
+
+
+async def test_a_dealer_without_the_empty_frame_is_answered_without_it(assistant: Assistant) -> None:
+    async with assistant.socket(zmq.DEALER, 5570) as peer:
+        await peer.send(b'{"action": "ping"}')
+        plain = await peer.recv_multipart()
+        await peer.send_multipart([b"", b'{"action": "ping"}'])
+        delimited = await peer.recv_multipart()
+        await peer.send(b"")
+        empty = await peer.recv_multipart()
+
+    assert len(plain) == 1
+    assert json.loads(plain[0])["status"] == "ok"
+    assert (len(delimited), delimited[0]) == (2, b"")
+    assert len(empty) == 1
+    assert json.loads(empty[0])["status"] == "error"
+
+
+async def test_a_message_of_several_frames_is_answered(assistant: Assistant) -> None:
+    async with assistant.socket(zmq.DEALER, 5570) as peer:
+        await peer.send_multipart([b'{"action":', b'"ping"}'])
+        answer = json.loads((await peer.recv_multipart())[0])
+
+    assert answer["error"]["code"] == "invalid_request"
+
+
+async def test_one_socket_goes_on_after_garbage(assistant: Assistant) -> None:
+    async with assistant.socket(zmq.REQ, 5576) as peer:
+        answers = []
+        for body in (b"\xff", b"{", b'{"action": "ping"}'):
+            await peer.send(body)
+            answers.append(json.loads(await peer.recv())["status"])
+
+    assert answers == ["error", "error", "ok"]
+
+
+async def test_a_message_beyond_the_limit_is_refused_by_name(assistant: Assistant) -> None:
+    body = json.dumps({"action": "create", "payload": {"content": {"text": "x" * 10_000_000}}}).encode()
+
+    answer = await assistant.say(5570, body)
+
+    assert answer["error"]["code"] == "invalid_request"
+    assert "larger" in answer["error"]["message"]
+
+
+async def test_a_long_text_is_refused_by_the_tenants_plan(assistant: Assistant) -> None:
+    answer = await assistant.ask("create", payload={"content": {"text": "x" * 100_001}})
+
+    assert answer["error"]["code"] == "validation_error"
+    assert answer["error"]["details"]["reason"] == "CONTENT_TOO_LONG"
+
+
+async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> None:
+    async with assistant.socket(zmq.DEALER, 5570) as peer:
+        for number in range(100):
+            payload = {"content": {"text": f"number {number}"}}
+            await peer.send(json.dumps({"action": "create", "request_id": f"r{number}", "payload": payload}).encode())
+        answers = [json.loads(await peer.recv()) for _ in range(100)]
+
+    assert {answer["status"] for answer in answers} == {"success"}
+    assert {answer["request_id"] for answer in answers} == {f"r{number}" for number in range(100)}
+
+
+async def test_a_peer_that_never_reads_holds_up_nobody(assistant: Assistant) -> None:
+    async with assistant.socket(zmq.DEALER, 5570) as silent:
+        for _ in range(3000):
+            await silent.send(b'{"action": "ping"}')
+
+        answer = await assistant.ask("ping")
+
+    assert answer["status"] == "ok"
+
+
+async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
+        create = await assistant.ask("create", payload={"content": {"text": "a"}})
+        read = await assistant.ask("read", payload={"memory_id": "m"})
+        search = await assistant.ask("search", payload={"query": "a"})
+
+    assert [answer["error"]["code"] for answer in (create, read, search)] == [
+        "storage_error",
+        "storage_error",
+        "search_error",
+    ]
+
+
+async def test_a_gateway_that_never_answers_is_an_error_within_the_clients_time() -> None:
+    # The system accepts the connection and nobody reads from it.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:
+            answer = await assistant.ask("read", payload={"memory_id": "m"})
+
+    assert answer["error"]["code"] == "storage_error"
+
+
+async def test_a_key_that_is_refused_is_permission_denied(cluster: Cluster) -> None:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, gateway=cluster.endpoint) as assistant:
+        answer = await assistant.ask("read", payload={"memory_id": "m"})
+
+    assert answer["error"]["code"] == "permission_denied"
+
+
+async def test_the_key_may_come_later(cluster: Cluster, tenant: Tenant) -> None:
+    async with assistant_of({}, gateway=cluster.endpoint) as assistant:
+        before = await assistant.ask("read", payload={"memory_id": "m"})
+        health = await assistant.say(5617, b"")
+        assistant.environment["SKEIN_PC2_API_KEY"] = tenant.api_key
+        after = await assistant.ask("read", payload={"memory_id": "m"})
+
+    assert before["error"]["code"] == "storage_error"
+    assert (health["status"], health["ready"]) == ("ok", False)
+    assert after["error"]["code"] == "memory_not_found"
+
+
+async def test_a_port_in_use_leaves_the_others_open(capsys: pytest.CaptureFixture[str]) -> None:
+    async with assistant_of({}) as first:
+        taken = first.ports[5570].rpartition(":")[2]
+        async with assistant_of({"SKEIN_PC2_PORT_5576": taken}) as second:
+            answer = await second.ask("ping")
+
+    assert 5576 not in second.ports
+    assert answer["status"] == "ok"
+    assert "SKEIN_PC2_PORT_5576" in capsys.readouterr().out
+
+
+async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluster: Cluster) -> None:
+    tenants = (await cluster.operator.tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=1000))).tenants
+    development = next(tenant.tenant_id for tenant in tenants if tenant.slug == "development")
+    acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": development})
+    context = zmq.asyncio.Context()
+    try:
+        assistant = Assistant(context, {5570: cluster.addresses["pc2:5570"]}, {})
+        memory_id = await assistant.create("said to the house")
+    finally:
+        context.term()
+
+    found = await acting.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+
+    assert found.memory.content == "said to the house"
+
+
+def assert_healthy(document: Mapping[str, Any]) -> None:
+    """Hold a health document against the protocol's."""
+    assert (document["status"], document["ready"], document["initialized"]) == ("ok", True, True)
+    assert document["message"].endswith("is healthy")
+    assert document["timestamp"].endswith("Z")
+    assert document["uptime"] >= 0
+    assert document["active_threads"] >= 1

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID, uuid4
+
+import grpc
+import pytest
+from fix_cluster import refused
+from fix_recall import Place, RecallAlone
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import postings
+from skein_recall.index import PORTION_CHARACTERS, PORTION_ITEMS, portions
+from skein_recall.vectors import Item
+
+
+async def vectors_of(recall_alone: RecallAlone, item_id: str) -> int:
+    async with recall_alone.superuser() as connection:
+        count: int = await connection.fetchval(
+            "SELECT count(*) FROM recall.embeddings_all_minilm_l6_v2 WHERE item_id = $1", UUID(item_id)
+        )
+    return count
+
+
+async def test_an_item_is_found_by_its_words_before_it_has_vectors(place: Place) -> None:
+    await place.remember("green tea", index=False)
+
+    (hit,) = (await place.recall("green tea")).hits
+
+    assert not hit.HasField("similarity")
+    assert hit.components[0].rank == 0
+
+
+async def test_the_backlog_makes_the_vectors_of_both_kinds_oldest_first(place: Place) -> None:
+    await place.remember("The cat caught a mouse.", title="Barn", key="k", index=False)
+    for number in range(3):
+        await place.say(f"Felines hunt rodents, {number}.", index=False)
+
+    first = await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
+    second = await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
+    third = await place.index.IndexBacklog(pb.IndexBacklogRequest())
+
+    assert [(answer.indexed_count, answer.more) for answer in (first, second, third)] == [
+        (2, True),
+        (2, False),
+        (0, False),
+    ]
+    hits = (await place.recall("predators of small animals")).hits
+    assert len([hit for hit in hits if hit.HasField("similarity")]) == 4
+
+
+async def test_the_backlog_makes_the_same_vectors_as_indexing_at_once(place: Place) -> None:
+    at_once = await place.remember("green tea", title="Marta", key="tea.kind", type="fact")
+    later = await place.remember("green tea", title="Marta", key="tea.kind", type="fact", index=False)
+
+    await place.index.IndexBacklog(pb.IndexBacklogRequest())
+
+    similar = {hit.item_id: hit.similarity for hit in (await place.recall("what does Marta drink?")).hits}
+    assert similar[at_once] == pytest.approx(similar[later])
+
+
+async def test_several_callers_at_once_store_a_backlog_once(recall_alone: RecallAlone, place: Place) -> None:
+    ids = [await place.remember(f"tea {number}", index=False) for number in range(40)]
+
+    await asyncio.gather(*(place.index.IndexBacklog(pb.IndexBacklogRequest()) for _ in range(4)))
+
+    assert [await vectors_of(recall_alone, item_id) for item_id in ids] == [1] * 40
+    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count == 0
+
+
+async def test_callers_with_the_same_items_in_another_order_do_not_disturb_one_another(place: Place) -> None:
+    ids = [await place.remember(f"tea {number}", index=False) for number in range(30)]
+    items = [pb.IndexItem(item_id=item_id, revision=1, text="tea") for item_id in ids]
+
+    answers = await asyncio.gather(
+        *(place.index.IndexItems(pb.IndexItemsRequest(items=given)) for given in [items, items[::-1]] * 4)
+    )
+
+    assert {answer.indexed_count for answer in answers} == {30}
+
+
+async def test_a_long_item_has_several_vectors_and_indexing_again_replaces_them(
+    recall_alone: RecallAlone, place: Place
+) -> None:
+    long = "The weather was fair and nobody had much to say about it. " * 100
+    item_id = await place.remember(long)
+    first = await vectors_of(recall_alone, item_id)
+
+    again = await place.embed(UUID(item_id), "short now")
+
+    assert first > 3
+    assert (again, await vectors_of(recall_alone, item_id)) == (1, 1)
+
+
+async def test_an_item_that_changed_or_went_away_is_passed_over(recall_alone: RecallAlone, place: Place) -> None:
+    item_id = await place.remember("green tea", index=False)
+
+    assert await place.embed(UUID(item_id), "old text", revision=7) == 0
+    assert await place.embed(uuid4(), "nothing") == 0
+    assert await vectors_of(recall_alone, item_id) == 0
+
+
+async def test_an_item_of_another_tenant_is_passed_over(recall_alone: RecallAlone, place: Place) -> None:
+    item_id = await place.remember("green tea", index=False)
+    other = await recall_alone.new_tenant()
+
+    assert await other.embed(UUID(item_id), "mine now") == 0
+    assert await vectors_of(recall_alone, item_id) == 0
+
+
+async def test_the_same_item_twice_in_a_request_is_indexed_once(recall_alone: RecallAlone, place: Place) -> None:
+    item_id = await place.remember("green tea", index=False)
+    item = pb.IndexItem(item_id=item_id, revision=1, text="green tea")
+
+    answer = await place.index.IndexItems(pb.IndexItemsRequest(items=[item, item]))
+
+    assert (answer.indexed_count, await vectors_of(recall_alone, item_id)) == (1, 1)
+
+
+async def test_vectors_and_postings_go_with_the_document(recall_alone: RecallAlone, place: Place) -> None:
+    item_id = await place.remember("green tea")
+
+    async with recall_alone.memory.tenant(place.tenant_id) as tx:
+        await postings.remove(tx, place.tenant_id, [UUID(item_id)])
+
+    assert await vectors_of(recall_alone, item_id) == 0
+    assert await place.found("green tea") == []
+
+
+async def test_a_blank_text_has_no_vectors_and_is_not_pending(recall_alone: RecallAlone, place: Place) -> None:
+    item_id = await place.remember("", index=False)
+
+    first = await place.index.IndexBacklog(pb.IndexBacklogRequest())
+    again = await place.index.IndexBacklog(pb.IndexBacklogRequest())
+
+    assert (first.indexed_count, again.indexed_count) == (1, 0)
+    assert await vectors_of(recall_alone, item_id) == 0
+
+
+async def test_the_backlog_is_for_the_system_alone(place: Place) -> None:
+    index = place.index.__class__(place.service._channel("api_key:x", place.tenant_id, frozenset({"memory.write"})))
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await index.IndexBacklog(pb.IndexBacklogRequest())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted"),
+    [
+        ([], []),
+        ([1] * (2 * PORTION_ITEMS + 1), [PORTION_ITEMS, PORTION_ITEMS, 1]),
+        ([PORTION_CHARACTERS * 2, 1, 1], [1, 2]),
+        ([1, PORTION_CHARACTERS, 1], [1, 1, 1]),
+    ],
+)
+def test_items_are_worked_on_in_portions_of_bounded_size(sizes: list[int], wanted: list[int]) -> None:
+    items = [Item(uuid4(), 1, "x" * size) for size in sizes]
+
+    cut = list(portions(items))
+
+    assert [len(portion) for portion in cut] == wanted
+    assert [item for portion in cut for item in portion] == items

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import math
+
+import grpc
+import pytest
+from fix_cluster import refused
+from fix_recall import Place, RecallAlone
+
+from skein.recall.v1 import recall_pb2 as pb
+
+
+def register(model: str, provider: str = "caller", dimensions: int = 8) -> pb.RegisterEmbeddingModelRequest:
+    return pb.RegisterEmbeddingModelRequest(
+        embedding_model=pb.EmbeddingModel(model=model, provider=provider, dimensions=dimensions, active=True)
+    )
+
+
+async def test_the_embedded_model_is_registered_and_active(place: Place) -> None:
+    response = await place.stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())
+
+    (active,) = [model for model in response.embedding_models if model.active]
+    assert (active.model, active.provider, active.dimensions) == ("all-minilm-l6-v2", "embedded", 384)
+
+
+@pytest.mark.parametrize("dimensions", [1, 1280, 1281, 4000])
+async def test_a_model_of_the_caller_s_gets_a_table_and_does_not_become_active(
+    recall_alone: RecallAlone, place: Place, dimensions: int
+) -> None:
+    name = f"house-model.v{dimensions}"
+
+    made = (await recall_alone.operator.RegisterEmbeddingModel(register(name, dimensions=dimensions))).embedding_model
+
+    assert (made.model, made.provider, made.dimensions, made.active) == (name, "caller", dimensions, False)
+    listed = (await place.stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models
+    assert made in listed
+    async with recall_alone.superuser() as connection:
+        assert await connection.fetchval("SELECT to_regclass($1)", f"recall.embeddings_house_model_v{dimensions}")
+
+
+@pytest.mark.parametrize("name", ["all-minilm-l6-v2", "all.minilm.l6.v2"])
+async def test_a_name_that_is_taken_is_refused(recall_alone: RecallAlone, name: str) -> None:
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "MODEL_EXISTS"):
+        await recall_alone.operator.RegisterEmbeddingModel(register(name))
+
+
+@pytest.mark.parametrize(("name", "dimensions"), [("bge-m3", 1024), ("all-minilm-l6-v2", 512)])
+async def test_a_model_that_this_cluster_cannot_embed_with_is_refused(
+    recall_alone: RecallAlone, name: str, dimensions: int
+) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await recall_alone.operator.RegisterEmbeddingModel(register(name, "embedded", dimensions))
+
+
+async def test_only_operators_register_models(place: Place) -> None:
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await place.stub.RegisterEmbeddingModel(register("mine"))
+
+
+async def test_texts_are_embedded_in_order_to_unit_length(place: Place) -> None:
+    response = await place.stub.EmbedText(pb.EmbedTextRequest(texts=["tea", "", "coffee " * 2000, "tea"]))
+
+    vectors = [list(embedding.values) for embedding in response.embeddings]
+    assert response.model == "all-minilm-l6-v2"
+    assert [len(vector) for vector in vectors] == [384] * 4
+    assert [math.hypot(*vector) for vector in vectors] == pytest.approx([1.0] * 4, abs=1e-4)
+    assert vectors[0] == pytest.approx(vectors[3], abs=1e-5)

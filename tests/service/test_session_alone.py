@@ -1,0 +1,195 @@
+"""The session service without its neighbours: recall is away, and the worker's calls come from a key of the test's."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID, uuid4
+
+import grpc
+import pytest
+from fix_cluster import Authorized, refused
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein.session.v1 import session_pb2 as pb
+from skein.session.v1 import session_pb2_grpc as rpc
+from skein_cluster import registry
+from skein_kit import access
+from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.ids import month_of, months_later, now
+from skein_kit.service import Host, running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_database import TestDatabase
+
+KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A session service that answers, and the database below it."""
+
+    address: str
+    database: TestDatabase
+    tenant_id: UUID
+
+    @asynccontextmanager
+    async def channel(self, *, system: bool = False, tenant: bool = True) -> AsyncIterator[aio.Channel]:
+        permissions = access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS
+        who = Caller(
+            principal="system:worker" if system else "api_key:1",
+            tenant_id=self.tenant_id if tenant else None,
+            permissions=permissions,
+        )
+        token, _ = sign(who, key=KEY, at=time.time())
+        async with aio.insecure_channel(self.address) as channel:
+            yield cast("aio.Channel", Authorized(channel, token))
+
+    async def rows(self, statement: str) -> list[Any]:
+        async with self.database.superuser() as connection:
+            return await connection.fetch(statement)
+
+
+@pytest.fixture
+async def alone(database: TestDatabase) -> AsyncIterator[Alone]:
+    settings = ProcessSettings(database_url=database.url, admin_port=0)
+
+    async def public_keys() -> dict[str, str]:
+        return {"test": json.dumps(KEY.as_dict(private=False))}
+
+    addresses = {"session": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
+    host = Host(
+        settings=settings,
+        environment={},
+        schema_version=registry.migrations()[-1].number,
+        addresses=addresses,
+        _verifier=TokenVerifier(public_keys),
+    )
+    tenant_id = uuid4()
+    async with database.superuser() as connection:
+        organization_id = uuid4()
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, 'o', 'o', now(), now())",
+            organization_id,
+        )
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, $2, 't', 't', now(), now())",
+            tenant_id,
+            organization_id,
+        )
+    async with running(registry.load(["session"]), host) as services:
+        await services.wait_ready(10)
+        yield Alone(address=addresses["session"], database=database, tenant_id=tenant_id)
+
+
+def request(*contents: str, session_id: str = "s", **fields: object) -> pb.AppendMessagesRequest:
+    messages = [pb.Message(role=pb.MESSAGE_ROLE_USER, content=content) for content in contents]
+    return pb.AppendMessagesRequest(
+        session_id=session_id,
+        messages=messages,
+        create_session=True,
+        **fields,  # type: ignore[arg-type]  # Any fields.
+    )
+
+
+async def test_without_recall_messages_are_stored_and_wait_for_their_vectors(alone: Alone) -> None:
+    async with alone.channel() as channel:
+        sessions = rpc.SessionServiceStub(channel)
+
+        first = await sessions.AppendMessages(request("the lighthouse", "the sea", request_id="r-1"))
+        again = await sessions.AppendMessages(request("the lighthouse", "the sea", request_id="r-1"))
+        found = await sessions.SearchMessages(pb.SearchMessagesRequest(query="lighthouse"))
+
+    assert first.pending_embedding_count == 2
+    assert again == first
+    assert [hit.message for hit in found.hits] == [first.messages[0]]
+    assert [row["pending"] for row in await alone.rows("SELECT pending FROM recall.documents")] == [True, True]
+
+
+async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the_index(alone: Alone) -> None:
+    async with alone.channel() as channel:
+        sessions = rpc.SessionServiceStub(channel)
+        await sessions.AppendMessages(request("the lighthouse", "the sea"))
+        await sessions.AppendMessages(request("another sea", session_id="other"))
+        async with alone.database.superuser() as connection:
+            await connection.execute(
+                "INSERT INTO recall.documents (tenant_id, item_id, kind, session_id, length, revision) "
+                "VALUES ($1, $2, 'memory', 's', 0, 1)",
+                alone.tenant_id,
+                uuid4(),
+            )
+
+        await sessions.DeleteSession(pb.DeleteSessionRequest(session_id="s"))
+
+    documents = await alone.rows("SELECT kind, session_id FROM recall.documents ORDER BY kind")
+    assert [tuple(row) for row in documents] == [("memory", "s"), ("message", "other")]
+    assert {row["term"] for row in await alone.rows("SELECT term FROM recall.postings")} == {"anoth", "sea"}
+    active = await alone.rows("SELECT content FROM session.messages WHERE is_active")
+    assert [row["content"] for row in active] == ["another sea"]
+
+
+async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
+    async with alone.channel(system=True, tenant=False) as channel:
+        upkeep = rpc.UpkeepServiceStub(channel)
+
+        first = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        again = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        default = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+
+    # The migration made this month and three more.
+    assert (first.created_count, again.created_count, default.created_count) == (2, 0, 0)
+    assert first.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 6)
+    assert default.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 4)
+
+
+async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
+    async with alone.channel() as channel, alone.channel(system=True) as system:
+        sessions, upkeep = rpc.SessionServiceStub(channel), rpc.UpkeepServiceStub(system)
+        await sessions.AppendMessages(request("old", request_id="old"))
+        await sessions.AppendMessages(request("new", request_id="new"))
+        async with alone.database.superuser() as connection:
+            await connection.execute(
+                "UPDATE session.requests SET create_time = $1 WHERE request_id = 'old'",
+                datetime.now(UTC) - timedelta(hours=25),
+            )
+
+        deleted = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        await sessions.AppendMessages(request("old", request_id="old"))
+
+    assert deleted.deleted_count == 1
+    assert len(await alone.rows("SELECT FROM session.messages")) == 3
+
+
+async def test_upkeep_is_for_the_system_alone(alone: Alone) -> None:
+    async with alone.channel() as channel:
+        upkeep = rpc.UpkeepServiceStub(channel)
+
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+
+
+async def test_a_message_lies_in_the_partition_of_its_month(alone: Alone) -> None:
+    old = request("long ago", "once upon a time", "now")
+    old.messages[0].create_time.FromDatetime(datetime(2016, 2, 29, 23, 59, tzinfo=UTC))
+    old.messages[1].create_time.FromDatetime(datetime(1999, 12, 31, tzinfo=UTC))
+    async with alone.channel() as channel:
+        await rpc.SessionServiceStub(channel).AppendMessages(old)
+
+    rows = await alone.rows("SELECT tableoid::regclass::text AS partition FROM session.messages ORDER BY sequence")
+    assert [row["partition"] for row in rows] == [
+        "session.messages_y2016m02",
+        "session.messages_before_2015",
+        f"session.messages_{now():y%Ym%m}",
+    ]

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein_auth import permissions
+from skein_auth.errors import PermissionWidened
+from skein_auth.identities import NOBODY, Stored
+from skein_auth.keys import Key
+from skein_auth.sealing import SealBroken, Sealer
+from skein_auth.settings import AuthSettings, SystemKeys
+from skein_kit.access import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
+from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid
+from skein_kit.identity import Caller
+from skein_kit.settings import SettingInvalid
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SOON = timedelta(seconds=1)
+KEY = Key.new(uuid.uuid4(), uuid.uuid4())
+GOOD = Stored(secret_hash=KEY.secret_hash(), permissions=["memory.read"], expire_time=None, revoke_time=None)
+
+
+def creator(*allowed: str, agent_id: str = "") -> Caller:
+    return Caller(principal="api_key:x", tenant_id=uuid.uuid4(), permissions=frozenset(allowed), agent_id=agent_id)
+
+
+# Permissions
+
+
+@given(st.sets(st.sampled_from(sorted(OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS))))
+def test_a_key_for_nothing_in_particular_may_what_its_creator_may_inside_a_tenant(allowed: set[str]) -> None:
+    assert set(permissions.granted([], creator(*allowed))) == allowed & TENANT_PERMISSIONS
+
+
+@given(
+    st.sets(st.sampled_from(sorted(TENANT_PERMISSIONS)), min_size=1),
+    st.sets(st.sampled_from(sorted(OPERATOR_PERMISSIONS))),
+)
+def test_no_key_carries_more_than_its_creator_has(asked: set[str], allowed: set[str]) -> None:
+    if asked <= allowed:
+        assert permissions.granted(sorted(asked), creator(*allowed)) == sorted(asked)
+    else:
+        with pytest.raises(PermissionWidened):
+            permissions.granted(sorted(asked), creator(*allowed))
+
+
+@pytest.mark.parametrize("permission", ["operator", "system", "memory.*", "Memory.read", ""])
+def test_what_no_tenants_key_can_carry_is_refused_by_its_place(permission: str) -> None:
+    with pytest.raises(FieldInvalid) as caught:
+        permissions.granted(["memory.read", permission], creator(*OPERATOR_PERMISSIONS, *SYSTEM_PERMISSIONS))
+
+    assert [field for field, _ in caught.value.violations] == ["permissions[1]"]
+
+
+def test_who_acts_as_an_agent_makes_keys_for_that_agent_alone() -> None:
+    assert permissions.agent("voice", creator()) == "voice"
+    assert permissions.agent("", creator(agent_id="voice")) == "voice"
+    assert permissions.agent("voice", creator(agent_id="voice")) == "voice"
+    with pytest.raises(PermissionWidened):
+        permissions.agent("planner", creator(agent_id="voice"))
+
+
+# Judging a presented key
+
+
+def test_a_good_key_is_accepted() -> None:
+    GOOD.judge(KEY, NOW)
+
+
+def test_a_key_that_is_not_there_is_refused_like_a_wrong_one() -> None:
+    with pytest.raises(CredentialInvalid):
+        NOBODY.judge(KEY, NOW)
+
+
+def test_a_key_is_good_until_it_expires() -> None:
+    stored = dataclasses.replace(GOOD, expire_time=NOW)
+
+    stored.judge(KEY, NOW - SOON)
+    with pytest.raises(CredentialExpired):
+        stored.judge(KEY, NOW)
+
+
+def test_only_the_right_secret_learns_that_a_key_has_expired() -> None:
+    stored = dataclasses.replace(GOOD, expire_time=NOW)
+
+    with pytest.raises(CredentialInvalid):
+        stored.judge(dataclasses.replace(KEY, secret=bytes(32)), NOW + SOON)
+
+
+def test_a_revoked_key_is_invalid_even_after_its_end() -> None:
+    stored = dataclasses.replace(GOOD, expire_time=NOW, revoke_time=NOW - SOON)
+
+    with pytest.raises(CredentialInvalid):
+        stored.judge(KEY, NOW + SOON)
+
+
+# Sealing
+
+
+@given(st.binary(max_size=500), st.text())
+def test_what_is_sealed_opens_under_its_name_alone(secret: bytes, name: str) -> None:
+    sealer = Sealer(SystemKeys.of("k" * 32))
+
+    sealed = sealer.seal(secret, name=name)
+
+    assert sealer.open(sealed, name=name) == secret
+    with pytest.raises(SealBroken):
+        sealer.open(sealed, name=name + "x")
+
+
+@given(st.binary(min_size=1, max_size=100), st.data())
+def test_sealed_bytes_notice_every_change(secret: bytes, data: st.DataObject) -> None:
+    sealer = Sealer(SystemKeys.of("k" * 32))
+    sealed = bytearray(sealer.seal(secret, name="n"))
+    place = data.draw(st.integers(0, len(sealed) - 1))
+    sealed[place] ^= data.draw(st.integers(1, 255))
+
+    with pytest.raises(SealBroken):
+        sealer.open(bytes(sealed), name="n")
+
+
+def test_the_same_secret_is_never_sealed_the_same_way() -> None:
+    sealer = Sealer(SystemKeys.of("k" * 32))
+
+    assert sealer.seal(b"secret", name="n") != sealer.seal(b"secret", name="n")
+
+
+def test_the_system_key_before_still_opens_and_no_longer_seals() -> None:
+    old, new = Sealer(SystemKeys.of("o" * 32)), Sealer(SystemKeys.of("n" * 32, "o" * 32))
+
+    assert new.open(old.seal(b"secret", name="n"), name="n") == b"secret"
+    with pytest.raises(SealBroken):
+        old.open(new.seal(b"secret", name="n"), name="n")
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("current", "previous", "variable"),
+    [
+        ("", "", "SKEIN_SYSTEM_KEY"),
+        ("short", "", "SKEIN_SYSTEM_KEY"),
+        ("k" * 32, "short", "SKEIN_PREVIOUS_SYSTEM_KEY"),
+    ],
+)
+def test_a_system_key_that_cannot_be_used_is_named_with_the_way_to_make_one(
+    current: str, previous: str, variable: str
+) -> None:
+    with pytest.raises(SettingInvalid, match=f"{variable} .* make one with"):
+        SystemKeys.of(current, previous)
+
+
+def test_system_keys_are_not_shown_by_accident() -> None:
+    key = "k" * 32
+
+    assert key not in repr(SystemKeys.of(key, key))
+    assert key not in repr(AuthSettings(previous_system_key=key))

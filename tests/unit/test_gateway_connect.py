@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+import grpc
+import pytest
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_gateway import connect
+from skein_kit import errors
+
+
+def test_a_message_is_read_by_either_spelling_of_its_fields() -> None:
+    for name in ("requestId", "request_id"):
+        message = connect.read_json(f'{{"{name}": "r"}}'.encode(), pb.CreateMemoryRequest)
+
+        assert message == pb.CreateMemoryRequest(request_id="r")
+
+
+def test_an_empty_body_is_an_empty_message() -> None:
+    assert connect.read_json(b"", pb.CreateMemoryRequest) == pb.CreateMemoryRequest()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'{"memry": {}}',
+        b'{"memory": "tea"}',
+        b'{"memory": {"confidence": "much"}}',
+        b"\xff",
+        b'{"memory": {"data": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}}",
+        b'{"memory": {"data": ' + b'{"a":' * 100 + b"1" + b"}" * 100 + b"}}",
+    ],
+    ids=["cut", "array", "null", "unknown field", "wrong type", "no number", "no utf-8", "very deep", "deep"],
+)
+def test_what_is_not_the_message_is_refused(body: bytes) -> None:
+    with pytest.raises(errors.FieldInvalid):
+        connect.read_json(body, pb.CreateMemoryRequest)
+
+
+def test_a_refusal_says_what_is_wrong_with_the_json() -> None:
+    with pytest.raises(errors.FieldInvalid) as caught:
+        connect.read_json(b'{"memory": {"contnt": "tea"}}', pb.CreateMemoryRequest)
+
+    assert '"contnt"' in caught.value.violations[0][1]
+
+
+def test_text_is_written_as_it_is() -> None:
+    assert connect.written_json(pb.Memory(content="Grüße, 茶")) == '{"content": "Grüße, 茶"}'.encode()
+
+
+def test_an_error_tells_its_code_sentence_and_details() -> None:
+    refusal = errors.ContentTooLong(violations=[("memory.content", "is long")], limit=10)
+
+    status, body = connect.error(refusal.status())
+
+    told = json.loads(body)
+    assert status == 400
+    assert told["code"] == "invalid_argument"
+    assert told["message"] == "The content is longer than the plan allows."
+    assert [detail["type"] for detail in told["details"]] == ["google.rpc.ErrorInfo", "google.rpc.BadRequest"]
+    assert told["details"][0]["debug"] == {
+        "reason": "CONTENT_TOO_LONG",
+        "domain": "skein",
+        "metadata": {"limit": "10"},
+    }
+    assert "=" not in told["details"][0]["value"]
+
+
+@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
+def test_every_code_has_an_http_status_and_a_name(code: grpc.StatusCode) -> None:
+    refusal = type("Made", (errors.Refusal,), {"code": code, "reason": "MADE"})()
+
+    status, body = connect.error(refusal.status())
+
+    assert 400 <= status < 600
+    assert json.loads(body)["code"].replace("canceled", "cancelled") == code.name.lower()
+
+
+def test_a_time_limit_is_read_in_milliseconds() -> None:
+    assert connect.time_limit({"connect-timeout-ms": "1500"}) == 1.5
+    assert connect.time_limit({}) is None
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "soon", "12345678901"])
+def test_a_time_limit_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(errors.FieldInvalid):
+        connect.time_limit({"connect-timeout-ms": text})
+
+
+def test_another_version_of_the_protocol_is_refused() -> None:
+    connect.check_version({"connect-protocol-version": "1"})
+    with pytest.raises(errors.FieldInvalid):
+        connect.check_version({"connect-protocol-version": "2"})

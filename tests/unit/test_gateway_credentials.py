@@ -1,0 +1,197 @@
+"""What the gateway remembers of callers, with auth played by the test and real tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_gateway import credentials
+from skein_gateway.credentials import Credentials
+from skein_kit.call import Call, current
+from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid
+from skein_kit.identity import Caller, TokenVerifier, sign
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TENANT = uuid.UUID("01a1fc15-9e1f-77a9-870d-5ac7ecb7dd2f")
+
+
+@dataclass
+class Auth:
+    """Signs whatever is asked of it, and counts."""
+
+    key: OKPKey = field(default_factory=lambda: OKPKey.generate_key("Ed25519", auto_kid=True))
+    published: OKPKey | None = None
+    asked: list[auth_pb2.ExchangeRequest] = field(default_factory=list)
+    tokens_held: list[str] = field(default_factory=list)
+    refuses: grpc.StatusCode | None = None
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    now: float = 100.0
+
+    async def Exchange(self, request: auth_pb2.ExchangeRequest) -> auth_pb2.ExchangeResponse:
+        self.asked.append(request)
+        call = current()
+        assert call is not None
+        self.tokens_held.append(call.token)
+        await self.may_answer.wait()
+        if self.refuses is not None:
+            raise aio.AioRpcError(self.refuses, aio.Metadata(), aio.Metadata())
+        caller = Caller(principal=f"api_key:{request.bearer}", tenant_id=TENANT, permissions=frozenset({"memory.read"}))
+        token, ends = sign(caller, key=self.key, at=time.time())
+        return auth_pb2.ExchangeResponse(token=token, expire_time=Timestamp(seconds=int(ends)))
+
+    async def keys(self) -> Mapping[str, str]:
+        key = self.published or self.key
+        return {str(key.kid): json.dumps(key.as_dict(private=False))}
+
+    @property
+    def credentials(self) -> Credentials:
+        stub = cast("auth_pb2_grpc.IdentityServiceAsyncStub", self)
+        return Credentials(stub, TokenVerifier(self.keys), clock=lambda: self.now)
+
+
+@pytest.fixture
+async def auth() -> Auth:
+    auth = Auth()
+    auth.may_answer.set()
+    return auth
+
+
+def call(credential: str = "key", **metadata: str) -> Call:
+    headers = {"authorization": f"Bearer {credential}", **metadata}
+    return Call(path="/p.S/M", metadata=headers, deadline=None, peer="test")
+
+
+async def test_a_credential_becomes_a_caller_and_a_token(auth: Auth) -> None:
+    coming = call()
+
+    caller = await auth.credentials.identify(coming)
+
+    assert caller.principal == "api_key:key"
+    assert coming.token.count(".") == 2
+    assert auth.tokens_held == [""], "the exchange itself carries no identity"
+
+
+async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
+    known = auth.credentials
+
+    for seconds in (0.0, 1.0, credentials.LIFETIME_SECONDS - 1.1):
+        auth.now += seconds
+        await known.identify(call())
+
+    assert len(auth.asked) == 1
+    auth.now += 1.1
+    await known.identify(call())
+    assert len(auth.asked) == 2
+
+
+def test_a_revoked_key_cannot_be_remembered_past_the_promise() -> None:
+    assert credentials.LIFETIME_SECONDS < 5
+
+
+async def test_concurrent_callers_share_one_exchange(auth: Auth) -> None:
+    known = auth.credentials
+    auth.may_answer.clear()
+    calls = [asyncio.create_task(known.identify(call())) for _ in range(10)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    auth.may_answer.set()
+    callers = await asyncio.gather(*calls)
+
+    assert len(auth.asked) == 1
+    assert len(set(callers)) == 1
+
+
+async def test_a_caller_that_gives_up_leaves_the_exchange_to_the_others(auth: Auth) -> None:
+    known = auth.credentials
+    auth.may_answer.clear()
+    first, second = (asyncio.create_task(known.identify(call())) for _ in range(2))
+    await asyncio.sleep(0)
+
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    auth.may_answer.set()
+
+    assert (await second).principal == "api_key:key"
+    assert len(auth.asked) == 1
+
+
+async def test_failures_are_not_remembered(auth: Auth) -> None:
+    known = auth.credentials
+    auth.refuses = grpc.StatusCode.UNAUTHENTICATED
+    with pytest.raises(aio.AioRpcError):
+        await known.identify(call())
+
+    auth.refuses = None
+
+    assert (await known.identify(call())).principal == "api_key:key"
+
+
+async def test_each_tenant_that_an_operator_names_is_another_identity(auth: Auth) -> None:
+    known = auth.credentials
+    other = str(uuid.uuid4())
+
+    await known.identify(call())
+    await known.identify(call(**{"skein-tenant-id": other}))
+
+    assert [request.tenant_id for request in auth.asked] == ["", other]
+
+
+async def test_memory_is_bounded_and_the_least_used_goes_first(auth: Auth, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "MAX_REMEMBERED", 2)
+    known = auth.credentials
+
+    for credential in ("a", "b", "a", "c", "a", "b"):
+        await known.identify(call(credential))
+
+    assert [request.bearer for request in auth.asked] == ["a", "b", "c", "b"]
+
+
+async def test_no_credential_stays_in_memory(auth: Auth) -> None:
+    known = auth.credentials
+
+    await known.identify(call("skein_secret"))
+
+    assert b"skein_secret" not in b"".join(known._known)
+
+
+async def test_a_token_that_nobody_signed_is_refused(auth: Auth) -> None:
+    auth.published = OKPKey.generate_key("Ed25519", auto_kid=True)
+
+    with pytest.raises(CredentialInvalid):
+        await auth.credentials.identify(call())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "refusal"),
+    [
+        ({}, CredentialMissing),
+        ({"authorization": "Basic abc"}, CredentialMissing),
+        ({"authorization": "Bearer  "}, CredentialMissing),
+        ({"authorization": f"Bearer {'x' * 8193}"}, CredentialInvalid),
+        ({"authorization": "Bearer key", "skein-tenant-id": "mine"}, FieldInvalid),
+    ],
+    ids=["none", "another scheme", "empty", "oversized", "no tenant id"],
+)
+async def test_what_is_no_credential_never_reaches_auth(
+    auth: Auth, metadata: dict[str, str], refusal: type[Exception]
+) -> None:
+    coming = Call(path="/p.S/M", metadata=metadata, deadline=None, peer="test")
+
+    with pytest.raises(refusal):
+        await auth.credentials.identify(coming)
+
+    assert auth.asked == []

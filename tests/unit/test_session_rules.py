@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.errors import (
+    ContentEmpty,
+    ContentTooLong,
+    DuplicateInBatch,
+    FieldInvalid,
+    PageTokenInvalid,
+    Refusal,
+    UpdateMaskInvalid,
+)
+from skein_kit.ids import parse_id, time_of
+from skein_session.messages import Batch, sequence_of
+from skein_session.sessions import Change, Draft, Walk, title_of
+
+NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
+LIMIT = 100
+
+
+def user(content: str, **fields: object) -> pb.Message:
+    return pb.Message(role=pb.MESSAGE_ROLE_USER, content=content, **fields)  # type: ignore[arg-type]  # Any fields.
+
+
+def batch_of(*messages: pb.Message, agent_id: str = "") -> Batch:
+    request = pb.AppendMessagesRequest(session_id="s", messages=messages)
+    return Batch.of(request, at=NOW, by="api_key:1", max_content=LIMIT, agent_id=agent_id)
+
+
+def at(time: datetime, content: str = "x") -> pb.Message:
+    message = user(content)
+    message.create_time.FromDatetime(time)
+    return message
+
+
+def test_messages_of_one_moment_have_ids_in_the_order_given() -> None:
+    batch = batch_of(*(user(f"message {number}") for number in range(50)))
+
+    ids = [message.message_id for message in batch.messages]
+    assert ids == sorted(ids)
+
+
+def test_an_id_carries_the_time_of_its_message() -> None:
+    old = datetime(1999, 12, 31, 23, 59, 59, 250_000, tzinfo=UTC)
+
+    (message,) = batch_of(at(old)).messages
+
+    message_id = parse_id(message.message_id)
+    assert message_id is not None
+    assert time_of(message_id) == old
+
+
+def test_a_batch_names_the_months_that_it_falls_in() -> None:
+    batch = batch_of(at(datetime(2016, 2, 29, tzinfo=UTC)), at(datetime(2016, 2, 1, tzinfo=UTC)), user("now"))
+
+    assert batch.months == {datetime(2016, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)}
+
+
+def test_messages_without_text_have_no_document() -> None:
+    silent = pb.Message(role=pb.MESSAGE_ROLE_ASSISTANT, content=" ")
+    silent.tool_calls.append("lights.on")
+
+    batch = batch_of(user("switch on the light"), silent)
+
+    assert [document.text for document in batch.documents] == ["switch on the light"]
+
+
+def test_the_callers_agent_stands_in_for_one_that_is_not_given() -> None:
+    batch = batch_of(user("a"), user("b", agent_id="butler"), agent_id="cook")
+
+    assert [message.agent_id for message in batch.messages] == ["cook", "butler"]
+    assert [document.agent_id for document in batch.documents] == ["cook", "butler"]
+
+
+def test_what_the_service_fills_in_is_not_taken_from_the_caller() -> None:
+    forged = user("x", message_id="m", session_id="elsewhere", sequence=99, created_by="root")
+
+    batch = batch_of(forged)
+    batch.number(7)
+
+    (message,) = batch.messages
+    assert (message.session_id, message.sequence, message.created_by) == ("s", 7, "api_key:1")
+    assert message.message_id != "m"
+
+
+def test_numbers_end_with_the_sessions_last() -> None:
+    batch = batch_of(user("a"), user("b"), user("c"))
+
+    batch.number(10)
+
+    assert [message.sequence for message in batch.messages] == [8, 9, 10]
+    assert [row["sequence"] for row in batch.rows] == [8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "refusal"),
+    [
+        (user(" \n"), ContentEmpty),
+        (user("x" * (LIMIT + 1)), ContentTooLong),
+        (pb.Message(content="x"), FieldInvalid),
+        (at(NOW + timedelta(minutes=6)), FieldInvalid),
+        (at(datetime(1969, 7, 20, tzinfo=UTC)), FieldInvalid),
+        (user("again", external_id="e1"), DuplicateInBatch),
+    ],
+)
+def test_a_refusal_names_the_place_of_the_message(wrong: pb.Message, refusal: type[Refusal]) -> None:
+    with pytest.raises(refusal) as caught:
+        batch_of(user("fine", external_id="e1"), wrong)
+
+    assert caught.value.facts["index"] == "1"
+    assert all(field.startswith("messages[1].") for field, _ in caught.value.violations)
+
+
+def test_content_as_long_as_the_limit_is_taken() -> None:
+    (message,) = batch_of(user("é" * LIMIT)).messages
+
+    assert len(message.content) == LIMIT
+
+
+def test_a_clock_that_is_a_little_ahead_is_taken() -> None:
+    assert batch_of(at(NOW + timedelta(minutes=5))).messages
+
+
+def test_the_title_is_how_the_user_began() -> None:
+    messages = [
+        pb.Message(role=pb.MESSAGE_ROLE_SYSTEM, content="You are kind."),
+        user("  "),
+        user("Remind me " + "again " * 50),
+        user("later"),
+    ]
+
+    title = title_of(messages)
+
+    assert title is not None
+    assert title.startswith("Remind me again")
+    assert len(title) == 100
+
+
+def test_a_session_has_defaults() -> None:
+    draft = Draft.of(pb.Session(), at=NOW)
+
+    assert (draft.state, draft.session_type, draft.create_time) == ("active", "conversation", NOW)
+    assert parse_id(draft.session_id) is not None
+
+
+@pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_ARCHIVED])
+def test_states_that_have_a_verb_cannot_be_chosen(state: pb.SessionState) -> None:
+    with pytest.raises(FieldInvalid):
+        Draft.of(pb.Session(state=state), at=NOW)
+    with pytest.raises(FieldInvalid):
+        Change.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", state=state)))
+
+
+def test_a_session_from_the_future_is_refused() -> None:
+    session = pb.Session()
+    session.create_time.FromDatetime(NOW + timedelta(hours=1))
+
+    with pytest.raises(FieldInvalid):
+        Draft.of(session, at=NOW)
+
+
+def test_an_update_without_a_mask_changes_everything_but_a_state_not_given() -> None:
+    change = Change.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", title="t")))
+
+    assert change.fields == {"title", "session_type", "subject_id", "agent_id", "metadata", "summary"}
+
+
+def test_a_state_in_the_mask_must_be_given() -> None:
+    request = pb.UpdateSessionRequest(session=pb.Session(session_id="s"))
+    request.update_mask.paths.append("state")
+
+    with pytest.raises(FieldInvalid):
+        Change.of(request)
+
+
+def test_a_field_of_the_services_own_cannot_be_updated() -> None:
+    request = pb.UpdateSessionRequest(session=pb.Session(session_id="s"))
+    request.update_mask.paths.append("message_count")
+
+    with pytest.raises(UpdateMaskInvalid):
+        Change.of(request)
+
+
+def test_a_walk_survives_its_token() -> None:
+    walk = Walk(after=(NOW, "s1"), top=NOW + timedelta(seconds=1), floor=NOW - timedelta(microseconds=1))
+
+    assert Walk.of(walk.place()) == walk
+    assert Walk.of(walk.again().place()) == Walk(floor=walk.top)
+
+
+@pytest.mark.parametrize("place", [[], ["1"], ["yesterday", "s", "", ""], ["", "", "", "now"]])
+def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:
+    with pytest.raises(PageTokenInvalid):
+        Walk.of(place)
+
+
+@pytest.mark.parametrize("place", [[], ["1", "2"], ["one"], ["-1"], [str(2**63)]])
+def test_a_token_of_another_form_is_no_sequence(place: list[str]) -> None:
+    with pytest.raises(PageTokenInvalid):
+        sequence_of(place)
