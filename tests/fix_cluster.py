@@ -188,6 +188,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
                 channel=channel,
                 endpoint=addresses["gateway"],
                 admin=embedded.admins["gateway"],
+                admins=dict(embedded.admins),
                 addresses=addresses,
                 operator_key=embedded.credentials.operator_key,
                 postgres=embedded.postgres,

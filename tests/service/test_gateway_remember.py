@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BOTH = pb.RememberRequest(
     session_id="s",
-    messages=[session_pb2.Message(content="I like tea")],
+    messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I like tea")],
     memories=[memory_pb2.Memory(content="likes tea")],
     request_id="r",
 )

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
-
 from fix_cluster import Cluster, Tenant, test_environment
+
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
-from skein_kit.service import running
+from skein_kit.service import NotReady, Running, running
 from skein_kit.settings import ProcessSettings
 from skein_pc2.service import SERVICE
 
@@ -37,7 +37,6 @@ class Assistant:
     context: zmq.asyncio.Context
     # "127.0.0.1:41234" by the protocol's port.
     ports: Mapping[int, str]
-    environment: dict[str, str]
 
     @asynccontextmanager
     async def socket(self, kind: int, port: int) -> AsyncIterator[zmq.asyncio.Socket]:
@@ -68,21 +67,29 @@ class Assistant:
         return str(answer["data"]["memory_id"])
 
 
+@dataclass(frozen=True)
+class Alone(Assistant):
+    """An assistant with a pc2 of its own."""
+
+    environment: dict[str, str]
+    running: Running
+
+
 @asynccontextmanager
-async def assistant_of(environment: Mapping[str, str], **addresses: str) -> AsyncIterator[Assistant]:
+async def assistant_of(environment: Mapping[str, str], **addresses: str) -> AsyncIterator[Alone]:
     """Run a pc2 of the test's own in front of a gateway."""
     values = {**test_environment(), **environment}
     host = registry.host_of(ProcessSettings.read(values), values)
     host.addresses.update(addresses)
     context = zmq.asyncio.Context()
     try:
-        async with running([SERVICE], host):
+        async with running([SERVICE], host) as pc2:
             ports = {
                 int(name.removeprefix("pc2:")): address
                 for name, address in host.addresses.items()
                 if name.startswith("pc2:")
             }
-            yield Assistant(context, ports, values)
+            yield Alone(context, ports, values, pc2)
     finally:
         context.term()
 
@@ -97,7 +104,7 @@ async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant
 @pytest.mark.parametrize("port", ORCHESTRATOR_PORTS)
 async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant, port: int) -> None:
     content = {"text": "Ana drinks green tea", "source_agent": "CoordinatorAgent", "metadata": {"mood": "calm", "n": 3}}
-    request = {
+    request: dict[str, Any] = {
         "session_id": "session-123456",
         "request_id": "req-78901234",
         "timestamp": "2023-06-15T08:30:45.123Z",
@@ -160,7 +167,7 @@ async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistan
 
 
 async def test_a_request_sent_again_after_a_timeout_stores_nothing_twice(assistant: Assistant) -> None:
-    request = {"request_id": "req-1", "payload": {"content": {"text": "once"}, "ttl": 60}}
+    request: dict[str, Any] = {"request_id": "req-1", "payload": {"content": {"text": "once"}, "ttl": 60}}
 
     first = await assistant.ask("create", **request)
     again = await assistant.ask("create", **request)
@@ -435,6 +442,14 @@ async def test_a_key_that_is_refused_is_permission_denied(cluster: Cluster) -> N
     assert answer["error"]["code"] == "permission_denied"
 
 
+async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: Tenant) -> None:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, gateway=cluster.endpoint) as assistant:
+        with pytest.raises(NotReady):
+            await assistant.running.wait_ready(0.5)
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
+        await assistant.running.wait_ready(10)
+
+
 async def test_the_key_may_come_later(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({}, gateway=cluster.endpoint) as assistant:
         before = await assistant.ask("read", payload={"memory_id": "m"})
@@ -455,7 +470,7 @@ async def test_a_port_in_use_leaves_the_others_open(capsys: pytest.CaptureFixtur
 
     assert 5576 not in second.ports
     assert answer["status"] == "ok"
-    assert "SKEIN_PC2_PORT_5576" in capsys.readouterr().out
+    assert "SKEIN_PC2_PORT_5576" in "".join(capsys.readouterr())
 
 
 async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluster: Cluster) -> None:
@@ -464,7 +479,7 @@ async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluste
     acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": development})
     context = zmq.asyncio.Context()
     try:
-        assistant = Assistant(context, {5570: cluster.addresses["pc2:5570"]}, {})
+        assistant = Assistant(context, {5570: cluster.addresses["pc2:5570"]})
         memory_id = await assistant.create("said to the house")
     finally:
         context.term()

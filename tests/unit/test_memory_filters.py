@@ -76,9 +76,19 @@ def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
     assert caught.value.violations[0][0] == "filter.start_time"
 
 
-def test_one_tag_that_all_must_carry_leads() -> None:
-    both = pb.MemoryFilter(tags_all=["b", "a"], tags_any=["c", "d"])
+@pytest.mark.parametrize(
+    ("conditions", "tags", "one_is_enough"),
+    [
+        ({}, [], True),
+        ({"tags_any": ["c", "d"]}, ["c", "d"], True),
+        ({"tags_all": ["b", "b"]}, ["b"], True),
+        ({"tags_all": ["b", "a"]}, ["a", "b"], False),
+        ({"tags_all": ["b"], "tags_any": ["b", "c"]}, ["b", "c"], False),
+    ],
+)
+def test_a_filter_knows_whether_one_tag_is_enough(
+    conditions: dict[str, list[str]], tags: list[str], *, one_is_enough: bool
+) -> None:
+    wanted = Filter.of(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 
-    assert Filter.of(pb.ListMemoriesRequest(filter=both)).leading_tags == ["a"]
-    assert Filter.of(pb.ListMemoriesRequest(filter=pb.MemoryFilter(tags_any=["c"]))).leading_tags == ["c"]
-    assert Filter.of(pb.ListMemoriesRequest()).leading_tags is None
+    assert (wanted.tags, wanted.one_tag_is_enough) == (tags, one_is_enough)

@@ -8,10 +8,11 @@ import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
-from prometheus_client import make_asgi_app
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.routing import Mount, Route
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -55,8 +56,10 @@ async def serve_admin(host: str, port: int, ready: Mapping[str, asyncio.Event]) 
         states = {name: event.is_set() for name, event in ready.items()}
         return JSONResponse(states, status_code=200 if all(states.values()) else 503)
 
-    app = Starlette(
-        routes=[Route("/livez", live), Route("/readyz", readiness), Mount("/metrics", make_asgi_app())],
-    )
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(REGISTRY), headers={"content-type": content_type})
+
+    app = Starlette(routes=[Route("/livez", live), Route("/readyz", readiness), Route("/metrics", metrics)])
     async with serve_http(app, host, port) as address:
         yield address

@@ -44,6 +44,14 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.caller: Caller | None = None
         # The signed identity that goes along with calls made on behalf of this one.
         self.token = ""
+        # 32 hexadecimal digits; empty while tracing is off.
+        self.trace_id = ""
+
+    def facts(self) -> dict[str, str]:
+        """Return what finds this call again, for a log line that is written when the call is over."""
+        tenant_id = self.caller.tenant_id if self.caller is not None else None
+        known = {"request_id": self.request_id, "trace_id": self.trace_id, "tenant_id": str(tenant_id or "")}
+        return {name: value for name, value in known.items() if value}
 
     def remaining(self) -> float | None:
         """Return the seconds left; None without a deadline."""

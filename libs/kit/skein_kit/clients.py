@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import grpc
 from grpc import aio
+from opentelemetry import trace as otel
 from opentelemetry.semconv._incubating.attributes import rpc_attributes
+from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import errors
@@ -70,10 +73,15 @@ class Channel:
         return self.remote.stream_stream(*arguments, **keywords)
 
     @property
+    def target(self) -> str:
+        """Return "host:port" of the socket."""
+        return self._target()
+
+    @property
     def remote(self) -> aio.Channel:
         """Return the socket's channel, opened at the first use."""
         if self._remote is None:
-            self._remote = aio.insecure_channel(self._target(), options=OPTIONS)
+            self._remote = aio.insecure_channel(self.target, options=OPTIONS)
         return self._remote
 
     def local(self, path: str) -> tuple[Method, Handler] | None:
@@ -124,17 +132,33 @@ class Outgoing:
         with TRACING.tracer.start_as_current_span(
             self._path[1:],
             kind=SpanKind.CLIENT,
-            attributes={rpc_attributes.RPC_SYSTEM_NAME: "grpc", rpc_attributes.RPC_METHOD: self._path[1:]},
+            attributes=self._attributes(),
             record_exception=False,
+            set_status_on_exception=False,
         ) as span:
             inject(headers)
             try:
                 response = await self._send(request, headers, seconds)
-            except aio.AioRpcError as error:
-                span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, error.code().name)
+            except BaseException as error:
+                code = error.code() if isinstance(error, aio.AioRpcError) else grpc.StatusCode.CANCELLED
+                span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, code.name)
+                span.set_attribute(error_attributes.ERROR_TYPE, code.name)
+                span.set_status(otel.StatusCode.ERROR)
                 raise
             span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, "OK")
             return response
+
+    def _attributes(self) -> dict[str, str | int]:
+        attributes: dict[str, str | int] = {
+            rpc_attributes.RPC_SYSTEM_NAME: "grpc",
+            rpc_attributes.RPC_METHOD: self._path[1:],
+        }
+        if self._channel.local(self._path) is None:
+            host, _, port = self._channel.target.rpartition(":")
+            attributes[server_attributes.SERVER_ADDRESS] = host
+            if port.isdecimal():
+                attributes[server_attributes.SERVER_PORT] = int(port)
+        return attributes
 
     async def _send(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
         local = self._channel.local(self._path)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import asyncpg
 from opentelemetry import trace
-from opentelemetry.semconv.attributes import db_attributes
+from opentelemetry.semconv.attributes import db_attributes, error_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import sql
@@ -113,9 +113,10 @@ class Transaction:
 class Database:
     """The pool of one service."""
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, service: str, timeout: float) -> None:
-        """Use a pool that somebody else closes."""
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, service: str, name: str, timeout: float) -> None:
+        """Use a pool on the database `name` that somebody else closes."""
         self._pool = pool
+        self._name = name
         self._timeout = timeout
         self.service = service
         self._wait = POOL_WAIT.labels(service)
@@ -148,7 +149,7 @@ class Database:
             reset=_keep,
         )
         async with pool:
-            yield cls(pool, service=service, timeout=timeout)
+            yield cls(pool, service=service, name=urlsplit(url).path.lstrip("/"), timeout=timeout)
 
     @asynccontextmanager
     async def tenant(self, tenant_id: UUID) -> AsyncIterator[Transaction]:
@@ -213,6 +214,7 @@ class Database:
                 return
             attributes: dict[str, Any] = {
                 db_attributes.DB_SYSTEM_NAME: "postgresql",
+                db_attributes.DB_NAMESPACE: self._name,
                 db_attributes.DB_OPERATION_NAME: query.operation,
                 db_attributes.DB_QUERY_SUMMARY: query.name,
                 db_attributes.DB_QUERY_TEXT: query.text,
@@ -220,12 +222,21 @@ class Database:
             if rows > 1:
                 attributes[db_attributes.DB_OPERATION_BATCH_SIZE] = rows
             with TRACING.tracer.start_as_current_span(
-                query.name, kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+                query.name,
+                kind=SpanKind.CLIENT,
+                attributes=attributes,
+                # The words of an error may quote values.
+                record_exception=False,
+                set_status_on_exception=False,
             ) as span:
                 try:
                     yield
-                except asyncpg.PostgresError as error:
-                    span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, str(error.sqlstate))
+                except BaseException as error:
+                    kind = type(error).__name__
+                    if isinstance(error, asyncpg.PostgresError):
+                        kind = str(error.sqlstate)
+                        span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, kind)
+                    span.set_attribute(error_attributes.ERROR_TYPE, kind)
                     span.set_status(trace.StatusCode.ERROR)
                     raise
         finally:

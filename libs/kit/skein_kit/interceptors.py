@@ -27,6 +27,7 @@ from grpc import aio
 from grpc_status import rpc_status
 from opentelemetry import trace as otel
 from opentelemetry.semconv._incubating.attributes import rpc_attributes
+from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import errors
@@ -104,7 +105,7 @@ def masking(method: Method, handler: Handler) -> Handler:
         except Ended:
             raise
         except Exception:
-            log.exception("fault", method=method.path, request_id=call.request_id)
+            log.exception("fault", method=method.path, **call.facts())
             raise Ended(errors.Fault(request_id=call.request_id).status()) from None
 
     return answer
@@ -166,12 +167,14 @@ def trace(method: Method, handler: Handler) -> Handler:
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
+            call.trace_id = f"{span.get_span_context().trace_id:032x}"
             try:
                 response = await handler(request, call)
             except BaseException as error:
                 code = code_of(error)
                 span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, code.name)
                 if code in _SERVER_FAULTS:
+                    span.set_attribute(error_attributes.ERROR_TYPE, code.name)
                     span.set_status(otel.StatusCode.ERROR)
                 raise
             span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, "OK")
@@ -208,7 +211,10 @@ def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
         except aio.AioRpcError as error:
             raise passed(error) from None
         rule.check(call.caller)
-        return await handler(request, call)
+        if call.caller.tenant_id is None:
+            return await handler(request, call)
+        with structlog.contextvars.bound_contextvars(tenant_id=str(call.caller.tenant_id)):
+            return await handler(request, call)
 
     return answer
 

@@ -418,10 +418,10 @@ async def _logged(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 @contextlib.contextmanager
-def exporting_traces(settings: ProcessSettings) -> Iterator[None]:
-    """Export traces while the block runs; without an endpoint tracing stays off."""
+def exporting_traces(settings: ProcessSettings, *, name: str = "skein") -> Iterator[None]:
+    """Export traces as those of `name` while the block runs; without an endpoint tracing stays off."""
     if settings.otlp_endpoint:
-        TRACING.export(settings.otlp_endpoint, ratio=settings.trace_ratio)
+        TRACING.export(settings.otlp_endpoint, ratio=settings.trace_ratio, name=name)
     try:
         yield
     finally:

@@ -55,24 +55,24 @@ class Tracing:
         self.tracer: trace.Tracer = trace.NoOpTracer()
         self._provider: TracerProvider | None = None
 
-    def start(self, processor: SpanProcessor, *, ratio: float = 1.0) -> None:
-        """Record spans with this processor, in addition to earlier ones."""
+    def start(self, processor: SpanProcessor, *, ratio: float = 1.0, name: str = "skein") -> None:
+        """Record spans with this processor, in addition to earlier ones, as those of the service `name`."""
         if self._provider is None:
             self._provider = TracerProvider(
-                resource=Resource.create({"service.name": "skein"}), sampler=ParentBased(TraceIdRatioBased(ratio))
+                resource=Resource.create({"service.name": name}), sampler=ParentBased(TraceIdRatioBased(ratio))
             )
             self.tracer = self._provider.get_tracer("skein")
         self._provider.add_span_processor(processor)
         self.on = True
 
-    def export(self, endpoint: str, *, ratio: float) -> None:
+    def export(self, endpoint: str, *, ratio: float, name: str = "skein") -> None:
         """Send spans to an OTLP/gRPC endpoint, in batches."""
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - 0.2 s of imports.
             OTLPSpanExporter,
         )
 
         exporter = OTLPSpanExporter(endpoint=endpoint, insecure=endpoint.startswith("http://"))
-        self.start(BatchSpanProcessor(exporter), ratio=ratio)
+        self.start(BatchSpanProcessor(exporter), ratio=ratio, name=name)
 
     def flush(self) -> None:
         """Send what is waiting."""

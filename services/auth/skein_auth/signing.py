@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import asyncpg
 from joserfc.jwk import OKPKey
 
 from skein_auth.sealing import SealBroken
@@ -107,6 +108,6 @@ class Keyring:
             try:
                 if self._active is not None:
                     await self.refresh()
-            except (Refusal, SealBroken):
-                # Readiness says that the database is away; the broken seal is logged already.
+            except (Refusal, SealBroken, asyncpg.PostgresError):
+                # Readiness says what is wrong with the database; the broken seal is logged already.
                 continue

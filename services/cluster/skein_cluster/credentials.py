@@ -1,4 +1,4 @@
-"""The keys of a cluster on this machine: the system key, the operator's, and a development tenant's with its API key."""
+"""The keys of a cluster on this machine: the system key, the operator's, and a development tenant's API key."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from skein_client.connection import CREDENTIALS_FILE, Connection
 from skein_client.errors import AlreadyExists, Unauthenticated
 from skein_client.pages import items
 from skein_cluster.calling import calling, read_credentials
+from skein_kit.postgres import DataDirUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,16 @@ class Credentials:
     api_key: str = dataclasses.field(repr=False)
     tenant_id: str
     operator_key: str = dataclasses.field(repr=False)
+
+
+def make_private(data_dir: Path) -> None:
+    """Make the data folder, for its owner alone, unless it exists. Raises DataDirUnusable."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise DataDirUnusable(data_dir, f"it cannot be made ({error.strerror}); use another data folder") from None
+    if not os.access(data_dir, os.W_OK | os.X_OK):
+        raise DataDirUnusable(data_dir, "it cannot be written; use another data folder")
 
 
 def saved(data_dir: Path) -> dict[str, Any]:

@@ -97,7 +97,7 @@ async def prepared(
     data_dir: Path, *, environment: Mapping[str, str] | None = None, durable: bool = True
 ) -> AsyncIterator[Base]:
     """Run the embedded Postgres, migrated and with an operator key, until the block ends."""
-    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    credentials.make_private(data_dir)
     values = dict(os.environ if environment is None else environment)
     async with postgres.running_server(data_dir / "postgres", durable=durable) as server:
         values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))

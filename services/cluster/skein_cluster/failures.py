@@ -34,7 +34,13 @@ _PLAIN: Mapping[tuple[type[Exception], ...], Exit] = {
     ),
     (NotConfigured,): Exit.REFUSED,
 }
-_DATABASE_AWAY = (asyncpg.PostgresConnectionError, asyncpg.InvalidAuthorizationSpecificationError)
+_DATABASE_AWAY = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.ClientConfigurationError,
+)
 
 
 def failure_of(error: BaseException) -> Failure | None:

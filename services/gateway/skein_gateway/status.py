@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 VERSION = importlib.metadata.version("skein-gateway")
 CHECK_SECONDS = 2.0
-# Addresses that are no gRPC service; so are pc2's own ports, "pc2:5570" and the like.
-_NOT_SERVICES = frozenset({"http"})
+# The services that have a health check, in the order in which they are told.
+SERVICES = ("gateway", "auth", "tenancy", "session", "memory", "recall", "worker", "pc2")
 
 
 class ClusterStatus:
@@ -30,7 +30,7 @@ class ClusterStatus:
 
     async def look(self) -> pb.GetClusterStatusResponse:
         """Ask all services at once."""
-        names = [name for name in self._host.addresses if name not in _NOT_SERVICES and ":" not in name]
+        names = [name for name in SERVICES if name in self._host.addresses]
         services = await asyncio.gather(*(self._check(name) for name in names))
         return pb.GetClusterStatusResponse(version=VERSION, services=services)
 

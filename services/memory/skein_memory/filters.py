@@ -68,9 +68,14 @@ class Filter:
         )
 
     @property
-    def leading_tags(self) -> list[str] | None:
-        """Return tags of which everything that passes has at least one; None when tags do not matter."""
-        return self.tags_all[:1] if self.tags_all else self.tags_any
+    def tags(self) -> list[str]:
+        """Return every tag that is spoken of; empty when tags do not matter."""
+        return sorted({*(self.tags_all or ()), *(self.tags_any or ())})
+
+    @property
+    def one_tag_is_enough(self) -> bool:
+        """Say whether any of the tags spoken of lets a memory pass."""
+        return self.tags_all is None or (len(self.tags_all) == 1 and self.tags_any is None)
 
     def spans(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that hold all that may pass.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING
 
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
@@ -13,8 +17,9 @@ from skein_pc2.errors import STORAGE_ERROR, Rejected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grpc import aio
-
+_ASK_SECONDS = 1.5
+_ACCEPTED_SECONDS = 10.0
+_REFUSED_SECONDS = 1.0
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -26,11 +31,26 @@ class Api:
         self._key = key
         self._memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
         self._recall: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
+        self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
         self._dimensions: dict[str, int] = {}
+        self._accepted = False
+        self._ask_again = 0.0
 
-    def is_ready(self) -> bool:
+    def has_key(self) -> bool:
         """Say whether there is an identity to act with."""
         return bool(self._key())
+
+    async def is_accepted(self) -> bool:
+        """Say whether the gateway answers to the key; asked anew every few seconds."""
+        loop = asyncio.get_running_loop()
+        if self.has_key() and loop.time() >= self._ask_again:
+            try:
+                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_ASK_SECONDS, metadata=self._metadata(""))
+                self._accepted = True
+            except aio.AioRpcError:
+                self._accepted = False
+            self._ask_again = loop.time() + (_ACCEPTED_SECONDS if self._accepted else _REFUSED_SECONDS)
+        return self._accepted
 
     async def create_memory(self, memory: memory_pb2.Memory, *, request_id: str, seconds: float) -> memory_pb2.Memory:
         """Store one memory and return it."""

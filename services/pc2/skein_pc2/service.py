@@ -33,7 +33,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     opened: list[int] = []
 
     async def is_ready() -> bool:
-        return bool(opened) and api.is_ready()
+        return bool(opened) and await api.is_accepted()
 
     servicers.ready_checks.append(is_ready)
     async with AsyncExitStack() as stack:
@@ -57,7 +57,7 @@ def _dialects(api: Api, settings: Pc2Settings) -> dict[int, Dialect]:
     """Return how each port of the protocol talks; health ports are named for the agent that they belong to."""
 
     def health(agent: str) -> Health:
-        return Health(agent, api.is_ready)
+        return Health(agent, api.has_key)
 
     def orchestrator() -> Dialect:
         return Orchestrator(api, health("MemoryOrchestrator"), at_once=settings.at_once)

@@ -89,7 +89,7 @@ def port_of(environment: Mapping[str, str], number: int, *, position: int, base_
         if base_port is None:
             return number
         return base_port + position if base_port else 0
-    if not text.isdecimal() or int(text) > _LAST_PORT:
+    if not (text.isascii() and text.isdecimal()) or int(text) > _LAST_PORT:
         message = f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}."
         raise SettingInvalid(message)
     return int(text)

@@ -117,7 +117,8 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
     ) -> pb.EnsurePartitionsResponse:
         month = month_of(now())
         ahead = request.months_ahead or _DEFAULT_MONTHS_AHEAD
-        made = await self._months.ensure(months_later(month, count) for count in range(ahead + 1))
+        months = [months_later(month, count) for count in range(ahead + 1)]
+        made = await self._months.ensure(months, whatever_is_known=True)
         return pb.EnsurePartitionsResponse(created_count=made, horizon_time=time(months_later(month, ahead + 1)))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:

@@ -44,12 +44,12 @@ SWEEP = "backlog_sweep"
 BACKLOG = "embedding_backlog"
 UPKEEP = "upkeep"
 EXPIRY = "expiry"
-_ONCE = b"once"
+ONCE = b"once"
 # They run for ever, before other jobs. Upkeep also runs whenever a worker starts, whatever its next turn is.
 STANDING = (
     Job(name=SWEEP, key=SWEEP, priority=2),
     Job(name=UPKEEP, key=UPKEEP, priority=1),
-    Job(name=UPKEEP, key=f"{UPKEEP} at start", payload=_ONCE, priority=1),
+    Job(name=UPKEEP, key=f"{UPKEEP} at start", payload=ONCE, priority=1),
     Job(name=EXPIRY, key=EXPIRY, priority=1),
 )
 
@@ -171,7 +171,7 @@ class Jobs:
 
     async def _upkeep(self, payload: bytes, _leave_off: asyncio.Event) -> float | None:
         """Make the coming months' partitions and forget old lines of the queue's log."""
-        next_run = None if payload == _ONCE else self._settings.upkeep_seconds
+        next_run = None if payload == ONCE else self._settings.upkeep_seconds
         try:
             async with self._system.acting(seconds=_SHORT_CALL_SECONDS):
                 session = await self._clients.session.EnsurePartitions(session_pb2.EnsurePartitionsRequest())

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skein_client.connection import CREDENTIALS_FILE
-from skein_cluster import console, logfile, options, processes
+from skein_cluster import console, credentials, logfile, options, processes
 from skein_cluster.embedded import embedded_cluster
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.signals import Stopping
@@ -61,7 +61,7 @@ def cluster_command(data_dir: Path) -> None:
 
 async def _up(data_dir: Path, *, log_stderr: bool) -> None:
     settings = ProcessSettings.read()
-    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    credentials.make_private(data_dir)
     log = None if log_stderr else data_dir / LOG_FILE
     with logfile.logging_to(log, settings.log_level), exporting_traces(settings):
         try:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+import asyncpg
 import click
 from rich.text import Text
 
@@ -14,6 +15,9 @@ from skein_cluster import console, options, registry
 from skein_cluster.exits import Exit, Failure
 from skein_kit.migrate import Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
+
+# No table, no schema, no role to act as.
+_NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.InvalidParameterValueError)
 
 
 @click.command()
@@ -74,7 +78,9 @@ async def _migrate(url: str, migrations: list[Migration], passwords: dict[str, s
 
 async def _bootstrap(url: str, name: str) -> str:
     try:
-        return await ensure_operator_key(url, display_name=name, secret=None)
+        return await ensure_operator_key(url, display_name=name)
+    except _NOT_MIGRATED as error:
+        raise Failure("The database has no schema yet: run `skein migrate` first.", Exit.CANNOT_START) from error
     except (OSError, TimeoutError) as error:
         raise _unreachable(error) from error
 

@@ -43,7 +43,8 @@ async def _serve(names: tuple[str, ...]) -> None:
     logs.configure(settings.log_level)
     log = logs.get("skein")
     host = registry.host_of(settings, dict(os.environ), here=names)
-    with exporting_traces(settings), Stopping.on_signals() as stopping:
+    name = f"skein-{names[0]}" if len(names) == 1 else "skein"
+    with exporting_traces(settings, name=name), Stopping.on_signals() as stopping:
         async with running(services, host) as cluster:
             log.info("serving", services=[service.name for service in services], admin=cluster.admin)
             await stopping.wait()

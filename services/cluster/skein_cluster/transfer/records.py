@@ -133,12 +133,17 @@ def _at(name: str) -> Field:
     return Field(name, _time, Timestamp.ToJsonString)
 
 
+def _ordered(value: Struct | ListValue) -> Any:
+    """Return JSON with its keys in order: protobuf keeps none, and the same item must give the same line."""
+    return json.loads(json.dumps(json_format.MessageToDict(value), sort_keys=True))
+
+
 def _structured(name: str) -> Field:
-    return Field(name, _object, json_format.MessageToDict)
+    return Field(name, _object, _ordered)
 
 
 def _list(name: str) -> Field:
-    return Field(name, _array, json_format.MessageToDict)
+    return Field(name, _array, _ordered)
 
 
 def _measure(name: str) -> Field:
@@ -242,7 +247,7 @@ def parse(where: str, line: str | bytes) -> Record:
     """Read one line. Raises RecordInvalid."""
     try:
         values = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordInvalid(f"is not JSON in UTF-8: {error}") from None
     if not isinstance(values, dict):
         raise RecordInvalid("is no JSON object")
@@ -295,14 +300,14 @@ def _item(kind: Kind, given: Mapping[str, Any]) -> Item:
         field = FIELDS[kind][name]
         try:
             read = field.read(value)
+            if isinstance(read, list):
+                getattr(item, field.name).extend(read)
+            elif isinstance(read, Struct | ListValue | Timestamp):
+                getattr(item, field.name).CopyFrom(read)
+            else:
+                setattr(item, field.name, read)
         except RecordInvalid as error:
             raise RecordInvalid(f"{name}: {error}") from None
-        except (ValueError, json_format.ParseError) as error:
+        except (ValueError, RecursionError, json_format.ParseError) as error:
             raise RecordInvalid(f"{name}: cannot be read ({error})") from None
-        if isinstance(read, list):
-            getattr(item, field.name).extend(read)
-        elif isinstance(read, Struct | ListValue | Timestamp):
-            getattr(item, field.name).CopyFrom(read)
-        else:
-            setattr(item, field.name, read)
     return item

@@ -110,10 +110,14 @@ class MemoryStore:
             for field in dataclasses.fields(wanted)
             if not field.name.startswith("tags_")
         }
-        query = QUERIES["list_memories"]
-        if wanted.leading_tags is not None:
+        if not wanted.tags:
+            query = QUERIES["list_memories"]
+        elif wanted.one_tag_is_enough:
             query = QUERIES["list_tagged_memories"]
-            conditions |= {"leading": wanted.leading_tags, "tags_any": wanted.tags_any, "tags_all": wanted.tags_all}
+            conditions |= {"tags": wanted.tags}
+        else:
+            query = QUERIES["list_strictly_tagged_memories"]
+            conditions |= {"tags": wanted.tags, "tags_all": wanted.tags_all, "tags_any": wanted.tags_any}
         found: list[asyncpg.Record] = []
         async with self._database.tenant(tenant_id) as tx:
             for from_id, before_id in wanted.spans(after, at):

@@ -27,9 +27,15 @@ class Months:
         self._known: set[datetime] = set()
         self._one_at_a_time = asyncio.Lock()
 
-    async def ensure(self, months: Iterable[datetime]) -> int:
-        """Make the partitions that are missing, each in a transaction of its own; return how many were."""
-        missing = sorted(set(months) - self._known)
+    async def ensure(self, months: Iterable[datetime], *, whatever_is_known: bool = False) -> int:
+        """Make the partitions that are missing, each in a transaction of its own; return how many were.
+
+        `whatever_is_known`: look even for those that were there before.
+        """
+        wanted = set(months)
+        if whatever_is_known:
+            self._known -= wanted
+        missing = sorted(wanted - self._known)
         if not missing:
             return 0
         made = 0

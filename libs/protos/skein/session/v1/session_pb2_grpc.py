@@ -130,12 +130,15 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateSession(self, request, context):
-        """UpdateSession changes the fields named in update_mask.
+        """UpdateSession changes the fields named in update_mask. A session that has
+        ended stays ended.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
+        state.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

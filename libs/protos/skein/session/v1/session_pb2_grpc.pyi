@@ -54,12 +54,15 @@ class SessionServiceStub:
     updated between two pages may be seen twice, never missed.
     """
     UpdateSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]
-    """UpdateSession changes the fields named in update_mask.
+    """UpdateSession changes the fields named in update_mask. A session that has
+    ended stays ended.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
+      state.
     """
     EndSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]
     """EndSession closes a session: it takes no more messages and stays readable.
@@ -144,12 +147,15 @@ class SessionServiceAsyncStub(SessionServiceStub):
     updated between two pages may be seen twice, never missed.
     """
     UpdateSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]  # type: ignore[assignment]
-    """UpdateSession changes the fields named in update_mask.
+    """UpdateSession changes the fields named in update_mask. A session that has
+    ended stays ended.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
+      state.
     """
     EndSession: _aio.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]  # type: ignore[assignment]
     """EndSession closes a session: it takes no more messages and stays readable.
@@ -255,12 +261,15 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.UpdateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.UpdateSessionResponse, _abc.Awaitable[_session_pb2.UpdateSessionResponse]]:
-        """UpdateSession changes the fields named in update_mask.
+        """UpdateSession changes the fields named in update_mask. A session that has
+        ended stays ended.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
+          state.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_cluster import test_environment
+from fix_command import skein
+
+from skein_cluster import registry
+from skein_cluster.exits import Exit
+from skein_cluster.ports import free_ports
+
+if TYPE_CHECKING:
+    from fix_cluster import Cluster, Tenant
+
+
+@pytest.fixture
+def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
+    """Return the environment of somebody who holds the tenant's key."""
+    return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+
+
+@pytest.fixture
+def operator(cluster: Cluster) -> dict[str, str]:
+    """Return the environment of the operator."""
+    return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_OPERATOR_KEY": cluster.operator_key}
+
+
+def household(path: Path, *, lines: int = 40) -> Path:
+    """Write the first lines of the sample, and all its memories and links."""
+
+    def is_wanted(text: str) -> bool:
+        return json.loads(text)["record"] in {"memory", "link"}
+
+    with as_file(files("skein_cluster") / "sample" / "household.jsonl") as sample:
+        texts = sample.read_text("utf-8").splitlines()
+    kept = texts[:lines] + [text for text in texts[lines:] if is_wanted(text)]
+    path.write_text("\n".join([*kept, ""]), "utf-8")
+    return path
+
+
+async def test_status_lists_every_service_and_ends_with_0(environment: dict[str, str]) -> None:
+    shown = await skein("status", environment=environment)
+    told = await skein("status", "--json", environment=environment)
+
+    assert shown.code == Exit.OK, shown.err
+    assert all(name in shown.out for name in ("gateway", "auth", "memory", "serving"))
+    assert {service["state"] for service in told.json["services"]} == {"SERVICE_STATE_SERVING"}
+
+
+def test_the_registry_knows_the_assistants_ports_in_the_order_of_pc2(cluster: Cluster) -> None:
+    opened = [name for name in cluster.addresses if name.startswith("pc2:")]
+
+    assert opened == [f"pc2:{number}" for number in registry.PC2_PORTS]
+
+
+async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environment: dict[str, str]) -> None:
+    added = await skein(
+        *("memories", "add", "The spare key hangs behind the [bold] clock", "--type", "fact", "--tag", "house"),
+        *("--external-id", "key-1"),
+        environment=environment,
+    )
+    shown = await skein("memories", "show", "key-1", "--json", environment=environment)
+    listed = await skein("memories", "list", environment=environment)
+    recalled = await skein("recall", "where is the spare key", environment=environment)
+    told = await skein("recall", "where is the spare key", "--limit", "1", "--json", environment=environment)
+    deleted = await skein("memories", "delete", "key-1", environment=environment)
+    after = await skein("recall", "where is the spare key", environment=environment)
+
+    assert shown.json["memory"]["memory_id"] == added.out.strip()
+    assert shown.json["memory"]["tags"] == ["house"]
+    assert "behind the [bold] clock" in " ".join(listed.out.split())
+    assert "lexical" in recalled.out
+    assert told.json["hits"][0]["memory"]["external_id"] == "key-1"
+    assert told.json["hits"][0]["components"]
+    assert deleted.code == Exit.OK
+    assert (after.code, after.out, after.err.strip()) == (Exit.OK, "", "Nothing was found.")
+
+
+async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, str], tmp_path: Path) -> None:
+    path = household(tmp_path / "household.jsonl")
+
+    first = await skein("import", "jsonl", str(path), "--json", environment=environment)
+    again = await skein("import", "jsonl", str(path), "--json", environment=environment)
+    session = await skein("sessions", "show", "household-s01", "--json", environment=environment)
+
+    assert first.code == again.code == Exit.OK, first.err
+    assert first.json["read"] == first.json["written"] == again.json["read"] == again.json["skipped"]
+    assert set(again.json["written"].values()) == {0}
+    sequences = [int(message["sequence"]) for message in session.json["messages"]]
+    assert sequences == list(range(1, len(sequences) + 1))
+
+
+async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    part, whole = household(tmp_path / "part.jsonl", lines=10), household(tmp_path / "whole.jsonl")
+
+    await skein("import", "jsonl", str(part), environment=environment)
+    repeated = await skein("import", "jsonl", str(whole), "--json", environment=environment)
+
+    assert repeated.code == Exit.OK
+    assert repeated.json["skipped"]["message"] == 9
+    assert repeated.json["written"]["message"] == repeated.json["read"]["message"] - 9
+
+
+async def test_an_export_imported_elsewhere_exports_the_same(
+    cluster: Cluster, environment: dict[str, str], tmp_path: Path
+) -> None:
+    given = household(tmp_path / "given.jsonl")
+    extra = [
+        {"record": "session", "session_id": "over", "session_type": "task", "state": "ended", "end_reason": "all said"},
+        {"record": "message", "external_id": "over-1", "session_id": "over", "role": "tool", "content": "42",
+         "tool_call_id": "c1", "tool_returns": [{"value": 42}], "metadata": {"ms": 1.5}},
+        {"record": "memory", "external_id": "rich", "content": "with everything", "data": {"a": [1, None]},
+         "level": "strategic", "scope": "agent", "archive_time": "2026-03-02T07:12:00.250Z", "tags": ["x", "y"],
+         "valid_from_time": "2026-01-01T00:00:00Z", "expire_time": "2099-01-01T00:00:00Z", "source_agent": "old"},
+        {"record": "link", "from": "rich", "to": "household-mem-wifi-pickle", "label": "why", "weight": 0.25},
+    ]  # fmt: skip
+    with given.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in extra)
+    elsewhere = {**environment, "SKEIN_API_KEY": (await cluster.new_tenant()).api_key}
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+
+    read = await skein("import", "jsonl", str(given), environment=environment)
+    out = await skein("export", "-o", str(first), environment=environment)
+    into = await skein("import", "jsonl", str(first), "--json", environment=elsewhere)
+    await skein("export", "-o", str(second), environment=elsewhere)
+
+    assert (read.code, out.code, into.code) == (0, 0, 0), read.err + out.err + into.err
+    lines = first.read_text("utf-8").splitlines()
+    assert sorted(second.read_text("utf-8").splitlines()) == sorted(lines)
+    assert len(lines) == len([line for line in given.read_text("utf-8").splitlines() if line])
+    exported = [json.loads(line) for line in lines]
+    for record in extra:
+        assert any(record.items() <= other.items() for other in exported), record
+
+
+async def test_what_is_refused_is_named_with_its_reason_and_the_rest_is_written(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "mixed.jsonl"
+    memory = {"record": "memory", "content": "c"}
+    records = [
+        {**memory, "external_id": "good-1"},
+        {**memory, "external_id": "empty", "content": " "},
+        {**memory, "external_id": "good-2"},
+        {**memory, "external_id": "unlikely", "confidence": 2},
+        {**memory, "external_id": "good-1"},
+        {"record": "message", "external_id": "m", "session_id": "none", "role": "user", "content": "hello"},
+        {"record": "link", "from": "good-1", "to": "gone"},
+    ]
+    path.write_text("\n".join([*map(json.dumps, records), "nonsense"]), "utf-8")
+
+    ended = await skein("import", "jsonl", str(path), "--json", environment=environment)
+    shown = await skein("import", "jsonl", str(path), environment=environment)
+
+    assert ended.code == Exit.REFUSED
+    assert (ended.json["written"]["memory"], ended.json["skipped"]["memory"]) == (2, 1)
+    assert {(refused["where"], refused["name"]) for refused in ended.json["refused"]} == {
+        *(("line 2", "empty"), ("line 4", "unlikely"), ("line 6", "m"), ("line 7", "good-1  gone"), ("line 8", "")),
+    }
+    assert "line 6: message m: " in shown.err
+
+
+async def test_a_dry_run_checks_the_file_and_calls_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"record": "session", "session_id": "s"}\n{"record": "sesion"}\n', "utf-8")
+
+    ended = await skein("import", "jsonl", str(path), "--dry-run", "--json", SKEIN_ENDPOINT="127.0.0.1:1")
+
+    assert ended.code == Exit.REFUSED
+    assert ended.json["read"]["session"] == 1
+    assert [refused["where"] for refused in ended.json["refused"]] == ["line 2"]
+
+
+async def test_a_locomo_conversation_can_be_imported_and_asked(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "locomo.json"
+    turns = [
+        {"speaker": "Ann", "dia_id": "D1:1", "text": "I adopted a parrot called Bosun."},
+        {"speaker": "Ben", "dia_id": "D1:2", "text": "Lovely!", "blip_caption": "a photo of a lighthouse"},
+    ]
+    conversation = {
+        **{"speaker_a": "Ann", "speaker_b": "Ben"},
+        **{"session_1": turns, "session_1_date_time": "1:56 pm on 8 May, 2023"},
+    }
+    path.write_text(json.dumps([{"sample_id": "conv-1", "conversation": conversation}]), "utf-8")
+
+    imported = await skein("import", "locomo", str(path), environment=environment)
+    recalled = await skein("recall", "what is the bird's name", "--json", environment=environment)
+
+    assert imported.code == Exit.OK, imported.err
+    assert recalled.json["hits"][0]["message"]["external_id"] == "conv-1/D1:1"
+    assert recalled.json["hits"][0]["message"]["create_time"] == "2023-05-08T13:56:00Z"
+
+
+async def test_the_operator_makes_a_tenant_whose_key_works_at_once(operator: dict[str, str]) -> None:
+    made = await skein("tenants", "create", "a house by the sea", "--json", environment=operator)
+    listed = await skein("tenants", "list", "--json", environment=operator)
+    own = {**operator, "SKEIN_API_KEY": made.json["api_key"]}
+    keys = await skein("keys", "list", "--json", environment=own)
+
+    assert set(made.json) == {"tenant_id", "api_key"}
+    assert made.json["tenant_id"] in {tenant["tenant_id"] for tenant in listed.json["tenants"]}
+    assert [key["display_name"] for key in keys.json["api_keys"]] == ["a house by the sea"]
+
+
+async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str]) -> None:
+    made = await skein("keys", "create", "reader", "--permission", "memory.read", "--json", environment=environment)
+    narrow = {**environment, "SKEIN_API_KEY": made.json["api_key"]}
+    reading = await skein("memories", "list", environment=narrow)
+    writing = await skein("memories", "add", "no", environment=narrow)
+    revoked = await skein("keys", "revoke", made.json["api_key_id"], environment=environment)
+    listed = await skein("keys", "list", environment=environment)
+
+    assert reading.code == Exit.OK
+    assert writing.code == Exit.REFUSED
+    assert writing.err.startswith("Error: The credential does not carry the permission")
+    assert revoked.code == Exit.OK
+    assert "revoked" in listed.out
+
+
+async def test_an_expected_error_is_one_line_that_says_what_to_do(
+    cluster: Cluster, environment: dict[str, str], tmp_path: Path
+) -> None:
+    nobody = free_ports(["port"], "127.0.0.1")["port"]
+    unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{nobody}"})
+    wrong_key = await skein("status", environment={**environment, "SKEIN_API_KEY": "wrong"})
+    no_key = await skein("status", SKEIN_DATA_DIR=str(tmp_path))
+    not_there = await skein("memories", "show", "nothing", environment=environment)
+    no_operator = await skein("tenants", "list", SKEIN_DATA_DIR=str(tmp_path))
+
+    assert unreachable.code == Exit.UNREACHABLE
+    assert f"Nothing answers at 127.0.0.1:{nobody}. Start a cluster with `skein up`" in unreachable.err
+    assert [ended.code for ended in (wrong_key, no_key, not_there, no_operator)] == [Exit.REFUSED] * 4
+    assert "SKEIN_API_KEY" in wrong_key.err
+    assert "SKEIN_API_KEY" in no_key.err
+    assert "`skein memories list`" in not_there.err
+    assert "SKEIN_OPERATOR_KEY" in no_operator.err
+    for ended in (unreachable, wrong_key, no_key, not_there, no_operator):
+        assert ended.out == ""
+        assert len(ended.err.splitlines()) == 1, ended.err

@@ -1,0 +1,322 @@
+"""What an operator sees of a cluster of separate processes: traces, metrics, logs, health. And what nobody may see."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import asyncpg
+import grpc
+import pytest
+from fix_cluster import Authorized, Tenant, refused, test_environment
+from fix_http import get
+from fix_traces import Received, Receiver, receiving
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+from skein_cluster import registry
+from skein_cluster.embedded import DATABASE, Embedded
+from skein_cluster.processes import separate_processes
+from skein_kit.access import PUBLIC_SERVICES
+
+# Texts that occur nowhere else, so that they are found wherever they went.
+CONTENT = "quetzal feathers are kept in the cedar chest"
+MESSAGE = "the axolotl was fed at noon"
+QUERY = "where did the quetzal feathers go"
+TITLE = "cassowary title"
+SAID = (CONTENT, MESSAGE, QUERY, TITLE, *CONTENT.split()[:2], "axolotl", "cassowary")
+
+GATEWAY_RECALL = "skein.gateway.v1.GatewayService/Recall"
+RECALL = "skein.recall.v1.RecallService/Recall"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """A cluster of processes that sends its traces to the test."""
+
+    cluster: Embedded
+    tenant: Tenant
+    receiver: Receiver
+
+    def logs(self) -> dict[str, str]:
+        return {name: path.read_text("utf-8") for name, path in self.cluster.logs.items()}
+
+    async def metrics(self, service: str) -> dict[str, Metric]:
+        status, body = await get(self.cluster.admins[service], "/metrics")
+        assert status == 200
+        return {family.name: family for family in text_string_to_metric_families(body)}
+
+    async def recall(self, **metadata: str) -> gateway_pb2.RecallResponse:
+        return await self.tenant.gateway.Recall(
+            gateway_pb2.RecallRequest(query=QUERY), metadata=tuple(metadata.items())
+        )
+
+
+@pytest.fixture(scope="module")
+async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Observed]:
+    async with receiving() as receiver:
+        environment = {
+            **test_environment(),
+            "SKEIN_OTLP_ENDPOINT": receiver.endpoint,
+            "SKEIN_LOG_LEVEL": "debug",
+            "OTEL_BSP_SCHEDULE_DELAY": "50",
+        }
+        folder: Path = tmp_path_factory.mktemp("observed")
+        async with (
+            separate_processes(folder, environment=environment, durable=False) as cluster,
+            aio.insecure_channel(cluster.addresses["gateway"]) as channel,
+        ):
+            credentials = cluster.credentials
+            authorized = cast("aio.Channel", Authorized(channel, credentials.api_key))
+            tenant = Tenant(channel=authorized, tenant_id=uuid.UUID(credentials.tenant_id), api_key=credentials.api_key)
+            memory = memory_pb2.Memory(title=TITLE, content=CONTENT)
+            message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=MESSAGE)
+            await tenant.gateway.Remember(
+                gateway_pb2.RememberRequest(session_id="s1", memories=[memory], messages=[message])
+            )
+            yield Observed(cluster=cluster, tenant=tenant, receiver=receiver)
+
+
+def new_trace() -> tuple[bytes, bytes, dict[str, str]]:
+    """Return a trace id, a span id, and the metadata of a call that is part of them (W3C trace context)."""
+    trace_id, span_id = secrets.token_bytes(16), secrets.token_bytes(8)
+    return trace_id, span_id, {"traceparent": f"00-{trace_id.hex()}-{span_id.hex()}-01"}
+
+
+def children(
+    spans: Sequence[Received], parent: Received | bytes, name: str, kind: Span.SpanKind.ValueType
+) -> list[Received]:
+    """Find the children of a span with a name and a kind."""
+    span_id = parent if isinstance(parent, bytes) else parent.span.span_id
+    return [
+        each
+        for each in spans
+        if each.span.parent_span_id == span_id and each.span.name == name and each.span.kind == kind
+    ]
+
+
+async def trace_of_a_recall(observed: Observed) -> tuple[bytes, list[Received]]:
+    trace_id, span_id, metadata = new_trace()
+    answer = await observed.recall(**metadata)
+    assert [hit.memory.content for hit in answer.hits if hit.HasField("memory")] == [CONTENT]
+
+    # The span that ends last is the one that everything else is below.
+    def complete(spans: Sequence[Received]) -> bool:
+        known = {each.span.span_id for each in spans} | {span_id}
+        return (
+            any(each.span.name == GATEWAY_RECALL for each in spans)
+            and all(each.span.parent_span_id in known for each in spans)
+            and any("db.system.name" in each.attributes for each in spans)
+        )
+
+    return span_id, await observed.receiver.trace(trace_id, complete)
+
+
+async def test_a_recall_is_one_trace_from_the_caller_through_the_services_to_the_sql(observed: Observed) -> None:
+    parent, spans = await trace_of_a_recall(observed)
+
+    (door,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
+    # One for each arm: memories and messages.
+    outs = children(spans, door, RECALL, Span.SPAN_KIND_CLIENT)
+    assert door.service == "skein-gateway"
+    assert [out.service for out in outs] == ["skein-gateway"] * 2
+    for out in outs:
+        (inside,) = children(spans, out, RECALL, Span.SPAN_KIND_SERVER)
+        # Beside them there may be a call to auth: for its keys, when the token is signed with one that is new.
+        sql = [
+            each
+            for each in spans
+            if each.span.parent_span_id == inside.span.span_id and "db.system.name" in each.attributes
+        ]
+        assert sql
+        assert {each.service for each in (inside, *sql)} == {"skein-recall"}
+        assert all(inside.span.start_time_unix_nano <= each.span.start_time_unix_nano for each in sql)
+        assert all(inside.span.end_time_unix_nano >= each.span.end_time_unix_nano for each in sql)
+
+
+async def test_spans_speak_the_current_conventions(observed: Observed) -> None:
+    parent, spans = await trace_of_a_recall(observed)
+
+    (door,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
+    out = children(spans, door, RECALL, Span.SPAN_KIND_CLIENT)[0]
+    sql = [each for each in spans if "db.system.name" in each.attributes]
+    rpc = {"rpc.system.name": "grpc", "rpc.method": GATEWAY_RECALL, "rpc.response.status_code": "OK"}
+    host, _, port = observed.cluster.addresses["recall"].rpartition(":")
+    assert door.attributes == rpc
+    assert out.attributes == rpc | {"rpc.method": RECALL, "server.address": host, "server.port": int(port)}
+    for each in sql:
+        assert each.span.kind == Span.SPAN_KIND_CLIENT
+        assert each.span.name == each.attributes["db.query.summary"]
+        assert (each.attributes["db.system.name"], each.attributes["db.namespace"]) == ("postgresql", DATABASE)
+        assert each.attributes["db.operation.name"] in {"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"}
+    assert any("$1" in each.attributes["db.query.text"] for each in sql)
+
+
+async def test_a_refusal_is_no_error_of_the_server_and_one_of_the_caller(observed: Observed) -> None:
+    trace_id, span_id, metadata = new_trace()
+    request = memory_pb2.GetMemoryRequest(memory_id=str(uuid.uuid4()))
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await observed.tenant.memory.GetMemory(request, metadata=tuple(metadata.items()))
+
+    name = "skein.memory.v1.MemoryService/GetMemory"
+    spans = await observed.receiver.trace(trace_id, lambda spans: sum(each.span.name == name for each in spans) == 3)
+
+    (door,) = children(spans, span_id, name, Span.SPAN_KIND_SERVER)
+    (out,) = children(spans, door, name, Span.SPAN_KIND_CLIENT)
+    assert door.span.status.code == Status.STATUS_CODE_UNSET
+    assert out.span.status == Status(code=Status.STATUS_CODE_ERROR)
+    assert (out.attributes["rpc.response.status_code"], out.attributes["error.type"]) == ("NOT_FOUND", "NOT_FOUND")
+
+
+async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_no_content(observed: Observed) -> None:
+    trace_id, _, metadata = new_trace()
+    request_id = f"request-{uuid.uuid4()}"
+    connection = await asyncpg.connect(observed.cluster.postgres.url(user="postgres", database=DATABASE))
+    await connection.execute("ALTER TABLE memory.entries ADD CONSTRAINT nothing_new CHECK (false) NOT VALID")
+    try:
+        with refused(grpc.StatusCode.INTERNAL, "INTERNAL") as caught:
+            await observed.tenant.memory.CreateMemory(
+                memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(title=TITLE, content=CONTENT)),
+                metadata=(*metadata.items(), ("skein-request-id", request_id)),
+            )
+    finally:
+        await connection.execute("ALTER TABLE memory.entries DROP CONSTRAINT nothing_new")
+        await connection.close()
+
+    lines = [json.loads(line) for line in observed.logs()["memory"].splitlines() if line.startswith("{")]
+    (fault,) = (line for line in lines if line["event"] == "fault")
+    assert (fault["request_id"], fault["trace_id"]) == (request_id, trace_id.hex())
+    assert (fault["tenant_id"], fault["level"]) == (str(observed.tenant.tenant_id), "error")
+    assert fault["method"] == "/skein.memory.v1.MemoryService/CreateMemory"
+    assert fault["exception"][0]["exc_type"] == "CheckViolationError"
+    assert "nothing_new" not in str(caught.value)
+    spans = await observed.receiver.trace(trace_id, lambda spans: any(each.service == "skein-memory" for each in spans))
+    assert not found_in("".join(str(each.span) for each in spans))
+
+
+async def test_every_log_line_is_json_with_a_time_and_a_level(observed: Observed) -> None:
+    await observed.recall()
+
+    for name, text in observed.logs().items():
+        lines = text.splitlines()
+        assert lines, name
+        for line in lines:
+            assert {"event", "level", "timestamp"} <= json.loads(line).keys()
+
+
+async def test_neither_spans_nor_logs_hold_what_was_said_or_a_key(observed: Observed) -> None:
+    await trace_of_a_recall(observed)
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await observed.tenant.gateway.Recall(
+            gateway_pb2.RecallRequest(query=QUERY), metadata=(("authorization", "Bearer skein_wrong_axolotl"),)
+        )
+
+    written = {"spans": "".join(str(each.span) for each in observed.receiver.spans), **observed.logs()}
+    secret = observed.tenant.api_key
+    keys = (secret, secret.rpartition("_")[2], observed.cluster.credentials.operator_key)
+    system_key = (Path(next(iter(observed.cluster.logs.values()))).parents[1] / "system.key").read_text("utf-8")
+
+    for name, text in written.items():
+        assert not found_in(text), name
+        assert not [key for key in (*keys, system_key, "Bearer ") if key in text], name
+
+
+def found_in(text: str) -> list[str]:
+    lowered = text.lower()
+    return [said for said in SAID if said in lowered]
+
+
+async def test_metrics_count_time_and_gauge_every_call(observed: Observed) -> None:
+    before = await observed.metrics("gateway")
+    await observed.recall()
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "QUERY_EMPTY"):
+        await observed.tenant.gateway.Recall(gateway_pb2.RecallRequest())
+    after = await observed.metrics("gateway")
+
+    def grown(name: str, sample: str, **labels: str) -> float:
+        return value(after[name], sample, **labels) - value(before[name], sample, **labels)
+
+    call = {"service": "skein.gateway.v1.GatewayService", "method": "Recall"}
+    assert grown("skein_rpc_requests", "skein_rpc_requests_total", **call, code="OK") == 1
+    assert grown("skein_rpc_requests", "skein_rpc_requests_total", **call, code="INVALID_ARGUMENT") == 1
+    assert grown("skein_rpc_duration_seconds", "skein_rpc_duration_seconds_count", **call) == 2
+    assert grown("skein_rpc_duration_seconds", "skein_rpc_duration_seconds_sum", **call) > 0
+    assert value(after["skein_rpc_in_flight"], "skein_rpc_in_flight", **call) == 0
+
+
+async def test_metrics_show_what_a_service_rests_on(observed: Observed) -> None:
+    await observed.recall()
+    recall = await observed.metrics("recall")
+
+    pool = {"service": "recall"}
+    connections = sum(
+        value(recall["skein_database_pool_connections"], "skein_database_pool_connections", **pool, state=state)
+        for state in ("busy", "idle")
+    )
+    assert connections >= 1
+    wait = "skein_database_pool_wait_seconds"
+    assert value(recall[wait], f"{wait}_count", **pool) >= 1
+    batch = "skein_embedder_batch_duration_seconds"
+    assert value(recall[batch], f"{batch}_count") >= 1
+    assert value(recall["skein_embedder_texts"], "skein_embedder_texts_total") >= 1
+    assert value(recall["skein_embedder_queue_texts"], "skein_embedder_queue_texts") == 0
+    lag = "skein_event_loop_lag_seconds"
+    assert value(recall[lag], f"{lag}_count") >= 1
+    assert value(recall["skein_service_ready"], "skein_service_ready", **pool) == 1
+
+
+def value(family: Metric, sample: str, **labels: str) -> float:
+    """Return a sample's value; 0 before its first time."""
+    return sum(each.value for each in family.samples if each.name == sample and labels.items() <= each.labels.items())
+
+
+@pytest.mark.parametrize("service", registry.NAMES)
+async def test_a_process_says_that_it_lives_and_which_of_its_services_are_ready(
+    observed: Observed, service: str
+) -> None:
+    admin = observed.cluster.admins[service]
+
+    assert await get(admin, "/livez") == (200, "ok\n")
+    status, body = await get(admin, "/readyz")
+    assert (status, json.loads(body)) == (200, {service: True})
+
+
+async def listed(channel: aio.Channel) -> set[str]:
+    """Ask reflection for the names of the services."""
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", channel))
+    requests = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+    (answer,) = [each async for each in stub.ServerReflectionInfo(requests)]
+    return {each.name for each in answer.list_services_response.service}
+
+
+@pytest.mark.parametrize("service", registry.NAMES)
+async def test_a_service_says_on_its_own_port_what_it_serves_and_that_it_does(observed: Observed, service: str) -> None:
+    async with aio.insecure_channel(observed.cluster.addresses[service]) as channel:
+        names = await listed(channel)
+        checker: Any = health_pb2_grpc.HealthStub(channel)
+        own = names - {health.SERVICE_NAME, reflection.SERVICE_NAME}
+        states = {(await checker.Check(health_pb2.HealthCheckRequest(service=name))).status for name in ("", *own)}
+
+    assert {health.SERVICE_NAME, reflection.SERVICE_NAME} <= names
+    assert {name.split(".")[1] for name in own} <= {service} or service == "gateway"
+    assert states == {health_pb2.HealthCheckResponse.SERVING}
+
+
+async def test_the_gateway_s_reflection_shows_the_public_contract_and_nothing_else(observed: Observed) -> None:
+    async with aio.insecure_channel(observed.cluster.addresses["gateway"]) as channel:
+        names = await listed(channel)
+
+    own = {"skein.gateway.v1.GatewayService", health.SERVICE_NAME, reflection.SERVICE_NAME}
+    assert names == {*PUBLIC_SERVICES, *own}

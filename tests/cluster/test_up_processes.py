@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_cluster import test_environment
+from fix_command import all_gone, skein
+
+from skein_cluster import registry
+from skein_cluster.exits import Exit, Failure
+from skein_cluster.processes import ended, separate_processes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(240)
+
+
+async def test_a_cluster_of_processes_answers_tells_which_one_ended_and_leaves_none(tmp_path: Path) -> None:
+    async with separate_processes(tmp_path, environment=test_environment(), durable=False) as cluster:
+        client = {**test_environment(), "SKEIN_DATA_DIR": str(tmp_path)}
+        added = await skein("memories", "add", "The gate code is 4711", "--external-id", "gate", environment=client)
+        recalled = await skein("recall", "gate code", "--json", environment=client)
+        os.kill(cluster.processes["worker"], signal.SIGKILL)
+        first_ended = await anext(ended(cluster))
+
+    assert added.code == Exit.OK, added.err
+    assert recalled.json["hits"][0]["memory"]["external_id"] == "gate"
+    assert set(cluster.processes) == set(cluster.admins) == set(registry.NAMES)
+    assert len(set(cluster.processes.values())) == len(registry.NAMES)
+    assert first_ended == "worker"
+    assert await all_gone({*cluster.processes.values(), cluster.postgres.pid})
+
+
+async def test_a_process_that_cannot_start_ends_the_others_and_is_quoted(tmp_path: Path) -> None:
+    environment = {**test_environment(), "SKEIN_SYSTEM_KEY": "too short"}
+
+    with pytest.raises(Failure, match=r"^auth ended with 3\. SKEIN_SYSTEM_KEY needs at least"):
+        async with separate_processes(tmp_path, environment=environment, durable=False):
+            pass

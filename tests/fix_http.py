@@ -1,0 +1,21 @@
+"""HTTP as a test asks it, without holding up the loop that the cluster under test may run on."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+
+
+async def get(address: str, path: str) -> tuple[int, str]:
+    """GET a path of "host:port"; return the status and the body."""
+
+    def ask() -> tuple[int, str]:
+        connection = http.client.HTTPConnection(address, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(ask)

@@ -1,0 +1,88 @@
+"""A place that traces are sent to: OTLP over gRPC, as a collector takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from grpc import aio
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """A span and the name of the service whose process sent it."""
+
+    service: str
+    span: Span
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {pair.key: _value(pair.value) for pair in self.span.attributes}
+
+    def __str__(self) -> str:
+        return f"{self.service}: {self.span.name}"
+
+
+@dataclass
+class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
+    """Every span that came in."""
+
+    spans: list[Received] = field(default_factory=list)
+    endpoint: str = ""
+    _more: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def Export(
+        self, request: trace_service_pb2.ExportTraceServiceRequest, context: object
+    ) -> trace_service_pb2.ExportTraceServiceResponse:
+        async with self._more:
+            for resource in request.resource_spans:
+                names = [_value(pair.value) for pair in resource.resource.attributes if pair.key == "service.name"]
+                self.spans += [
+                    Received(service=names[0], span=span) for scope in resource.scope_spans for span in scope.spans
+                ]
+            self._more.notify_all()
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+    async def trace(
+        self, trace_id: bytes, complete: Callable[[Sequence[Received]], bool], seconds: float = 20.0
+    ) -> list[Received]:
+        """Wait until the spans of a trace are complete; fail with what there is when they never are."""
+
+        def found() -> list[Received]:
+            return [each for each in self.spans if each.span.trace_id == trace_id]
+
+        try:
+            async with asyncio.timeout(seconds), self._more:
+                await self._more.wait_for(lambda: complete(found()))
+        except TimeoutError:
+            message = f"the trace stays incomplete: {[str(each) for each in found()]}"
+            raise AssertionError(message) from None
+        return found()
+
+
+@asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    """Listen for spans until the block ends."""
+    receiver = Receiver()
+    server = aio.server()
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)
+    receiver.endpoint = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield receiver
+    finally:
+        await server.stop(0)
+
+
+def _value(value: AnyValue) -> object:
+    kind = value.WhichOneof("value")
+    return getattr(value, kind) if kind else None

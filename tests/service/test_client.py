@@ -1,0 +1,206 @@
+"""The Python client against a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_cluster import Cluster, Tenant
+from fix_gateway import gateway_before
+
+import skein_client
+from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_client import Client, Memory, Message, RetryPolicy, sync
+from skein_kit import errors
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from skein_kit.call import Call
+
+
+@pytest.fixture
+async def skein(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Client]:
+    async with Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as client:
+        yield client
+
+
+def said(content: str) -> Message:
+    return Message(role=skein_client.MESSAGE_ROLE_USER, content=content)
+
+
+async def test_what_is_remembered_is_recalled(skein: Client) -> None:
+    await skein.remember(["Anna prefers green tea"], messages=[said("The kettle is broken")], session_id="kitchen")
+
+    found = await skein.recall("tea")
+
+    assert found.hits[0].memory.content == "Anna prefers green tea"
+    assert not found.incomplete
+
+
+async def test_arms_and_filters_are_passed_on(skein: Client) -> None:
+    await skein.remember([Memory(content="Anna drinks tea", tags=["drinks"]), "Tea grows in Assam"])
+
+    found = await skein.recall(
+        "tea",
+        arms=[skein_client.ARM_MEMORIES],
+        filter=skein_client.MemoryFilter(tags_any=["drinks"]),
+        limit=5,
+    )
+
+    assert [hit.memory.content for hit in found.hits] == ["Anna drinks tea"]
+
+
+async def test_a_list_is_gone_through_page_by_page(skein: Client) -> None:
+    for part in range(3):
+        await skein.remember([f"note {part}.{number}" for number in range(5)])
+
+    listed = [memory.content async for memory in skein.list_memories(page_size=4)]
+
+    assert len(listed) == len(set(listed)) == 15
+    assert listed[0].startswith("note 2")
+
+
+async def test_a_session_is_read_in_both_directions(skein: Client) -> None:
+    await skein.remember(messages=[said(str(number)) for number in range(5)], session_id="s")
+
+    forth = [message.content async for message in skein.list_messages("s", page_size=2)]
+    back = [message.content async for message in skein.list_messages("s", newest_first=True, page_size=2)]
+
+    assert forth == ["0", "1", "2", "3", "4"]
+    assert back == forth[::-1]
+
+
+async def test_every_list_answers(skein: Client, cluster: Cluster) -> None:
+    one = (await skein.remember(["a note"])).memories[0]
+    await skein.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=tenancy_pb2.Agent(agent_id="a")))
+
+    assert [link async for link in skein.list_links(one.memory_id)] == []
+    assert [session async for session in skein.list_sessions()] == []
+    assert [agent.agent_id async for agent in skein.list_agents()] == ["a"]
+    assert len([tenant async for tenant in skein.list_tenants()]) == 1
+    assert len([key async for key in skein.list_api_keys()]) == 1
+    async with Client(endpoint=cluster.endpoint, api_key=cluster.operator_key) as operator:
+        assert [organization async for organization in operator.list_organizations()]
+
+
+async def test_an_error_has_the_class_of_its_kind_and_its_reason(skein: Client) -> None:
+    with pytest.raises(skein_client.NotFound) as caught:
+        await skein.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=str(uuid.uuid4())))
+
+    assert caught.value.reason == "MEMORY_NOT_FOUND"
+
+
+async def test_a_broken_rule_names_the_field(skein: Client) -> None:
+    with pytest.raises(skein_client.InvalidArgument) as caught:
+        await skein.memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=Memory(content="tea", tags=["ok", ""])))
+
+    assert [violation.field for violation in caught.value.violations] == ["memory.tags[1]"]
+
+
+async def test_a_wrong_key_is_unauthenticated(cluster: Cluster) -> None:
+    async with Client(endpoint=cluster.endpoint, api_key="nonsense") as stranger:
+        with pytest.raises(skein_client.Unauthenticated) as caught:
+            await stranger.auth.GetMe(auth_pb2.GetMeRequest())
+
+    assert caught.value.reason == "CREDENTIAL_INVALID"
+
+
+async def test_a_missing_permission_is_denied(skein: Client, cluster: Cluster) -> None:
+    created = await skein.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read"])
+    )
+    async with Client(endpoint=cluster.endpoint, api_key=created.secret) as reader:
+        with pytest.raises(skein_client.PermissionDenied) as caught:
+            await reader.remember(["tea"])
+
+    assert caught.value.metadata == {"permission": "memory.write"}
+
+
+async def test_a_repeated_request_id_stores_nothing_twice(skein: Client) -> None:
+    first = await skein.remember(["tea"], messages=[said("tea")], session_id="s", request_id="r")
+    again = await skein.remember(["tea"], messages=[said("tea")], session_id="s", request_id="r")
+
+    assert again == first
+    assert len([memory async for memory in skein.list_memories()]) == 1
+    assert len([message async for message in skein.list_messages("s")]) == 1
+
+
+async def test_an_operator_acts_in_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
+    async with Client(
+        endpoint=cluster.endpoint, api_key=cluster.operator_key, tenant_id=str(tenant.tenant_id)
+    ) as operator:
+        await operator.remember(["tea"])
+
+        assert [memory.content async for memory in operator.list_memories()] == ["tea"]
+
+
+async def test_a_cluster_that_does_not_answer_is_unavailable() -> None:
+    retries = RetryPolicy(attempts=2, first_pause_seconds=0.01)
+
+    async with Client(endpoint="127.0.0.1:9", api_key="key", retries=retries) as nobody:
+        with pytest.raises(skein_client.Unavailable):
+            await nobody.recall("tea")
+
+
+async def test_a_read_survives_a_service_that_is_away_for_a_moment(cluster: Cluster, tenant: Tenant) -> None:
+    away = iter([True, True, False])
+
+    async def recall(_request: recall_pb2.RecallRequest, _call: Call) -> recall_pb2.RecallResponse:
+        if next(away):
+            raise errors.DatabaseUnavailable
+        return recall_pb2.RecallResponse(model="m")
+
+    async with gateway_before(cluster, tenant, {"Recall": recall}) as gateway:
+        endpoint = gateway.host.addresses["gateway"]
+        async with Client(endpoint=endpoint, api_key=tenant.api_key) as skein:
+            found = await skein.recall("tea", arms=[skein_client.ARM_MEMORIES])
+
+    assert found.model == "m"
+
+
+async def test_a_deadline_ends_the_call(cluster: Cluster, tenant: Tenant) -> None:
+    async def never(_request: recall_pb2.RecallRequest, _call: Call) -> recall_pb2.RecallResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with gateway_before(cluster, tenant, {"Recall": never}) as gateway:
+        endpoint = gateway.host.addresses["gateway"]
+        async with Client(endpoint=endpoint, api_key=tenant.api_key) as skein:
+            with pytest.raises(skein_client.DeadlineExceeded):
+                await skein.index.Recall(recall_pb2.RecallRequest(query="tea"), timeout=0.2)
+
+
+async def test_the_environment_leads_to_the_cluster(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+    saved = {"endpoint": cluster.endpoint, "http": "", "api_key": tenant.api_key, "tenant_id": str(tenant.tenant_id)}
+    (tmp_path / "credentials.json").write_text(json.dumps(saved))
+
+    async with Client.from_environment({"SKEIN_DATA_DIR": str(tmp_path)}) as skein:
+        me = await skein.auth.GetMe(auth_pb2.GetMeRequest())
+
+    assert me.tenant_id == str(tenant.tenant_id)
+
+
+async def test_the_synchronous_face_does_the_same(cluster: Cluster, tenant: Tenant) -> None:
+    def use() -> tuple[list[str], list[str], str]:
+        with sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as skein:
+            skein.remember(["Anna drinks tea", "Ben drinks coffee", "Cleo drinks milk"])
+            found = [hit.memory.content for hit in skein.recall("tea").hits]
+            listed = [memory.content for memory in skein.list_memories(page_size=2)]
+            with pytest.raises(skein_client.NotFound) as caught:
+                skein.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=str(uuid.uuid4())))
+            return found, listed, caught.value.reason
+
+    # In a thread, because the cluster may live on this one's event loop.
+    found, listed, reason = await asyncio.to_thread(use)
+
+    assert found[0] == "Anna drinks tea"
+    assert len(listed) == 3
+    assert reason == "MEMORY_NOT_FOUND"

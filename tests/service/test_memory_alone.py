@@ -1,0 +1,254 @@
+"""The memory service without its neighbours: recall is away, and the worker's calls come from a key of the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID, uuid4
+
+import grpc
+import pytest
+from fix_cluster import Authorized, refused
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.memory.v1 import memory_pb2_grpc as rpc
+from skein_cluster import registry
+from skein_kit import access
+from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.ids import month_of, months_later, now
+from skein_kit.service import Host, running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_database import TestDatabase
+
+KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A memory service that answers, and the database below it."""
+
+    database: TestDatabase
+    tenant_id: UUID
+    address: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def serving(self, **environment: str) -> AsyncIterator[None]:
+        """Run the service with these settings while the block runs."""
+
+        async def public_keys() -> dict[str, str]:
+            return {"test": json.dumps(KEY.as_dict(private=False))}
+
+        addresses = {"memory": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
+        host = Host(
+            settings=ProcessSettings(database_url=self.database.url, admin_port=0),
+            environment=environment,
+            schema_version=registry.migrations()[-1].number,
+            addresses=addresses,
+            _verifier=TokenVerifier(public_keys),
+        )
+        async with running(registry.load(["memory"]), host) as services:
+            await services.wait_ready(10)
+            self.address[:] = [addresses["memory"]]
+            yield
+
+    @asynccontextmanager
+    async def channel(self, *, system: bool = False, tenant: bool = True) -> AsyncIterator[aio.Channel]:
+        who = Caller(
+            principal="system:worker" if system else "api_key:1",
+            tenant_id=self.tenant_id if tenant else None,
+            permissions=access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS,
+            agent_id="" if system else "kitchen",
+        )
+        token, _ = sign(who, key=KEY, at=time.time())
+        async with aio.insecure_channel(self.address[0]) as channel:
+            yield cast("aio.Channel", Authorized(channel, token))
+
+    async def rows(self, statement: str) -> list[Any]:
+        async with self.database.superuser() as connection:
+            return await connection.fetch(statement)
+
+
+@pytest.fixture
+async def alone(database: TestDatabase) -> Alone:
+    """A tenant in a fresh database; the test starts the service."""
+    tenant_id, organization_id = uuid4(), uuid4()
+    async with database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, 'o', 'o', now(), now())",
+            organization_id,
+        )
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, $2, 't', 't', now(), now())",
+            tenant_id,
+            organization_id,
+        )
+    return Alone(database=database, tenant_id=tenant_id)
+
+
+def request(content: str, request_id: str = "", **fields: Any) -> pb.CreateMemoryRequest:
+    return pb.CreateMemoryRequest(memory=pb.Memory(content=content, **fields), request_id=request_id)
+
+
+async def test_without_recall_memories_are_stored_and_wait_for_their_vectors(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel:
+        memory = rpc.MemoryServiceStub(channel)
+        batch = pb.BatchCreateMemoriesRequest(request_id="b", memories=[pb.Memory(content="a"), pb.Memory(content="b")])
+
+        first = await memory.CreateMemory(request("the lighthouse", request_id="r"))
+        again = await memory.CreateMemory(request("the lighthouse", request_id="r"))
+        first_batch = await memory.BatchCreateMemories(batch)
+        batch_again = await memory.BatchCreateMemories(batch)
+        update = pb.UpdateMemoryRequest(
+            memory=pb.Memory(memory_id=first.memory.memory_id, content="sea"),
+            update_mask={"paths": ["content"]},
+            request_id="u",
+        )
+        changed = await memory.UpdateMemory(update)
+        changed_again = await memory.UpdateMemory(update)
+
+    assert first.embedding_pending
+    assert changed.embedding_pending
+    assert first_batch.pending_embedding_count == 2
+    assert (again, batch_again, changed_again) == (first, first_batch, changed)
+    documents = await alone.rows("SELECT pending, revision FROM recall.documents ORDER BY revision")
+    assert [tuple(row) for row in documents] == [(True, 1), (True, 1), (True, 2)]
+
+
+async def test_every_write_keeps_the_index_as_the_memory_is(alone: Alone) -> None:
+    async def index() -> tuple[set[str], list[tuple[Any, ...]]]:
+        terms = await alone.rows("SELECT term FROM recall.postings")
+        documents = await alone.rows("SELECT type, source, revision FROM recall.documents")
+        return {row["term"] for row in terms}, [tuple(row) for row in documents]
+
+    async def update(paths: list[str], **fields: Any) -> None:
+        changed = pb.Memory(memory_id="x", **fields)
+        await memory.UpdateMemory(pb.UpdateMemoryRequest(memory=changed, update_mask={"paths": paths}))
+
+    async with alone.serving(), alone.channel() as channel:
+        memory = rpc.MemoryServiceStub(channel)
+        await memory.CreateMemory(request("the lighthouse", title="On cliffs", external_id="x", source="a"))
+        assert await index() == ({"lighthous", "cliff"}, [("note", "a", 1)])
+        await update(["tags", "level", "metadata"], tags=["t"])
+        assert await index() == ({"lighthous", "cliff"}, [("note", "a", 1)])
+        await update(["title", "source"])
+        assert await index() == ({"lighthous"}, [("note", None, 3)])
+        await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id="x"))
+        assert await index() == (set(), [])
+        await memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id="x"))
+        assert await index() == ({"lighthous"}, [("note", None, 5)])
+
+
+async def test_a_refused_write_leaves_no_row_anywhere(alone: Alone) -> None:
+    tables = ("entries", "tags", "external_ids", "fact_keys", "requests")
+    async with alone.serving(), alone.channel() as channel:
+        memory = rpc.MemoryServiceStub(channel)
+        await memory.CreateMemory(request("a", type="fact", key="k"))
+        before = [len(await alone.rows(f"SELECT FROM memory.{table}")) for table in tables]  # noqa: S608 - see above.
+
+        with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
+            await memory.CreateMemory(request("b", request_id="r", type="fact", key="k", tags=["t"], external_id="x"))
+
+    after = [len(await alone.rows(f"SELECT FROM memory.{table}")) for table in tables]  # noqa: S608 - see above.
+    assert after == before
+    assert len(await alone.rows("SELECT FROM recall.documents")) == 1
+
+
+async def test_the_operator_sets_the_longest_content(alone: Alone) -> None:
+    async with alone.serving(SKEIN_MEMORY_MAX_CONTENT_CHARACTERS="5"), alone.channel() as channel:
+        memory = rpc.MemoryServiceStub(channel)
+
+        created = await memory.CreateMemory(request(" 12345 "))
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_TOO_LONG"):
+            await memory.CreateMemory(request("123456"))
+
+    assert created.memory.agent_id == "kitchen"
+
+
+async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
+    async with alone.serving(), alone.channel(system=True, tenant=False) as channel:
+        upkeep = rpc.UpkeepServiceStub(channel)
+
+        first = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        again = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        default = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+
+    # The migration made this month and three more.
+    assert (first.created_count, again.created_count, default.created_count) == (2, 0, 0)
+    assert first.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 6)
+    assert default.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 4)
+
+
+async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        await memory.CreateMemory(request("old", request_id="old"))
+        await memory.CreateMemory(request("new", request_id="new"))
+        async with alone.database.superuser() as connection:
+            await connection.execute(
+                "UPDATE memory.requests SET create_time = $1 WHERE request_id = 'old'",
+                datetime.now(UTC) - timedelta(hours=25),
+            )
+
+        deleted = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        await memory.CreateMemory(request("old", request_id="old"))
+        await memory.CreateMemory(request("new", request_id="new"))
+
+    assert deleted.deleted_count == 1
+    assert len(await alone.rows("SELECT FROM memory.entries")) == 3
+
+
+async def test_upkeep_is_for_the_system_alone(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel:
+        upkeep = rpc.UpkeepServiceStub(channel)
+
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+
+
+async def test_a_memory_lies_in_the_partition_of_its_month(alone: Alone) -> None:
+    times = [datetime(1999, 12, 31, tzinfo=UTC), datetime(2016, 2, 29, 23, 59, tzinfo=UTC), now()]
+    batch = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=str(time)) for time in times])
+    for given, at in zip(batch.memories, times, strict=True):
+        given.create_time.FromDatetime(at)
+    async with alone.serving(), alone.channel() as channel:
+        await rpc.MemoryServiceStub(channel).BatchCreateMemories(batch)
+
+    rows = await alone.rows("SELECT tableoid::regclass::text AS partition FROM memory.entries ORDER BY create_time")
+    assert [row["partition"] for row in rows] == [
+        "memory.entries_before_2015",
+        "memory.entries_y2016m02",
+        f"memory.entries_{now():y%Ym%m}",
+    ]
+
+
+async def test_old_months_are_made_while_others_write(alone: Alone) -> None:
+    async def write(number: int) -> None:
+        memory = pb.Memory(content="x", type="fact", key=f"k{number}", external_id=f"e{number}", tags=["t"])
+        memory.create_time.FromDatetime(datetime(2015 + number % 10, 1 + number // 10 % 12, 1, tzinfo=UTC))
+        created = await stub.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+        await links.CreateLink(
+            pb.CreateLinkRequest(link=pb.Link(from_memory_id=created.memory.memory_id, to_memory_id=hub))
+        )
+
+    async with alone.serving(), alone.channel() as channel:
+        stub, links = rpc.MemoryServiceStub(channel), rpc.LinkServiceStub(channel)
+        hub = (await stub.CreateMemory(request("hub"))).memory.memory_id
+
+        outcomes = await asyncio.gather(*(write(number) for number in range(60)), return_exceptions=True)
+
+    assert [outcome for outcome in outcomes if outcome is not None] == []

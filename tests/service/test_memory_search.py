@@ -1,0 +1,160 @@
+"""What recall finds of memories as they are written, changed, deleted and brought back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fix_cluster import Tenant
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.recall.v1 import recall_pb2
+
+
+def stamp(time: datetime) -> Timestamp:
+    result = Timestamp()
+    result.FromDatetime(time)
+    return result
+
+
+async def create(tenant: Tenant, **fields: Any) -> pb.CreateMemoryResponse:
+    return await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))
+
+
+async def update(tenant: Tenant, memory_id: str, paths: list[str], **fields: Any) -> pb.UpdateMemoryResponse:
+    return await tenant.memory.UpdateMemory(
+        pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=memory_id, **fields), update_mask={"paths": paths})
+    )
+
+
+async def found(tenant: Tenant, query: str, **conditions: Any) -> dict[str, recall_pb2.Hit]:
+    """Return the hits that hold the query's words, by their content."""
+    request = recall_pb2.RecallRequest(query=query, filter=pb.MemoryFilter(**conditions))
+    hits = (await tenant.recall.Recall(request)).hits
+    return {
+        hit.memory.content: hit
+        for hit in hits
+        if any(component.signal == "lexical" and component.rank for component in hit.components)
+    }
+
+
+async def test_a_memory_is_found_by_its_words_and_its_meaning_at_once(tenant: Tenant) -> None:
+    created = await create(tenant, title="The lighthouse", key="light.house", content="stands on a cliff", type="fact")
+
+    assert not created.embedding_pending
+    for word in ("lighthouse", "light.house", "cliff"):
+        (hit,) = (await found(tenant, word)).values()
+        assert hit.memory == created.memory
+        assert hit.HasField("similarity")
+
+
+async def test_small_batches_get_their_vectors_at_once_and_large_ones_soon(tenant: Tenant) -> None:
+    async def pending(count: int) -> int:
+        memories = [pb.Memory(content=f"pebble {n}") for n in range(count)]
+        request = pb.BatchCreateMemoriesRequest(memories=memories)
+        return (await tenant.memory.BatchCreateMemories(request)).pending_embedding_count
+
+    assert [await pending(count) for count in (1, 16, 17, 40)] == [0, 0, 17, 40]
+    assert len((await tenant.recall.Recall(recall_pb2.RecallRequest(query="pebble", limit=100))).hits) == 74
+
+
+async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
+    created = await create(tenant, content="the lighthouse")
+
+    changed = await update(tenant, created.memory.memory_id, ["content"], content="the windmill")
+
+    assert not changed.embedding_pending
+    assert await found(tenant, "lighthouse") == {}
+    hit = (await found(tenant, "windmill"))["the windmill"]
+    assert hit.memory == changed.memory
+    assert hit.HasField("similarity")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"types": ["note"]}, {"types": ["task"]}),
+        ({"scopes": [pb.SCOPE_GLOBAL]}, {"scopes": [pb.SCOPE_USER]}),
+        ({"source": "old"}, {"source": "new"}),
+        ({"agent_id": "old"}, {"agent_id": "new"}),
+        ({"subject_id": "old"}, {"subject_id": "new"}),
+        ({"session_id": "old"}, {"session_id": "new"}),
+        ({"key": "old"}, {"key": "new"}),
+        ({"min_importance": 0.05}, {"min_importance": 0.9}),
+        ({"tags_any": ["old"]}, {"tags_any": ["new"]}),
+    ],
+)
+async def test_what_filters_ask_for_follows_a_change(
+    tenant: Tenant, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    old = {name: "old" for name in ("source", "agent_id", "subject_id", "session_id", "key")}
+    new = dict.fromkeys(old, "new")
+    created = await create(tenant, content="lighthouse", importance=0.1, tags=["old"], **old)
+    assert await found(tenant, "lighthouse", **after) == {}
+
+    paths = [*new, "type", "scope", "importance", "tags"]
+    await update(
+        tenant, created.memory.memory_id, paths, type="task", scope=pb.SCOPE_USER, importance=0.95, tags=["new"], **new
+    )
+
+    assert list(await found(tenant, "lighthouse", **after)) == ["lighthouse"]
+    if "min_importance" not in before:
+        assert await found(tenant, "lighthouse", **before) == {}
+
+
+async def test_what_recall_does_not_ask_for_leaves_the_vectors_alone(tenant: Tenant) -> None:
+    created = await create(tenant, content="lighthouse")
+
+    changed = await update(tenant, created.memory.memory_id, ["tags", "confidence"], tags=["a"], confidence=0.1)
+
+    assert not changed.embedding_pending
+    hit = (await found(tenant, "lighthouse"))["lighthouse"]
+    assert hit.memory == changed.memory
+    assert hit.HasField("similarity")
+
+
+async def test_a_deleted_memory_is_not_found_until_it_is_restored(tenant: Tenant) -> None:
+    created = await create(tenant, content="lighthouse")
+    memory_id = created.memory.memory_id
+
+    await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=memory_id))
+    assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []
+    restored = await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=memory_id))
+
+    assert not restored.embedding_pending
+    assert (await found(tenant, "lighthouse"))["lighthouse"].memory == restored.memory
+
+
+async def test_an_archived_memory_is_not_found_until_it_is_brought_back(tenant: Tenant) -> None:
+    created = await create(tenant, content="lighthouse")
+    memory_id = created.memory.memory_id
+
+    await update(tenant, memory_id, ["archive_time"], archive_time=stamp(datetime.now(UTC)))
+    assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []
+    # A change of the text meanwhile is not lost.
+    await update(tenant, memory_id, ["content"], content="windmill")
+    await update(tenant, memory_id, ["archive_time"])
+
+    assert list(await found(tenant, "windmill")) == ["windmill"]
+    assert await found(tenant, "lighthouse") == {}
+
+
+async def test_an_expired_memory_is_not_found_until_it_is_kept(tenant: Tenant) -> None:
+    past = stamp(datetime.now(UTC) - timedelta(seconds=1))
+    born_expired = await create(tenant, content="lighthouse", expire_time=past)
+    expired_later = await create(tenant, content="windmill")
+    await update(tenant, expired_later.memory.memory_id, ["expire_time"], expire_time=past)
+    assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse windmill"))).hits == []
+
+    for memory in (born_expired.memory, expired_later.memory):
+        await update(tenant, memory.memory_id, ["expire_time"])
+
+    assert set(await found(tenant, "lighthouse windmill")) == {"lighthouse", "windmill"}
+
+
+async def test_another_tenants_memories_are_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
+    await create(other_tenant, content="lighthouse")
+
+    assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []

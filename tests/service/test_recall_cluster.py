@@ -1,0 +1,97 @@
+"""Recall as callers of the cluster see it: through the gateway, over items that memory and session wrote."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from fix_cluster import Tenant
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1 import session_pb2
+from skein_kit.ids import now
+
+
+async def remember(tenant: Tenant, content: str, **fields: object) -> memory_pb2.Memory:
+    memory = memory_pb2.Memory(content=content, **fields)  # type: ignore[arg-type]  # A test's own fields.
+    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+
+
+async def hits(tenant: Tenant, query: str) -> list[pb.Hit]:
+    return list((await tenant.recall.Recall(pb.RecallRequest(query=query))).hits)
+
+
+async def test_a_memory_is_found_as_the_memory_service_returns_it(tenant: Tenant) -> None:
+    memory = await remember(
+        tenant,
+        "The cat caught a mouse in the barn.",
+        external_id="m1",
+        title="Barn",
+        tags=["animals"],
+        source="diary",
+        subject_id="marta",
+        scope=memory_pb2.SCOPE_USER,
+        level=memory_pb2.LEVEL_TACTICAL,
+        importance=0.9,
+        data={"legs": [4.0, None, {"deep": True}]},
+    )
+
+    (hit,) = await hits(tenant, "feline hunting rodents")
+
+    got = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory.memory_id))
+    assert hit.memory == got.memory
+    assert hit.similarity > 0.3
+
+
+async def test_messages_are_found_as_the_session_service_returns_them(tenant: Tenant) -> None:
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="We ordered gravel.", name="Marta")
+    message.metadata.update({"channel": "voice"})
+    appended = await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s1", create_session=True, messages=[message])
+    )
+
+    (hit,) = await hits(tenant, "who ordered gravel?")
+
+    assert hit.message == appended.messages[0]
+
+
+async def test_a_deleted_memory_is_gone_and_a_restored_one_is_back(tenant: Tenant) -> None:
+    memory = await remember(tenant, "green tea")
+
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
+    gone = await hits(tenant, "green tea")
+    await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=memory.memory_id))
+    (back,) = await hits(tenant, "green tea")
+
+    assert gone == []
+    assert back.item_id == memory.memory_id
+
+
+@pytest.mark.parametrize("field", ["archive_time", "expire_time"])
+async def test_an_archived_or_expired_memory_is_gone(tenant: Tenant, field: str) -> None:
+    memory = await remember(tenant, "green tea")
+
+    change = memory_pb2.Memory(memory_id=memory.memory_id)
+    getattr(change, field).FromDatetime(now() - timedelta(seconds=1))
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=change, update_mask={"paths": [field]}))
+
+    assert await hits(tenant, "green tea") == []
+
+
+async def test_an_update_is_found_by_its_new_words_and_meaning_and_not_by_the_old(tenant: Tenant) -> None:
+    memory = await remember(tenant, "Marta drinks green tea.")
+    change = memory_pb2.Memory(memory_id=memory.memory_id, content="The cat caught a mouse in the barn.")
+
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=change, update_mask={"paths": ["content"]}))
+
+    (old,) = await hits(tenant, "tea")
+    (new,) = await hits(tenant, "feline hunting rodents")
+    assert old.components[1].raw == 0
+    assert new.similarity > 0.3
+
+
+async def test_another_tenant_finds_nothing_of_it(tenant: Tenant, other_tenant: Tenant) -> None:
+    await remember(tenant, "green tea")
+
+    assert await hits(other_tenant, "green tea") == []

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import time
+import uuid
+
+import pytest
+from joserfc.jwk import OKPKey
+
+from skein_kit.errors import CredentialExpired, CredentialInvalid, DatabaseUnavailable
+from skein_kit.identity import Caller, TokenVerifier, sign
+
+CALLER = Caller(principal="api_key:1", tenant_id=uuid.uuid4(), permissions=frozenset({"memory.read"}), agent_id="voice")
+
+
+def new_key(key_id: str) -> OKPKey:
+    made = OKPKey.generate_key("Ed25519", private=True)
+    return OKPKey.import_key({**made.as_dict(private=True), "kid": key_id})
+
+
+class Auth:
+    """The keys that auth would list, how often they were asked for, and whether auth answers."""
+
+    def __init__(self, *keys: OKPKey) -> None:
+        self.keys = list(keys)
+        self.asked = 0
+        self.answers = True
+
+    async def fetch(self) -> dict[str, str]:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if not self.answers:
+            raise DatabaseUnavailable
+        return {str(key.kid): json.dumps(key.as_dict(private=False)) for key in self.keys}
+
+
+async def test_a_token_says_who_calls() -> None:
+    key = new_key("k")
+    token, ends = sign(CALLER, key=key, at=time.time())
+
+    assert await TokenVerifier(Auth(key).fetch).verify(token) == CALLER
+    assert 59 <= ends - time.time() <= 60
+
+
+async def test_calls_that_come_together_share_one_fetch_of_the_keys() -> None:
+    key = new_key("k")
+    auth = Auth(key)
+    verifier = TokenVerifier(auth.fetch)
+    tokens = [sign(dataclasses.replace(CALLER, agent_id=str(n)), key=key, at=time.time())[0] for n in range(10)]
+
+    callers = await asyncio.gather(*(verifier.verify(token) for token in tokens))
+
+    assert [caller.agent_id for caller in callers] == [str(n) for n in range(10)]
+    assert auth.asked == 1
+
+
+async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None:
+    auth = Auth(new_key("first"))
+    verifier = TokenVerifier(auth.fetch)
+    await verifier.verify(sign(CALLER, key=auth.keys[0], at=time.time())[0])
+    auth.keys.append(new_key("second"))
+
+    assert await verifier.verify(sign(CALLER, key=auth.keys[1], at=time.time())[0]) == CALLER
+
+
+async def test_while_auth_does_not_answer_nobody_is_called_invalid() -> None:
+    key = new_key("k")
+    auth = Auth(key)
+    auth.answers = False
+    verifier = TokenVerifier(auth.fetch)
+    token, _ = sign(CALLER, key=key, at=time.time())
+
+    results = await asyncio.gather(*(verifier.verify(token) for _ in range(3)), return_exceptions=True)
+    auth.answers = True
+
+    assert all(isinstance(result, DatabaseUnavailable) for result in results)
+    assert await verifier.verify(token) == CALLER
+
+
+async def test_a_token_of_a_key_that_auth_does_not_have_is_invalid() -> None:
+    token, _ = sign(CALLER, key=new_key("k"), at=time.time())
+
+    for known in (new_key("k"), new_key("other")):
+        with pytest.raises(CredentialInvalid):
+            await TokenVerifier(Auth(known).fetch).verify(token)
+
+
+async def test_a_token_past_its_end_is_expired() -> None:
+    key = new_key("k")
+    token, _ = sign(CALLER, key=key, at=time.time() - 120)
+
+    with pytest.raises(CredentialExpired):
+        await TokenVerifier(Auth(key).fetch).verify(token)
+
+
+def test_no_token_outlives_the_credential_that_it_stands_for() -> None:
+    _, ends = sign(CALLER, key=new_key("k"), at=1000.5, until=1010.9)
+
+    assert ends == 1010

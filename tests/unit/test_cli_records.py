@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+from skein_cluster.transfer.locomo import read_locomo
+from skein_cluster.transfer.records import FIELDS, Kind, Record, RecordInvalid, Unreadable, line_of, parse, read_jsonl
+
+
+def line(**values: Any) -> str:
+    return json.dumps(values)
+
+
+def test_every_record_of_the_sample_is_written_as_it_was_read() -> None:
+    with as_file(files("skein_cluster") / "sample" / "household.jsonl") as path:
+        given = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
+        records = list(read_jsonl(path))
+
+    written = [json.loads(line_of(record.kind, record.item)) for record in records if isinstance(record, Record)]
+
+    assert written == given
+
+
+def test_every_field_that_a_record_can_have_survives_a_round_trip() -> None:
+    examples: dict[str, Any] = {
+        **{name: "2026-03-02T07:12:00.250Z" for name in ("start_time", "create_time", "expire_time", "archive_time")},
+        **{name: "2026-03-02T07:12:00Z" for name in ("valid_from_time", "valid_to_time")},
+        **{name: {"a": [1, "b", None, {"c": 0.5}]} for name in ("metadata", "data")},
+        **{name: [{"a": "b"}] for name in ("parts", "tool_calls", "tool_returns")},
+        **{name: 0.25 for name in ("importance", "confidence", "weight")},
+        **{"tags": ["b", "a"], "role": "tool", "state": "paused", "scope": "agent", "level": "tactical"},
+    }
+
+    for kind, fields in FIELDS.items():
+        given = {"record": str(kind)} | {name: examples.get(name, f"some {name}") for name in fields}
+        assert json.loads(line_of(kind, parse("line 1", json.dumps(given)).item)) == given
+
+
+def test_zero_is_a_value_and_not_an_absence() -> None:
+    record = parse("line 1", line(record="memory", external_id="m", content="c", importance=0))
+
+    assert isinstance(record.item, memory_pb2.Memory)
+    assert record.item.HasField("importance")
+    assert '"importance": 0.0' in line_of(record.kind, record.item)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "is not JSON in UTF-8"),
+        ("[]", "is no JSON object"),
+        (line(record="note"), "record: should be one of session, message, memory, link"),
+        (line(session_id="s"), "record: should be one of"),
+        (line(record="session"), "session_id: is needed"),
+        (line(record="session", session_id=""), "session_id: is needed"),
+        (line(record="session", session_id=None), "session_id: is needed"),
+        (line(record="session", session_id="s", titel="t"), "titel: no such field in a session"),
+        (line(record="session", session_id=7), "session_id: should be a text"),
+        (line(record="session", session_id="s", start_time="yesterday"), "start_time: should be a time"),
+        (line(record="session", session_id="s", start_time="2026-03-02T07:12:00"), "should be a time in UTC"),
+        (line(record="session", session_id="s", metadata=[]), "metadata: should be a JSON object"),
+        (line(record="message", external_id="m", session_id="s", role="bot", content="c"), "role: should be one of"),
+        (line(record="message", external_id="m", session_id="s", role=["user"], content="c"), "role: should be one"),
+        (line(record="message", external_id="m", session_id="s", role="user"), "content: is needed"),
+        (line(record="memory", external_id="m", content="c", importance="high"), "importance: should be a number"),
+        (line(record="memory", external_id="m", content="c", importance=True), "importance: should be a number"),
+        (line(record="memory", external_id="m", content="c", tags="a"), "tags: should be a list of texts"),
+        (line(record="memory", external_id="m", content="a lone half \ud800"), "content: cannot be read"),
+        (line(record="link", **{"from": "a"}), "to: is needed"),
+    ],
+)
+def test_a_record_that_cannot_be_read_says_which_field_and_why(text: str, reason: str) -> None:
+    with pytest.raises(RecordInvalid, match=r".") as caught:
+        parse("line 1", text)
+
+    assert reason in str(caught.value)
+
+
+def test_one_bad_line_does_not_hide_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(
+        b'{"record": "session", "session_id": "s"}\n\nnonsense\n\xff\xfe\n{"record": "link", "from": "a", "to": "b"}'
+    )
+
+    records = list(read_jsonl(path))
+
+    assert [type(record) for record in records] == [Record, Unreadable, Unreadable, Record]
+    assert [record.where for record in records] == ["line 1", "line 3", "line 4", "line 5"]
+
+
+def test_a_locomo_conversation_becomes_sessions_with_named_and_dated_messages(tmp_path: Path) -> None:
+    path = tmp_path / "locomo.json"
+    turns = [
+        {"speaker": "Ann", "dia_id": "D2:1", "text": "Hello!"},
+        {"speaker": "Ben", "dia_id": "D2:2", "text": "Look.", "blip_caption": "a photo of a dog", "img_url": ["x"]},
+    ]
+    conversation = {
+        **{
+            "speaker_a": "Ann",
+            "speaker_b": "Ben",
+            "session_10": [],
+            "session_10_date_time": "12:05 am on 1 July, 2023",
+        },
+        **{"session_2": turns, "session_2_date_time": "1:56 pm on 8 May, 2023", "session_3_date_time": "no session"},
+    }
+    path.write_text(json.dumps([{"sample_id": "conv-1", "conversation": conversation, "qa": []}]), "utf-8")
+
+    records = [record for record in read_locomo(path) if isinstance(record, Record)]
+
+    assert [record.name for record in records] == [
+        *("conv-1/session_2", "conv-1/D2:1", "conv-1/D2:2", "conv-1/session_10"),
+    ]
+    last = records[2].item
+    assert isinstance(last, session_pb2.Message)
+    assert (last.name, last.content, last.session_id) == ("Ben", "Look. [shares a photo of a dog]", "conv-1/session_2")
+    assert last.create_time.ToJsonString() == "2023-05-08T13:56:00Z"
+    assert {record.kind for record in records} == {Kind.SESSION, Kind.MESSAGE}
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', '["a"]'])
+def test_a_file_that_is_no_locomo_is_refused_as_a_whole(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "locomo.json"
+    path.write_text(text, "utf-8")
+
+    with pytest.raises(RecordInvalid):
+        list(read_locomo(path))
+
+
+def test_a_damaged_part_of_a_locomo_file_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "locomo.json"
+    conversation = {
+        **{"session_1": [{"speaker": "Ann"}], "session_1_date_time": "1:56 pm on 8 May, 2023"},
+        **{"session_2": [], "session_2_date_time": "some day"},
+    }
+    path.write_text(json.dumps([{"qa": []}, {"sample_id": "c", "conversation": conversation}]), "utf-8")
+
+    records = list(read_locomo(path))
+
+    assert [(type(record), record.where) for record in records] == [
+        (Unreadable, "sample 1"),
+        (Record, "c/session_1"),
+        (Unreadable, "c/session_1 turn 1"),
+        (Unreadable, "c/session_2"),
+    ]

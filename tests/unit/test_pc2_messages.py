@@ -1,0 +1,65 @@
+"""Frames and the JSON in them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein_pc2.messages import MAX_MESSAGE_BYTES, Frames, Malformed, parsed, timestamp
+
+
+@pytest.mark.parametrize(
+    ("frames", "route", "body"),
+    [
+        ([b"id", b"", b"{}"], (b"id", b""), (b"{}",)),
+        ([b"id", b"{}"], (b"id",), (b"{}",)),
+        ([b"id", b""], (b"id",), (b"",)),
+        ([b"id", b"", b""], (b"id", b""), (b"",)),
+        ([b"id", b"proxy", b"", b"{}"], (b"id", b"proxy", b""), (b"{}",)),
+        ([b"id", b"{", b"}"], (b"id",), (b"{", b"}")),
+        ([b"id"], (b"id",), ()),
+    ],
+)
+def test_the_way_back_and_the_message_are_told_apart(
+    frames: list[bytes], route: tuple[bytes, ...], body: tuple[bytes, ...]
+) -> None:
+    found = Frames.of(frames)
+
+    assert (found.route, found.body) == (route, body)
+
+
+@given(st.lists(st.binary(max_size=3), min_size=1, max_size=5))
+def test_no_frame_is_lost_and_an_answer_is_one_frame(frames: list[bytes]) -> None:
+    found = Frames.of(frames)
+
+    assert [*found.route, *found.body] == frames
+    assert found.answered({"a": 1}) == [*found.route, b'{"a": 1}']
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_object_or_malformed(body: bytes) -> None:
+    with suppress(Malformed):
+        assert isinstance(parsed(body), dict)
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}"])
+def test_numbers_that_json_cannot_say_again_are_malformed(text: str) -> None:
+    with pytest.raises(Malformed):
+        parsed(text.encode())
+
+
+def test_a_message_of_the_limit_is_taken_and_one_more_byte_is_not() -> None:
+    body = json.dumps({"a": "x" * (MAX_MESSAGE_BYTES - len('{"a": ""}'))}).encode()
+
+    assert parsed(body)["a"]
+    with pytest.raises(Malformed, match="larger"):
+        parsed(body + b" ")
+
+
+def test_times_are_written_in_milliseconds_and_utc() -> None:
+    assert timestamp().endswith("Z")
+    assert len(timestamp()) == len("2023-06-15T08:30:45.123Z")

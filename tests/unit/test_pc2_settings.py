@@ -1,0 +1,76 @@
+"""Where pc2's ports are, and who may speak to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from skein_kit.settings import SettingInvalid
+from skein_pc2.router import Door
+from skein_pc2.settings import Pc2Settings, identity_of, port_of
+
+
+def test_ports_are_those_of_the_protocol_unless_one_is_moved() -> None:
+    assert port_of({}, 5570, position=3, base_port=None) == 5570
+    assert port_of({"SKEIN_PC2_PORT_5570": "7000"}, 5570, position=3, base_port=None) == 7000
+    assert port_of({"SKEIN_PC2_PORT_5570": "7000"}, 5570, position=3, base_port=0) == 7000
+
+
+def test_a_base_port_moves_them_all() -> None:
+    assert port_of({}, 5570, position=3, base_port=0) == 0
+    assert port_of({}, 5570, position=3, base_port=6000) == 6003
+
+
+@pytest.mark.parametrize("text", ["", "-1", "65536", "many", "\uff15"])
+def test_a_port_that_is_none_is_refused_by_the_name_of_its_setting(text: str) -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_PC2_PORT_5570"):
+        port_of({"SKEIN_PC2_PORT_5570": text}, 5570, position=0, base_port=None)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "::", "example.org"])  # noqa: S104 - what must be refused.
+def test_ports_open_to_others_need_to_know_to_whom(host: str) -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW"):
+        Pc2Settings.read({"SKEIN_PC2_HOST": host})
+    Pc2Settings.read({"SKEIN_PC2_HOST": host, "SKEIN_PC2_ALLOW": "10.0.0.0/8"})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_ports_of_this_machine_alone_need_not(host: str) -> None:
+    assert Pc2Settings.read({"SKEIN_PC2_HOST": host}).networks() == ()
+
+
+def test_a_network_that_is_none_is_refused() -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW"):
+        Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.0.0.0/8, everybody"})
+
+
+@pytest.mark.parametrize(
+    ("address", "admitted"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("10.1.2.3", True),
+        ("::ffff:10.1.2.3", True),
+        ("11.1.2.3", False),
+        ("192.168.1.7", True),
+        ("192.168.1.8", False),
+        ("", False),
+        ("nonsense", False),
+    ],
+)
+def test_only_listed_networks_and_this_machine_may_speak(address: str, *, admitted: bool) -> None:
+    networks = Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.0.0.0/8, 192.168.1.7"}).networks()
+    door = Door(number=5570, host="127.0.0.1", port=0, networks=networks)
+
+    assert door.admits(address) is admitted
+
+
+def test_a_key_is_looked_for_until_it_is_there_and_remembered_then() -> None:
+    environment: dict[str, str] = {}
+    key = identity_of(environment)
+
+    missing = key()
+    environment["SKEIN_PC2_API_KEY"] = "sk_1"
+    found = key()
+    del environment["SKEIN_PC2_API_KEY"]
+
+    assert (missing, found, key()) == ("", "sk_1", "sk_1")

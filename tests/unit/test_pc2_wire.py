@@ -1,0 +1,215 @@
+"""The orchestrator's payloads as messages of the public RPCs, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import pytest
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein_kit import errors as refusals
+from skein_kit.call import trailing
+from skein_pc2 import wire
+from skein_pc2.errors import Rejected, rejected
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def memory(**payload: Any) -> memory_pb2.Memory:
+    return wire.memory({"content": {"text": "a"}, **payload}, session_id=None, at=AT)
+
+
+@pytest.mark.parametrize("priority", range(1, 11))
+def test_a_priority_comes_back_as_it_was(priority: int) -> None:
+    assert wire.data(memory(priority=priority))["priority"] == priority
+
+
+def test_priority_one_and_ten_are_the_ends_of_importance() -> None:
+    assert (memory(priority=1).importance, memory(priority=10).importance) == (0.0, 1.0)
+
+
+def test_a_ttl_is_a_time_from_now() -> None:
+    assert wire.data(memory(ttl=90.5))["expires_at"] == "2026-01-02T03:05:35.500Z"
+    assert wire.data(memory())["expires_at"] is None
+
+
+def test_a_memory_is_expired_from_the_very_moment() -> None:
+    assert wire.is_expired(memory(ttl=1), AT.replace(second=6))
+    assert not wire.is_expired(memory(ttl=2), AT.replace(second=6))
+    assert not wire.is_expired(memory(), AT)
+
+
+def test_content_may_be_a_text_alone() -> None:
+    stored = wire.memory({"content": "only words"}, session_id="s", at=AT)
+
+    assert (stored.content, stored.session_id) == ("only words", "s")
+    assert wire.data(stored)["content"]["text"] == "only words"
+
+
+def test_a_text_that_was_changed_elsewhere_is_the_one_that_is_read() -> None:
+    stored = memory(content={"text": "before", "room": "kitchen"})
+    stored.content = "after"
+
+    assert wire.data(stored)["content"]["text"] == "after"
+    assert wire.data(stored)["content"]["room"] == "kitchen"
+
+
+def test_spaces_around_a_text_come_back() -> None:
+    stored = memory(content={"text": " a "})
+    stored.content = "a"
+
+    assert wire.data(stored)["content"]["text"] == " a "
+
+
+def test_content_without_a_text_is_kept_when_it_says_something() -> None:
+    assert wire.data(memory(content={"state": {"volume": 3}}))["content"]["state"] == {"volume": 3}
+    with pytest.raises(Rejected):
+        memory(content={"source_agent": "x", "metadata": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    ("given", "type_"), [("user_preference", "user_preference"), ("User-Preference", "user_preference"), ("a b", "a_b")]
+)
+def test_a_type_is_written_as_skein_writes_types(given: str, type_: str) -> None:
+    assert memory(memory_type=given).type == type_
+
+
+def test_tags_are_kept_once_each_in_order() -> None:
+    assert list(memory(tags=["b", "a", "b", ""]).tags) == ["b", "a"]
+
+
+def test_the_same_request_has_the_same_id_and_another_has_not() -> None:
+    request = {"request_id": "r", "payload": {"content": {"text": "é"}}}
+
+    first = wire.repeatable_memory_id(request)
+
+    assert wire.repeatable_memory_id(dict(reversed(request.items()))) == first
+    assert wire.repeatable_memory_id({**request, "request_id": "s"}) != first
+    assert len(first) == len(wire.new_memory_id()) == len("mem-") + 16
+
+
+def test_only_a_search_by_meaning_has_a_threshold() -> None:
+    def threshold(**payload: Any) -> float:
+        return wire.Search({"query": "q", **payload}).request().min_similarity
+
+    assert threshold(search_type="semantic") == pytest.approx(0.7)
+    assert threshold(search_type="semantic", filters={"min_similarity": 0.3}) == pytest.approx(0.3)
+    assert threshold(search_type="keyword") == 0
+    assert threshold(filters={"min_similarity": 0.9}) == 0
+
+
+def test_search_times_are_read_in_any_usual_form() -> None:
+    time_range = {"start": "2026-01-02T03:04:05", "end": 1767323045}
+    found = wire.Search({"query": "q", "filters": {"time_range": time_range}}).request().filter
+
+    assert found.start_time.ToDatetime(tzinfo=UTC) == AT
+    assert found.end_time.ToDatetime(tzinfo=UTC) == AT
+
+
+def test_each_kind_of_search_ranks_by_its_own_signal() -> None:
+    def hit(name: str, *, score: float, similarity: float | None, lexical: float) -> recall_pb2.Hit:
+        found = recall_pb2.Hit(score=score, memory=memory_pb2.Memory(memory_id=name, importance=0.5))
+        if similarity is not None:
+            found.similarity = similarity
+        if lexical:
+            found.components.add(signal="lexical", value=lexical, rank=1)
+        return found
+
+    response = recall_pb2.RecallResponse(
+        hits=[
+            hit("both", score=0.9, similarity=0.6, lexical=0.5),
+            hit("meaning", score=0.8, similarity=0.9, lexical=0),
+            hit("words", score=0.7, similarity=None, lexical=1.0),
+        ]
+    )
+
+    def order(search_type: str) -> list[str]:
+        results = wire.Search({"query": "q", "search_type": search_type}).results(response)
+        return [result["memory_id"] for result in results]
+
+    assert order("hybrid") == ["both", "meaning", "words"]
+    assert order("semantic") == ["meaning", "both"]
+    assert order("keyword") == ["words", "both"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"content": None},
+        {"content": []},
+        {"content": {"text": "a", "metadata": [1]}},
+        {"content": {"text": "a", "source_agent": 1}},
+        {"priority": 0},
+        {"priority": 5.5},
+        {"priority": True},
+        {"ttl": 0},
+        {"ttl": "60"},
+        {"ttl": 10**400},
+        {"tags": [1]},
+        {"tags": {"a": 1}},
+        {"memory_type": "1x"},
+        {"memory_type": "x" * 65},
+    ],
+)
+def test_what_cannot_be_stored_is_a_validation_error(payload: dict[str, Any]) -> None:
+    with pytest.raises(Rejected) as caught:
+        memory(**payload)
+
+    assert caught.value.code == "validation_error"
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"limit": "5"},
+        {"min_similarity": 2},
+        {"time_range": [1]},
+        {"time_range": {"start": "yesterday"}},
+        {"time_range": {"start": True}},
+        {"time_range": {"end": 1e30}},
+        {"time_range": {"end": "0001-01-01T00:00:00+14:00"}},
+        {"memory_types": [5]},
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_a_validation_error(filters: dict[str, Any]) -> None:
+    with pytest.raises(Rejected) as caught:
+        wire.Search({"query": "q", "filters": filters})
+
+    assert caught.value.code == "validation_error"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (refusals.FieldInvalid(violations=[("memory.tags", "too many")]), "validation_error"),
+        (refusals.PermissionMissing(permission="memory.read"), "permission_denied"),
+        (refusals.CredentialExpired(), "permission_denied"),
+        (refusals.DatabaseBusy(), "search_error"),
+        (refusals.DeadlineExceeded(), "search_error"),
+        (refusals.MessageTooLarge(), "validation_error"),
+        (refusals.Fault(), "internal_error"),
+    ],
+)
+def test_a_refusal_is_said_in_the_protocols_codes(refusal: refusals.Refusal, code: str) -> None:
+    status = refusal.status()
+    error = aio.AioRpcError(refusal.code, aio.Metadata(), aio.Metadata(*trailing(status)), details=status.message)
+
+    said = rejected(error, transient="search_error")
+
+    assert (said.code, said.message) == (code, refusal.message)
+    assert said.details["reason"] == refusal.reason
+
+
+def test_a_transports_own_words_are_not_passed_on() -> None:
+    error = aio.AioRpcError(
+        grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details="failed to connect to 10.1.2.3:50050"
+    )
+
+    said = rejected(error, transient="storage_error")
+
+    assert said.code == "storage_error"
+    assert "10.1.2.3" not in said.message
