@@ -30,7 +30,7 @@ up: .venv/ready ## Keep the whole cluster up in one process until Ctrl-C
 
 .PHONY: cluster
 cluster: .venv/ready ## Keep the whole cluster up, one process per service, until Ctrl-C
-	@$(SKEIN) up --processes
+	@$(SKEIN) cluster
 
 .PHONY: test
 test: .venv/ready ## Run every test but tests/edge (TESTS=tests/unit runs a part, WORKERS=1 one at a time)

@@ -19,6 +19,7 @@ from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_gateway.service import SERVICE
 from skein_kit.service import Host, Service, Servicers, running
 from skein_kit.settings import ProcessSettings
+from skein_kit.telemetry import READY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -96,11 +97,16 @@ async def gateway_before(
         addresses={**cluster.addresses, **own, "gateway": "127.0.0.1:0"},
         in_process_calls=in_process,
     )
-    async with running([*services, SERVICE], host) as running_services:
-        await running_services.wait_ready(10)
-        async with aio.insecure_channel(host.addresses["gateway"]) as channel:
-            stubs = Stubs.of(channel, tenant.api_key)
-            yield Gateway(channel=stubs.channel, played=played, host=host, tenant=tenant)
+    try:
+        async with running([*services, SERVICE], host) as running_services:
+            await running_services.wait_ready(10)
+            async with aio.insecure_channel(host.addresses["gateway"]) as channel:
+                stubs = Stubs.of(channel, tenant.api_key)
+                yield Gateway(channel=stubs.channel, played=played, host=host, tenant=tenant)
+    finally:
+        # The cluster's own services of these names are still ready; in one process they share the gauge.
+        for service in (*services, SERVICE):
+            READY.labels(service.name).set(1)
 
 
 def hit(item_id: str, score: float, kind: recall_pb2.ItemKind = recall_pb2.ITEM_KIND_MEMORY) -> recall_pb2.Hit:

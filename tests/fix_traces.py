@@ -45,7 +45,7 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
     ) -> trace_service_pb2.ExportTraceServiceResponse:
         async with self._more:
             for resource in request.resource_spans:
-                names = [_value(pair.value) for pair in resource.resource.attributes if pair.key == "service.name"]
+                names = [str(_value(pair.value)) for pair in resource.resource.attributes if pair.key == "service.name"]
                 self.spans += [
                     Received(service=names[0], span=span) for scope in resource.scope_spans for span in scope.spans
                 ]
@@ -74,7 +74,8 @@ async def receiving() -> AsyncIterator[Receiver]:
     """Listen for spans until the block ends."""
     receiver = Receiver()
     server = aio.server()
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)
+    add: Any = trace_service_pb2_grpc.add_TraceServiceServicer_to_server  # It carries no types.
+    add(receiver, server)
     receiver.endpoint = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:

@@ -31,7 +31,7 @@ REFERENCE = re.compile(r"\$\{(\w+)(:[?-])?[^}]*\}")
 
 
 def environment(name: str) -> dict[str, str]:
-    return SERVICES[name].get("environment", {})
+    return {key: str(value) for key, value in SERVICES[name].get("environment", {}).items()}
 
 
 def depends_on(name: str) -> dict[str, dict[str, str]]:

@@ -140,6 +140,13 @@ def test_an_alert_says_what_is_wrong_and_where_its_runbook_is(name: str) -> None
     assert name in runbook.read_text("utf-8").splitlines()[0]
 
 
+def test_each_alert_is_shown_firing() -> None:
+    shown = yaml.safe_load((ROOT / "tests/edge/rules_test.yml").read_text("utf-8"))["tests"]
+
+    firing = {each["alertname"] for test in shown for each in test["alert_rule_test"] if each["exp_alerts"]}
+    assert firing == set(ALERTS)
+
+
 def test_links_between_runbooks_lead_somewhere() -> None:
     for runbook in (DEPLOY / "runbooks").glob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", runbook.read_text("utf-8")):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import test_environment
@@ -111,7 +111,7 @@ async def test_an_export_imported_elsewhere_exports_the_same(
     cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
     given = household(tmp_path / "given.jsonl")
-    extra = [
+    extra: list[dict[str, Any]] = [
         {"record": "session", "session_id": "over", "session_type": "task", "state": "ended", "end_reason": "all said"},
         {"record": "message", "external_id": "over-1", "session_id": "over", "role": "tool", "content": "42",
          "tool_call_id": "c1", "tool_returns": [{"value": 42}], "metadata": {"ms": 1.5}},
@@ -184,8 +184,10 @@ async def test_a_locomo_conversation_can_be_imported_and_asked(environment: dict
         {"speaker": "Ben", "dia_id": "D1:2", "text": "Lovely!", "blip_caption": "a photo of a lighthouse"},
     ]
     conversation = {
-        **{"speaker_a": "Ann", "speaker_b": "Ben"},
-        **{"session_1": turns, "session_1_date_time": "1:56 pm on 8 May, 2023"},
+        "speaker_a": "Ann",
+        "speaker_b": "Ben",
+        "session_1": turns,
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
     }
     path.write_text(json.dumps([{"sample_id": "conv-1", "conversation": conversation}]), "utf-8")
 
@@ -224,7 +226,7 @@ async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str
 
 
 async def test_an_expected_error_is_one_line_that_says_what_to_do(
-    cluster: Cluster, environment: dict[str, str], tmp_path: Path
+    environment: dict[str, str], tmp_path: Path
 ) -> None:
     nobody = free_ports(["port"], "127.0.0.1")["port"]
     unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{nobody}"})

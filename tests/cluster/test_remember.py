@@ -81,28 +81,20 @@ async def test_a_request_id_belongs_to_one_request(tenant: Tenant) -> None:
 
 
 async def test_a_repeated_request_completes_what_the_first_one_left_undone(tenant: Tenant) -> None:
-    await tenant.sessions.CreateSession(
-        session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="kitchen"))
-    )
-    await tenant.memory.CreateMemory(
-        memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="taken", external_id="e"))
+    in_the_way = await tenant.memory.CreateMemory(
+        memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="The kettle works", type="fact", key="kettle"))
     )
     request = kitchen("r")
-    request.memories[0].external_id = "e"
-    with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
+    request.memories[0].key = "kettle"
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await tenant.gateway.Remember(request)
-    assert len(await messages(tenant, "kitchen")) == 2, "the other part was finished"
+    left = await messages(tenant, "kitchen")
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=in_the_way.memory.memory_id))
 
-    await tenant.memory.UpdateMemory(
-        memory_pb2.UpdateMemoryRequest(
-            memory=memory_pb2.Memory(memory_id="e", content="still taken"), update_mask={"paths": ["content"]}
-        )
-    )
-    request.memories[0].external_id = ""
-    await tenant.gateway.Remember(request)
+    response = await tenant.gateway.Remember(request)
 
-    assert len(await messages(tenant, "kitchen")) == 2, "it was not done again"
-    assert len(await memories(tenant)) == 3
+    assert list(response.messages) == left == await messages(tenant, "kitchen")
+    assert len(await memories(tenant)) == len(response.memories) == 2
 
 
 async def test_an_ended_session_takes_no_more(tenant: Tenant) -> None:

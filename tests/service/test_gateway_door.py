@@ -122,7 +122,8 @@ async def test_the_callers_deadline_goes_along(cluster: Cluster, tenant: Tenant)
         request = session_pb2.AppendMessagesRequest(session_id="s", messages=[session_pb2.Message(content="tea")])
         await gateway.sessions.AppendMessages(request, timeout=7)
 
-    assert 0 < left[0] <= 7
+    # On its way a deadline is rounded up, by less than a second.
+    assert 0 < left[0] < 8
 
 
 async def test_an_operator_acts_in_the_tenant_it_names(cluster: Cluster, tenant: Tenant) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
+from typing import Any
 
 import grpc
 import pytest
@@ -20,15 +21,19 @@ CREATE = "/skein.memory.v1.MemoryService/CreateMemory"
 SERVICES = ["auth", "tenancy", "session", "memory", "recall", "gateway", "worker", "pc2"]
 
 
+async def send(channel: aio.Channel, path: str, request: bytes, tenant: Tenant) -> bytes:
+    call: Any = channel.unary_unary(path)
+    answer: bytes = await call(request, metadata=authorized(tenant), timeout=30)
+    return answer
+
+
 def authorized(tenant: Tenant) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {tenant.api_key}"),)
 
 
 async def test_bytes_that_are_no_message_are_refused(cluster: Cluster, tenant: Tenant) -> None:
-    call = cluster.channel.unary_unary(CREATE)
-
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await call(b"\xff\xff\xff", metadata=authorized(tenant))
+        await send(cluster.channel, CREATE, b"\xff\xff\xff", tenant)
 
 
 async def test_a_message_beyond_4_mib_is_refused_with_a_reason(tenant: Tenant) -> None:
@@ -37,16 +42,14 @@ async def test_a_message_beyond_4_mib_is_refused_with_a_reason(tenant: Tenant) -
 
 
 async def test_a_method_that_does_not_exist_is_refused_with_a_reason(cluster: Cluster, tenant: Tenant) -> None:
-    call = cluster.channel.unary_unary("/skein.memory.v1.MemoryService/Invent")
-
     with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
-        await call(b"", metadata=authorized(tenant))
+        await send(cluster.channel, "/skein.memory.v1.MemoryService/Invent", b"", tenant)
 
 
 async def test_internal_services_do_not_exist_at_the_gateway(cluster: Cluster, tenant: Tenant) -> None:
     for path in ("/skein.auth.v1.IdentityService/Exchange", "/skein.recall.v1.IndexService/IndexBacklog"):
         with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
-            await cluster.channel.unary_unary(path)(b"", metadata=authorized(tenant))
+            await send(cluster.channel, path, b"", tenant)
 
 
 async def test_every_broken_rule_is_named_with_its_field(tenant: Tenant) -> None:
@@ -88,7 +91,7 @@ async def test_a_key_without_the_permission_is_refused(cluster: Cluster, tenant:
 async def test_a_service_s_own_port_takes_no_api_key(cluster: Cluster, tenant: Tenant) -> None:
     async with cluster.direct("memory") as channel:
         with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-            await channel.unary_unary(CREATE)(b"", metadata=authorized(tenant))
+            await send(channel, CREATE, b"", tenant)
 
 
 async def test_a_request_id_of_the_caller_comes_back_with_nothing_else_of_a_fault(tenant: Tenant) -> None:
@@ -108,7 +111,8 @@ async def test_a_deadline_that_has_passed_ends_the_call(tenant: Tenant) -> None:
 @pytest.mark.parametrize("service", SERVICES)
 async def test_every_service_answers_health_on_its_own_port(cluster: Cluster, service: str) -> None:
     async with cluster.direct(service) as channel:
-        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        answer = await stub.Check(health_pb2.HealthCheckRequest())
 
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 

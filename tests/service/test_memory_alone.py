@@ -156,12 +156,12 @@ async def test_a_refused_write_leaves_no_row_anywhere(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         await memory.CreateMemory(request("a", type="fact", key="k"))
-        before = [len(await alone.rows(f"SELECT FROM memory.{table}")) for table in tables]  # noqa: S608 - see above.
+        before = [len(await alone.rows(f"SELECT FROM memory.{table}")) for table in tables]
 
         with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
             await memory.CreateMemory(request("b", request_id="r", type="fact", key="k", tags=["t"], external_id="x"))
 
-    after = [len(await alone.rows(f"SELECT FROM memory.{table}")) for table in tables]  # noqa: S608 - see above.
+    after = [len(await alone.rows(f"SELECT FROM memory.{table}")) for table in tables]
     assert after == before
     assert len(await alone.rows("SELECT FROM recall.documents")) == 1
 

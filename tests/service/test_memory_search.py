@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,24 +41,32 @@ async def found(tenant: Tenant, query: str, **conditions: Any) -> dict[str, reca
     }
 
 
-async def test_a_memory_is_found_by_its_words_and_its_meaning_at_once(tenant: Tenant) -> None:
+async def found_by_meaning(tenant: Tenant, query: str) -> recall_pb2.Hit:
+    """Ask until the one hit has a vector: on a busy machine it is the worker that makes it."""
+    async with asyncio.timeout(60):
+        while True:
+            (hit,) = (await found(tenant, query)).values()
+            if hit.HasField("similarity"):
+                return hit
+
+
+async def test_a_memory_is_found_by_its_words_at_once_and_by_its_meaning_soon(tenant: Tenant) -> None:
     created = await create(tenant, title="The lighthouse", key="light.house", content="stands on a cliff", type="fact")
 
-    assert not created.embedding_pending
     for word in ("lighthouse", "light.house", "cliff"):
         (hit,) = (await found(tenant, word)).values()
         assert hit.memory == created.memory
-        assert hit.HasField("similarity")
+    assert (await found_by_meaning(tenant, "lighthouse")).memory == created.memory
 
 
-async def test_small_batches_get_their_vectors_at_once_and_large_ones_soon(tenant: Tenant) -> None:
-    async def pending(count: int) -> int:
-        memories = [pb.Memory(content=f"pebble {n}") for n in range(count)]
-        request = pb.BatchCreateMemoriesRequest(memories=memories)
+async def test_large_batches_leave_their_vectors_to_the_worker(tenant: Tenant) -> None:
+    async def pending(*contents: str) -> int:
+        request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=content) for content in contents])
         return (await tenant.memory.BatchCreateMemories(request)).pending_embedding_count
 
-    assert [await pending(count) for count in (1, 16, 17, 40)] == [0, 0, 17, 40]
-    assert len((await tenant.recall.Recall(recall_pb2.RecallRequest(query="pebble", limit=100))).hits) == 74
+    assert await pending(*(f"pebble {n}" for n in range(17))) == 17
+    assert await pending("pebble " * 5_000) == 1
+    assert len((await tenant.recall.Recall(recall_pb2.RecallRequest(query="pebble", limit=100))).hits) == 18
 
 
 async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
@@ -65,11 +74,9 @@ async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
 
     changed = await update(tenant, created.memory.memory_id, ["content"], content="the windmill")
 
-    assert not changed.embedding_pending
     assert await found(tenant, "lighthouse") == {}
-    hit = (await found(tenant, "windmill"))["the windmill"]
-    assert hit.memory == changed.memory
-    assert hit.HasField("similarity")
+    assert (await found(tenant, "windmill"))["the windmill"].memory == changed.memory
+    assert (await found_by_meaning(tenant, "windmill")).memory == changed.memory
 
 
 @pytest.mark.parametrize(
@@ -89,7 +96,7 @@ async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
 async def test_what_filters_ask_for_follows_a_change(
     tenant: Tenant, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    old = {name: "old" for name in ("source", "agent_id", "subject_id", "session_id", "key")}
+    old = dict.fromkeys(("source", "agent_id", "subject_id", "session_id", "key"), "old")
     new = dict.fromkeys(old, "new")
     created = await create(tenant, content="lighthouse", importance=0.1, tags=["old"], **old)
     assert await found(tenant, "lighthouse", **after) == {}
@@ -106,13 +113,13 @@ async def test_what_filters_ask_for_follows_a_change(
 
 async def test_what_recall_does_not_ask_for_leaves_the_vectors_alone(tenant: Tenant) -> None:
     created = await create(tenant, content="lighthouse")
+    before = await found_by_meaning(tenant, "lighthouse")
 
     changed = await update(tenant, created.memory.memory_id, ["tags", "confidence"], tags=["a"], confidence=0.1)
 
     assert not changed.embedding_pending
-    hit = (await found(tenant, "lighthouse"))["lighthouse"]
-    assert hit.memory == changed.memory
-    assert hit.HasField("similarity")
+    after = (await found(tenant, "lighthouse"))["lighthouse"]
+    assert (after.memory, after.similarity) == (changed.memory, before.similarity)
 
 
 async def test_a_deleted_memory_is_not_found_until_it_is_restored(tenant: Tenant) -> None:
@@ -123,8 +130,8 @@ async def test_a_deleted_memory_is_not_found_until_it_is_restored(tenant: Tenant
     assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []
     restored = await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=memory_id))
 
-    assert not restored.embedding_pending
     assert (await found(tenant, "lighthouse"))["lighthouse"].memory == restored.memory
+    assert (await found_by_meaning(tenant, "lighthouse")).memory == restored.memory
 
 
 async def test_an_archived_memory_is_not_found_until_it_is_brought_back(tenant: Tenant) -> None:

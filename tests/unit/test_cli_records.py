@@ -29,12 +29,16 @@ def test_every_record_of_the_sample_is_written_as_it_was_read() -> None:
 
 def test_every_field_that_a_record_can_have_survives_a_round_trip() -> None:
     examples: dict[str, Any] = {
-        **{name: "2026-03-02T07:12:00.250Z" for name in ("start_time", "create_time", "expire_time", "archive_time")},
-        **{name: "2026-03-02T07:12:00Z" for name in ("valid_from_time", "valid_to_time")},
+        **dict.fromkeys(("start_time", "create_time", "expire_time", "archive_time"), "2026-03-02T07:12:00.250Z"),
+        **dict.fromkeys(("valid_from_time", "valid_to_time"), "2026-03-02T07:12:00Z"),
         **{name: {"a": [1, "b", None, {"c": 0.5}]} for name in ("metadata", "data")},
         **{name: [{"a": "b"}] for name in ("parts", "tool_calls", "tool_returns")},
-        **{name: 0.25 for name in ("importance", "confidence", "weight")},
-        **{"tags": ["b", "a"], "role": "tool", "state": "paused", "scope": "agent", "level": "tactical"},
+        **dict.fromkeys(("importance", "confidence", "weight"), 0.25),
+        "tags": ["b", "a"],
+        "role": "tool",
+        "state": "paused",
+        "scope": "agent",
+        "level": "tactical",
     }
 
     for kind, fields in FIELDS.items():
@@ -101,13 +105,13 @@ def test_a_locomo_conversation_becomes_sessions_with_named_and_dated_messages(tm
         {"speaker": "Ben", "dia_id": "D2:2", "text": "Look.", "blip_caption": "a photo of a dog", "img_url": ["x"]},
     ]
     conversation = {
-        **{
-            "speaker_a": "Ann",
-            "speaker_b": "Ben",
-            "session_10": [],
-            "session_10_date_time": "12:05 am on 1 July, 2023",
-        },
-        **{"session_2": turns, "session_2_date_time": "1:56 pm on 8 May, 2023", "session_3_date_time": "no session"},
+        "speaker_a": "Ann",
+        "speaker_b": "Ben",
+        "session_10": [],
+        "session_10_date_time": "12:05 am on 1 July, 2023",
+        "session_2": turns,
+        "session_2_date_time": "1:56 pm on 8 May, 2023",
+        "session_3_date_time": "no session",
     }
     path.write_text(json.dumps([{"sample_id": "conv-1", "conversation": conversation, "qa": []}]), "utf-8")
 
@@ -135,8 +139,10 @@ def test_a_file_that_is_no_locomo_is_refused_as_a_whole(tmp_path: Path, text: st
 def test_a_damaged_part_of_a_locomo_file_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     path = tmp_path / "locomo.json"
     conversation = {
-        **{"session_1": [{"speaker": "Ann"}], "session_1_date_time": "1:56 pm on 8 May, 2023"},
-        **{"session_2": [], "session_2_date_time": "some day"},
+        "session_1": [{"speaker": "Ann"}],
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_2": [],
+        "session_2_date_time": "some day",
     }
     path.write_text(json.dumps([{"qa": []}, {"sample_id": "c", "conversation": conversation}]), "utf-8")
 

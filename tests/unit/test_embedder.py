@@ -114,6 +114,20 @@ async def test_a_query_is_embedded_once_per_scope() -> None:
     assert not first.flags.writeable
 
 
+async def test_callers_who_ask_the_same_at_once_share_one_run() -> None:
+    seen: list[int] = []
+    async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
+        first = asyncio.create_task(embedder.embed_query("Where is the key?", scope="a"))
+        second = asyncio.create_task(embedder.embed_query("Where is the key?", scope="a"))
+        await asyncio.sleep(0)  # Both are waiting now.
+        first.cancel()
+        vector = await second
+
+    assert seen == [1]
+    assert vector.shape == (embedder.dimensions,)
+    assert first.cancelled()
+
+
 async def test_the_query_cache_forgets_the_least_recent() -> None:
     seen: list[int] = []
     async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:

@@ -295,7 +295,7 @@ def test_a_link_is_related_and_strong_unless_said_otherwise() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"from_memory_id": "a"}, {"to_memory_id": "a"}])
-def test_a_link_needs_both_ends(fields: dict[str, str]) -> None:
+def test_a_link_needs_both_ends(fields: dict[str, Any]) -> None:
     with pytest.raises(FieldInvalid):
         LinkDraft.of(pb.Link(**fields))
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -39,7 +41,7 @@ def test_spans_cover_all_that_may_pass_once_and_newest_first(
 
     spans = list(filter_of(start, end).spans(last, NOW))
 
-    for upper, lower in zip(spans, spans[1:], strict=False):
+    for upper, lower in pairwise(spans):
         assert upper[0] >= lower[1]
     for id_, time in ids.items():
         wanted = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ < last)
@@ -87,7 +89,7 @@ def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
     ],
 )
 def test_a_filter_knows_whether_one_tag_is_enough(
-    conditions: dict[str, list[str]], tags: list[str], *, one_is_enough: bool
+    conditions: dict[str, Any], tags: list[str], *, one_is_enough: bool
 ) -> None:
     wanted = Filter.of(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 

@@ -46,4 +46,4 @@ class Failure(click.ClickException):
     def __init__(self, message: str, exit_code: Exit) -> None:
         """Say `message` on stderr and end with the code."""
         super().__init__(message)
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # click looks for it on the instance.

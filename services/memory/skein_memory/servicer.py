@@ -23,9 +23,10 @@ from skein_memory.store.links import Question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skein_kit.embeddings import Embeddings
+    from skein_kit.postings import Document
     from skein_memory.settings import MemorySettings
     from skein_memory.store import LinkStore, MemoryStore, Months
-    from skein_memory.vectors import Vectors
 
 UPDATABLE = frozenset(
     {
@@ -42,10 +43,10 @@ MAX_PAGE_BYTES = 2 * 1024 * 1024
 class MemoryServicer(rpc.MemoryServiceServicer):
     """Answers `skein.memory.v1.MemoryService`."""
 
-    def __init__(self, store: MemoryStore, vectors: Vectors, settings: MemorySettings) -> None:
-        """Keep memories in `store`, have their vectors made by `vectors`."""
+    def __init__(self, store: MemoryStore, embeddings: Embeddings, settings: MemorySettings) -> None:
+        """Keep memories in `store`, have their vectors made by `embeddings`."""
         self._store = store
-        self._vectors = vectors
+        self._embeddings = embeddings
         self._max_content = settings.max_content_characters
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
@@ -54,13 +55,13 @@ class MemoryServicer(rpc.MemoryServiceServicer):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
         (memory,) = remembered([draft], at=at, by=who.principal)
         documents = documents_of([memory], at=at)
-        expected = bool(self._vectors.left(len(documents)))
+        expected = bool(self._embeddings.expected_pending(documents))
         response = pb.CreateMemoryResponse(memory=wire.memory(memory), embedding_pending=expected)
         once = Once.of(who, request)
         first = await self._store.create_memories(who.tenant(), once, [memory], documents, response)
         if first is not None:
             return pb.CreateMemoryResponse.FromString(first)
-        response.embedding_pending = bool(await self._vectors.make(documents))
+        response.embedding_pending = bool(await self._pending(documents, context))
         if response.embedding_pending != expected:
             await self._store.correct_answer(who.tenant(), once, response)
         return response
@@ -72,7 +73,7 @@ class MemoryServicer(rpc.MemoryServiceServicer):
         drafts = drafts_of(request.memories, at=at, max_content=self._max_content, agent_id=who.agent_id)
         memories = remembered(drafts, at=at, by=who.principal)
         documents = documents_of(memories, at=at)
-        expected = self._vectors.left(len(documents))
+        expected = self._embeddings.expected_pending(documents)
         response = pb.BatchCreateMemoriesResponse(
             memories=[wire.memory(memory) for memory in memories], pending_embedding_count=expected
         )
@@ -80,7 +81,7 @@ class MemoryServicer(rpc.MemoryServiceServicer):
         first = await self._store.create_memories(who.tenant(), once, memories, documents, response)
         if first is not None:
             return pb.BatchCreateMemoriesResponse.FromString(first)
-        response.pending_embedding_count = await self._vectors.make(documents)
+        response.pending_embedding_count = await self._pending(documents, context)
         if response.pending_embedding_count != expected:
             await self._store.correct_answer(who.tenant(), once, response)
         return response
@@ -141,7 +142,7 @@ class MemoryServicer(rpc.MemoryServiceServicer):
         if isinstance(changed, bytes):
             return pb.UpdateMemoryResponse.FromString(changed)
         response = changed.response
-        response.embedding_pending = bool(await self._vectors.make(changed.documents))
+        response.embedding_pending = bool(await self._pending(changed.documents, context))
         if response.embedding_pending:
             await self._store.correct_answer(who.tenant(), once, response)
         return response
@@ -167,8 +168,11 @@ class MemoryServicer(rpc.MemoryServiceServicer):
             return pb.RestoreMemoryResponse(memory=wire.memory(memory))
 
         changed = await self._store.change_memory(who.tenant(), request.memory_id, change, respond, at=at)
-        changed.response.embedding_pending = bool(await self._vectors.make(changed.documents))
+        changed.response.embedding_pending = bool(await self._pending(changed.documents, context))
         return changed.response
+
+    async def _pending(self, documents: Sequence[Document], context: Context) -> int:
+        return await self._embeddings.make(documents, remaining=context.time_remaining())
 
 
 class LinkServicer(rpc.LinkServiceServicer):

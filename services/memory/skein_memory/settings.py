@@ -16,5 +16,5 @@ class MemorySettings(Settings):
 
     # The longest content that is taken, in characters.
     max_content_characters: int = 100_000
-    # Vectors of up to so many memories are made before the call returns; those of larger writes are made soon after it.
+    # Vectors of up to so many memories are made before the call returns; those of larger writes are made soon after.
     immediate_embeddings: int = 16

@@ -43,6 +43,8 @@ class Embedder:
         self._model = loaded
         self._batcher = Batcher(loaded, on_batch)
         self._queries: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        # Questions that the model is working on.
+        self._asking: dict[bytes, asyncio.Task[NDArray[np.float32]]] = {}
 
     @classmethod
     def load(cls, *, threads: int = 1, on_batch: Callable[[int, float], None] | None = None) -> Self:
@@ -86,6 +88,8 @@ class Embedder:
     async def embed_query(self, text: str, *, scope: str = "") -> NDArray[np.float32]:
         """The vector (384,) of one query, remembered for the next time; read-only, because it is shared.
 
+        Callers who ask the same at the same time share one run of the model; a cancelled one takes it from nobody.
+
         Pass the tenant as `scope`: the time of an answer must not tell whether *another* tenant asked the same. Only
         a digest of the text is kept.
         """
@@ -93,12 +97,24 @@ class Embedder:
         if (known := self._queries.get(key)) is not None:
             self._queries.move_to_end(key)
             return known
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = self._asking[key] = asyncio.create_task(self._ask(key, text))
+            asking.add_done_callback(lambda done: self._answered(key, done))
+        return await asyncio.shield(asking)
+
+    async def _ask(self, key: bytes, text: str) -> NDArray[np.float32]:
         vector: NDArray[np.float32] = (await self.embed([text]))[0]
         vector.flags.writeable = False
         self._queries[key] = vector
         while len(self._queries) > CACHED_QUERIES:
             self._queries.popitem(last=False)
         return vector
+
+    def _answered(self, key: bytes, done: asyncio.Task[NDArray[np.float32]]) -> None:
+        del self._asking[key]
+        if not done.cancelled():
+            done.exception()  # Looked at, so that it is not reported when every caller was cancelled.
 
     def chunks(self, text: str) -> list[str]:
         """The text itself when the model can read it whole, else overlapping pieces of it that the model can."""

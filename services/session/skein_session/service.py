@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
+from skein_kit.embeddings import Embeddings
 from skein_kit.requests import Requests
 from skein_kit.service import Host, Service, Servicers
-from skein_session.embeddings import Embeddings
 from skein_session.servicer import SessionServicer, UpkeepServicer
 from skein_session.settings import SessionSettings
 from skein_session.store.messages import MessageStore
@@ -35,7 +35,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             sessions=SessionStore(database, requests),
             messages=MessageStore(database, requests, months),
             search=SearchStore(database),
-            embeddings=Embeddings(index, at_once=settings.immediate_embeddings),
+            embeddings=Embeddings(index, service="session", at_once=settings.immediate_embeddings),
         )
         servicers.add(rpc.add_SessionServiceServicer_to_server, servicer)
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(database, requests, months))

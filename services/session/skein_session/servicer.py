@@ -15,7 +15,7 @@ from skein_session.sessions import Change, Draft
 
 if TYPE_CHECKING:
     from skein_kit.database import Database
-    from skein_session.embeddings import Embeddings
+    from skein_kit.embeddings import Embeddings
     from skein_session.settings import SessionSettings
     from skein_session.store.messages import MessageStore
     from skein_session.store.months import Months

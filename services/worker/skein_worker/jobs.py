@@ -1,8 +1,8 @@
 """What the worker does later: vectors for the backlog, partitions ahead of time, removal of what has expired.
 
-Nobody reads across tenants, so the sweep asks tenant by tenant, as the system acting in each. One question costs about
-a millisecond (an index lookup behind two calls) and finds nothing most of the time; a tenant that has more to do than
-one question settles gets a job of its own, which any worker may take.
+Nobody reads across tenants, so the sweep asks tenant by tenant, as the system acting in each. A question that finds
+nothing costs about 0.4 ms; a tenant that has more to do than one question settles gets a job of its own, which any
+worker may take.
 """
 
 from __future__ import annotations

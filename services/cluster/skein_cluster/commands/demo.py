@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from rich.rule import Rule
 from rich.text import Text
 
+from skein_client.connection import CREDENTIALS_FILE, data_dir
 from skein_cluster import console, logfile, registry
 from skein_cluster.commands.running import LOG_FILE, panel
 from skein_cluster.demonstration import demonstrate
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 _LOG_LINES = 20
 _NEXT = (
-    ("make up", "keeps a cluster up on the default ports, with its data"),
-    ('.venv/bin/skein recall "…"', "asks it; import your own with `skein import jsonl FILE`"),
+    ("make up", "keeps a cluster up: gRPC 127.0.0.1:50050, HTTP 127.0.0.1:8080, metrics 127.0.0.1:9450/metrics,"),
+    ("", "credentials in {credentials}"),
+    ('.venv/bin/skein recall "…"', "asks it"),
+    (".venv/bin/skein import", "takes your own conversations: jsonl FILE, or locomo FILE"),
     ("make cluster", "runs each service in a process of its own"),
     ("make test", "runs all tests"),
 )
@@ -63,8 +66,9 @@ async def _demo(folder: Path, log: Path) -> None:
                 out.print(Rule("Go on", align="left"))
         finally:
             TRACING.stop()
+        credentials = data_dir(os.environ) / CREDENTIALS_FILE
         for command, what in _NEXT:
-            out.print(Text.assemble((f"  {command:<30}", "bold"), what))
+            out.print(Text.assemble((f"  {command:<28}", "bold"), what.format(credentials=credentials)))
         out.print(
             Text(f"The demo's cluster has stopped and its data is gone. {time.monotonic() - started:.0f} s in all.")
         )

@@ -71,12 +71,12 @@ def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: b
 
 
 def state_of(session: session_pb2.Session) -> str:
-    """Return "active", "ended", …"""
+    """Return its state as a word, such as "ended"."""
     return session_pb2.SessionState.Name(session.state).removeprefix("SESSION_STATE_").lower()
 
 
 def role_of(message: session_pb2.Message) -> str:
-    """Return "user", "assistant", …"""
+    """Return the role as a word, such as "user"."""
     return session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower()
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_client.errors import NotFound
 from skein_cluster import console, options
 from skein_cluster.calling import as_operator, calling
 from skein_cluster.listing import first
@@ -53,10 +54,18 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 
 
 async def _create(environment: Mapping[str, str], name: str) -> tuple[str, str]:
+    request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
     async with as_operator(environment) as api:
-        made = await api.tenancy.CreateTenant(
-            tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
-        )
+        try:
+            made = await api.tenancy.CreateTenant(request)
+        except NotFound:
+            # The first tenant after `skein bootstrap`: there is no organization yet that it could belong to.
+            await api.tenancy.CreateOrganization(
+                tenancy_pb2.CreateOrganizationRequest(
+                    organization=tenancy_pb2.Organization(display_name="Default", slug="default")
+                )
+            )
+            made = await api.tenancy.CreateTenant(request)
         tenant_id = made.tenant.tenant_id
         async with calling(dataclasses.replace(api.connection, tenant_id=tenant_id)) as acting:
             key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name=name))

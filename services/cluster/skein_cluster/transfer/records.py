@@ -114,7 +114,9 @@ def _object(value: Any) -> Struct:
 def _array(value: Any) -> ListValue:
     if not isinstance(value, list):
         raise RecordInvalid("should be a JSON array")
-    return json_format.ParseDict(value, ListValue())
+    result = ListValue()
+    result.extend(value)
+    return result
 
 
 def _same(value: Any) -> Any:

@@ -52,15 +52,13 @@ async def taken(tx: Transaction, kind: str, tenant_id: UUID, wanted: Sequence[tu
     """
     if not wanted:
         return None
-    column = _COLUMNS[kind]
+    column, claim, find = _KINDS[kind]
     rows: list[dict[str, object]] = [{column: name, "memory_id": id_} for name, id_ in sorted(wanted)]
-    if await tx.insert(QUERIES[f"claim_{kind}s"], tenant_id, rows) == len(rows):
+    if await tx.insert(QUERIES[claim], tenant_id, rows) == len(rows):
         return None
     names = [name for name, _ in wanted]
-    held = {
-        row[column]: row["memory_id"]
-        for row in await tx.rows(QUERIES[f"find_{kind}s"], tenant_id=tenant_id, **{f"{column}s": names})
-    }
+    found = await tx.rows(QUERIES[find], tenant_id=tenant_id, **{f"{column}s": names})
+    held = {row[column]: row["memory_id"] for row in found}
     return next((name for name, id_ in wanted if held.get(name) != id_), names[0])
 
 
@@ -72,4 +70,8 @@ async def _read_ids(tx: Transaction, query: Query, tenant_id: UUID, ids: dict[st
     return {name: by_id[id_] for name, id_ in ids.items() if id_ in by_id}
 
 
-_COLUMNS = {"external_id": "external_id", "fact_key": "key"}
+# For each kind of name: its column, the query that takes some, the query that finds who holds some.
+_KINDS = {
+    "external_id": ("external_id", "claim_external_ids", "find_external_ids"),
+    "fact_key": ("key", "claim_fact_keys", "find_fact_keys"),
+}

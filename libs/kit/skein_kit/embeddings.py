@@ -1,4 +1,4 @@
-"""Vectors of messages that were just committed: made at once when they are few, left to the worker otherwise.
+"""Vectors of items that were just committed: made at once when they are few and short, left to the worker otherwise.
 
 Recall is asked after the commit, so no transaction waits for the model. What goes wrong here costs nothing but time:
 the search index remembers which items lack vectors.
@@ -12,7 +12,6 @@ from grpc import aio
 
 from skein.recall.v1 import recall_pb2
 from skein_kit import logs
-from skein_kit.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,23 +19,22 @@ if TYPE_CHECKING:
     from skein.recall.v1 import recall_pb2_grpc
     from skein_kit.postings import Document
 
-log = logs.get("session")
-
 # What is kept back of the caller's time, to answer in.
-MARGIN_SECONDS = 0.2
-# The most that a caller waits for vectors.
+MARGIN_SECONDS = 0.25
+# The most that a caller waits for vectors: what it wrote is found by its words already.
 MAX_SECONDS = 2.0
 # Characters whose vectors are made well within that on one core; a batch of more text is left to the worker whole.
 MAX_CHARACTERS = 20_000
 
 
 class Embeddings:
-    """Asks recall for vectors."""
+    """Asks recall for vectors in the name of one service."""
 
-    def __init__(self, index: recall_pb2_grpc.IndexServiceAsyncStub, *, at_once: int) -> None:
-        """Make up to `at_once` vectors while the caller waits."""
+    def __init__(self, index: recall_pb2_grpc.IndexServiceAsyncStub, *, service: str, at_once: int) -> None:
+        """Make up to `at_once` items' vectors while the caller waits."""
         self._index = index
         self._at_once = at_once
+        self._log = logs.get(service)
 
     def expected_pending(self, documents: Sequence[Document]) -> int:
         """Return how many will lack vectors if all goes well."""
@@ -56,10 +54,7 @@ class Embeddings:
         try:
             response = await self._index.IndexItems(recall_pb2.IndexItemsRequest(items=items), timeout=seconds)
         except aio.AioRpcError as error:
-            log.warning("embedding_deferred", items=len(items), code=error.code().name)
-            return len(items)
-        except Refusal as refusal:
-            log.warning("embedding_deferred", items=len(items), code=refusal.code.name)
+            self._log.warning("embedding_deferred", items=len(items), code=error.code().name)
             return len(items)
         return max(0, len(items) - response.indexed_count)
 

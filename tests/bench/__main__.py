@@ -1,0 +1,146 @@
+"""`make bench`: prints how fast the cluster is, beside the same work done directly on its database.
+
+Nothing here is asserted. The cluster is a `skein up` of its own with the settings that it always has, on free ports and
+a new data folder; it and the load client share this machine's cores, which the figures of many in flight show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# The folder of the tests, so that what lies in this one has a name: `python tests/bench` is how it is run.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import click
+import uvloop
+from bench import household, processes, report, ways
+from bench.figures import Cell
+from bench.load import Limits, measured
+from bench.subject import FORMS, DidNotStart, data_folder, running
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.household import Household
+    from bench.subject import Subject
+    from bench.ways import Way
+
+OPERATIONS = {"get": ways.GET, "create": ways.CREATE, "append": ways.APPEND, "recall": ways.RECALL}
+IN_FLIGHT = (1, 8)
+# Writes come last, so that reads find the data as it was loaded.
+_ORDER = (ways.GET, ways.RECALL, ways.CREATE, ways.APPEND)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much is stored and measured."""
+
+    memories: int
+    messages: int
+    limits: Limits
+
+
+WHOLE = Size(memories=2000, messages=2000, limits=Limits(calls=1000, seconds=3.0, warm_up_calls=60))
+QUICK = Size(memories=800, messages=800, limits=Limits(calls=300, seconds=0.6, warm_up_calls=20))
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="A minute instead of some five: less data, fewer calls, rougher figures.")
+@click.option("--only", multiple=True, type=click.Choice(list(OPERATIONS)), help="Measure this operation; repeatable.")
+@click.option(
+    "--form", "forms", multiple=True, type=click.Choice(["one", "many"]), help="One process, or one per service."
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
+def main(*, quick: bool, only: Sequence[str], forms: Sequence[str], json_file: Path | None) -> None:
+    """Print requests per second, latencies and processor time of the cluster's main calls."""
+    size = QUICK if quick else WHOLE
+    wanted = [OPERATIONS[name] for name in only] or list(OPERATIONS.values())
+    names = [form for name, form in zip(("one", "many"), FORMS, strict=True) if not forms or name in forms]
+    try:
+        cells = uvloop.run(_bench(size, [name for name in _ORDER if name in wanted], names))
+    except DidNotStart as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        raise click.Abort from None
+    out = report.console()
+    for operation in wanted:
+        out.print(report.table(operation, [cell for cell in cells if cell.operation == operation]))
+    for line in report.goal(cells):
+        out.print(line)
+    out.print(
+        "\nThe cluster, its Postgres and the load client share the same cores. CPU is the cluster's, Postgres "
+        "included; of SQL directly it is this process's and Postgres'.",
+        style="dim",
+    )
+    if json_file is not None:
+        json_file.write_text(json.dumps([cell.as_json() for cell in cells], indent=2) + "\n", "utf-8")
+
+
+async def _bench(size: Size, operations: Sequence[str], forms: Sequence[str]) -> list[Cell]:
+    cells: list[Cell] = []
+    home: Household | None = None
+    out = report.console()
+    with data_folder() as folder:
+        for number, form in enumerate(forms):
+            async with running(folder, form) as subject:
+                if home is None:
+                    started = time.perf_counter()
+                    home = await household.moved_in(subject, memories=size.memories, messages=size.messages)
+                    out.print(
+                        f"Stored {size.memories:,} memories and {size.messages:,} messages in "
+                        f"{time.perf_counter() - started:.0f} s.",
+                        style="dim",
+                    )
+                else:
+                    await household.settled(subject)
+                cells += await _measure(subject, home, operations, size.limits, seed=100 * (number + 1))
+    return cells
+
+
+async def _measure(
+    subject: Subject, home: Household, operations: Sequence[str], limits: Limits, *, seed: int
+) -> list[Cell]:
+    numbers = itertools.count()
+    cells: list[Cell] = []
+    out = report.console()
+    async with AsyncExitStack() as stack:
+
+        def material(offset: int) -> ways.Material:
+            return ways.Material(home.memory_ids, seed + offset)
+
+        by: list[Way] = await stack.enter_async_context(ways.directly(subject, home.tenant_id, material(1)))
+        by.append(await stack.enter_async_context(ways.services(subject, material(2))))
+        by.append(await stack.enter_async_context(ways.gateway(subject, material(3))))
+        for operation, in_flight in itertools.product(operations, IN_FLIGHT):
+            for way in by:
+                call = way.operations.get(operation)
+                if call is None:
+                    continue
+                figures = await measured(
+                    call,
+                    numbers,
+                    in_flight=in_flight,
+                    limits=limits,
+                    server_cpu=lambda: processes.cpu_seconds(subject.pid),
+                    serves_itself=way.is_here,
+                )
+                cells.append(Cell(operation=operation, way=way.name, form=subject.form, figures=figures))
+                out.print(
+                    f"  {subject.form}, {operation}, {way.name}, {in_flight} in flight: p50 {figures.p50:.2f} ms",
+                    style="dim",
+                )
+                # What was left for later, such as commits on their way to disk, is nobody else's.
+                await asyncio.sleep(0.1)
+    return cells
+
+
+if __name__ == "__main__":
+    main()

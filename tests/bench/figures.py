@@ -1,0 +1,112 @@
+"""What was measured, and how it is compared. Pure: no clock, no socket, no printing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TOO_FEW = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """One cell of a table: many calls of one kind with a number of them in flight."""
+
+    in_flight: int
+    # From the first call's start to the last one's end.
+    seconds: float
+    # Of each call, in seconds, in no order.
+    latencies: tuple[float, ...]
+    # Processor time of everything that served the calls, Postgres included, and of the process that made them.
+    server_cpu: float
+    client_cpu: float
+
+    @property
+    def calls(self) -> int:
+        """Return how many calls were made."""
+        return len(self.latencies)
+
+    @property
+    def per_second(self) -> float:
+        """Return calls per second."""
+        return self.calls / self.seconds if self.seconds else 0.0
+
+    @property
+    def p50(self) -> float:
+        """Return the median in milliseconds."""
+        return percentile(self.latencies, 0.5) * 1e3
+
+    @property
+    def p95(self) -> float:
+        """Return the latency that 19 of 20 calls stay within, in milliseconds."""
+        return percentile(self.latencies, 0.95) * 1e3
+
+    @property
+    def server_cpu_per_thousand(self) -> float:
+        """Return processor seconds of the serving side per 1,000 calls."""
+        return 1e3 * self.server_cpu / self.calls if self.calls else 0.0
+
+    @property
+    def client_cpu_per_thousand(self) -> float:
+        """Return processor seconds of the calling side per 1,000 calls."""
+        return 1e3 * self.client_cpu / self.calls if self.calls else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for a program."""
+        return {
+            "in_flight": self.in_flight,
+            "calls": self.calls,
+            "seconds": round(self.seconds, 3),
+            "per_second": round(self.per_second, 1),
+            "p50_ms": round(self.p50, 3),
+            "p95_ms": round(self.p95, 3),
+            "server_cpu_seconds_per_1000": round(self.server_cpu_per_thousand, 3),
+            "client_cpu_seconds_per_1000": round(self.client_cpu_per_thousand, 3),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """Figures, and what they are figures of."""
+
+    operation: str
+    # "SQL directly", "service" or "gateway", with what tells variants apart.
+    way: str
+    # "one process" or "separate processes".
+    form: str
+    figures: Figures
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the cell for a program."""
+        return {"operation": self.operation, "way": self.way, "form": self.form, **self.figures.as_json()}
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that `share` of all values do not exceed; 0 of none."""
+    if not values:
+        return 0.0
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def ratio(value: float, base: float) -> float | None:
+    """Return how many times the base a value is; None without a base."""
+    return value / base if base else None
+
+
+def thirds(samples: Sequence[float]) -> tuple[float, float] | None:
+    """Return the means of the first and of the last third; None of fewer than three samples."""
+    if len(samples) < _TOO_FEW:
+        return None
+    size = len(samples) // 3
+    return sum(samples[:size]) / size, sum(samples[-size:]) / size
+
+
+def verdict(first: float, last: float, *, tolerated: float) -> str:
+    """Say in a word what became of a measure: a change within the share that is `tolerated` is none."""
+    if abs(last - first) <= tolerated * max(abs(first), 1.0):
+        return "steady"
+    return "grew" if last > first else "fell"

@@ -1,0 +1,71 @@
+"""Makes calls and measures them: so many in flight, for so long, whichever limit comes first."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.figures import Figures
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """When a cell is done."""
+
+    calls: int
+    seconds: float
+    warm_up_calls: int
+
+
+async def measured(
+    call: Callable[[int], Awaitable[object]],
+    numbers: itertools.count[int],
+    *,
+    in_flight: int,
+    limits: Limits,
+    server_cpu: Callable[[], float],
+    serves_itself: bool = False,
+) -> Figures:
+    """Make the call of each number until a limit is reached; the first error ends it.
+
+    Warm-up calls are made before and not measured. `serves_itself`: the work is done in this process, so its processor
+    time is the serving side's.
+    """
+    await _calls(call, numbers, in_flight, limits.warm_up_calls, limits.seconds)
+    cpu, own_cpu, started = server_cpu(), time.process_time(), time.perf_counter()
+    latencies = await _calls(call, numbers, in_flight, limits.calls, limits.seconds)
+    seconds = time.perf_counter() - started
+    own = time.process_time() - own_cpu
+    return Figures(
+        in_flight=in_flight,
+        seconds=seconds,
+        latencies=tuple(latencies),
+        server_cpu=server_cpu() - cpu + (own if serves_itself else 0.0),
+        client_cpu=0.0 if serves_itself else own,
+    )
+
+
+async def _calls(
+    call: Callable[[int], Awaitable[object]], numbers: itertools.count[int], in_flight: int, most: int, seconds: float
+) -> list[float]:
+    latencies: list[float] = []
+    left = itertools.count(most, -1)
+    ends = time.perf_counter() + seconds
+
+    async def caller() -> None:
+        while next(left) > 0 and time.perf_counter() < ends:
+            number = next(numbers)
+            started = time.perf_counter()
+            await call(number)
+            latencies.append(time.perf_counter() - started)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(in_flight):
+            group.create_task(caller())
+    return latencies

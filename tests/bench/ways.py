@@ -1,0 +1,269 @@
+"""The same four operations by three ways: on the services' stores in this process, on their ports, through the gateway.
+
+Every way does the same work for the same kind of text; what differs is what lies between the caller and the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench.sentences import Sentences
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein_client.calls import OPTIONS
+from skein_kit.database import Database
+from skein_kit.identity import Caller
+from skein_kit.ids import now
+from skein_kit.requests import Once, Requests
+from skein_memory import wire as memory_wire
+from skein_memory.memories import Draft, documents_of, remembered
+from skein_memory.store import MemoryStore
+from skein_memory.store import Months as MemoryMonths
+from skein_recall.embedder import Embedder
+from skein_recall.filters import Filter
+from skein_recall.index import Indexer
+from skein_recall.models import Registry
+from skein_recall.search import DEFAULT_LIMIT, Question, Searcher
+from skein_recall.store import Store, prepare_connection
+from skein_recall.vectors import Item, Vectors
+from skein_session.messages import Batch
+from skein_session.store.messages import MessageStore
+from skein_session.store.months import Months as SessionMonths
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+
+    from bench.subject import Subject
+
+    from skein_kit.postings import Document
+
+GET, CREATE, APPEND, RECALL = "GetMemory", "CreateMemory", "AppendMessages", "Recall"
+SQL, SQL_ONE_SEARCH, SERVICE, GATEWAY = "SQL directly", "SQL directly, one search", "service", "gateway"
+_SESSIONS = 64
+_SECONDS = 30.0
+_POOL = 10
+_MAX_CONTENT = 100_000
+_KINDS = ("memory", "message")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """One way to do the operations; each takes a number that no other call gets."""
+
+    name: str
+    operations: Mapping[str, Callable[[int], Awaitable[object]]]
+    # The work is done in this process, Postgres apart.
+    is_here: bool = False
+
+
+class Material:
+    """What calls are made of; memories to read are those of `memory_ids`."""
+
+    def __init__(self, memory_ids: Sequence[str], seed: int) -> None:
+        self._memory_ids = memory_ids
+        self._sentences = Sentences(seed)
+
+    def read(self, number: int) -> memory_pb2.GetMemoryRequest:
+        return memory_pb2.GetMemoryRequest(memory_id=self._memory_ids[number * 7919 % len(self._memory_ids)])
+
+    def create(self, _number: int) -> memory_pb2.CreateMemoryRequest:
+        return memory_pb2.CreateMemoryRequest(memory=self.memory(), request_id=str(uuid.uuid4()))
+
+    def append(self, number: int) -> session_pb2.AppendMessagesRequest:
+        return session_pb2.AppendMessagesRequest(
+            session_id=f"bench-{number % _SESSIONS}",
+            messages=[self.message()],
+            create_session=True,
+            request_id=str(uuid.uuid4()),
+        )
+
+    def memory(self) -> memory_pb2.Memory:
+        return memory_pb2.Memory(
+            content=self._sentences.statement(), tags=["household", "bench"], source="bench", subject_id="mira"
+        )
+
+    def message(self) -> session_pb2.Message:
+        return session_pb2.Message(
+            role=session_pb2.MESSAGE_ROLE_USER, content=self._sentences.statement(), subject_id="mira"
+        )
+
+    def question(self) -> str:
+        return self._sentences.question()
+
+
+@asynccontextmanager
+async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -> AsyncIterator[list[Way]]:
+    """Use the services' stores and the embedded model in this process, each store on a pool of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def database(service: str, init: Any = None) -> Database:
+            opened = Database.open(subject.database_url, service=service, size=_POOL, timeout=_SECONDS, init=init)
+            return await stack.enter_async_context(opened)
+
+        embedder = await stack.enter_async_context(await asyncio.to_thread(Embedder.load))
+        recall = Store(await database("recall", prepare_connection))
+        registry = Registry(recall.active_model, seconds=_SECONDS)
+        vectors = Vectors(embedder, query_seconds=_SECONDS)
+        memory, session = await database("memory"), await database("session")
+        here = _Here(
+            caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
+            memories=MemoryStore(memory, MemoryMonths(memory), Requests("memory")),
+            messages=MessageStore(session, Requests("session"), SessionMonths(session)),
+            searcher=Searcher(recall, registry, vectors),
+            indexer=Indexer(recall, registry, vectors),
+            material=material,
+        )
+        writing = {GET: here.get_memory, CREATE: here.create_memory, APPEND: here.append_messages}
+        yield [
+            Way(name=SQL, operations={**writing, RECALL: here.recall_by_arms}, is_here=True),
+            Way(name=SQL_ONE_SEARCH, operations={RECALL: here.recall_at_once}, is_here=True),
+        ]
+
+
+@asynccontextmanager
+async def services(subject: Subject, material: Material) -> AsyncIterator[Way]:
+    """Call each service's own port with a signed identity."""
+    async with AsyncExitStack() as stack:
+
+        async def channel(service: str) -> aio.Channel:
+            opened = aio.insecure_channel(subject.addresses[service], options=OPTIONS)
+            return await stack.enter_async_context(opened)
+
+        identity = _Identity(auth_pb2_grpc.IdentityServiceStub(await channel("auth")), subject.api_key)
+        recall = recall_pb2_grpc.RecallServiceStub(await channel("recall"))
+
+        async def recalled(_number: int) -> object:
+            request = recall_pb2.RecallRequest(query=material.question())
+            return await recall.Recall(request, metadata=await identity.metadata(), timeout=_SECONDS)
+
+        memory = memory_pb2_grpc.MemoryServiceStub(await channel("memory"))
+        session = session_pb2_grpc.SessionServiceStub(await channel("session"))
+        yield Way(
+            name=SERVICE,
+            operations={
+                GET: _calling(memory.GetMemory, material.read, identity.metadata),
+                CREATE: _calling(memory.CreateMemory, material.create, identity.metadata),
+                APPEND: _calling(session.AppendMessages, material.append, identity.metadata),
+                RECALL: recalled,
+            },
+        )
+
+
+@asynccontextmanager
+async def gateway(subject: Subject, material: Material) -> AsyncIterator[Way]:
+    """Call the public door with an API key."""
+    async with aio.insecure_channel(subject.addresses["gateway"], options=OPTIONS) as channel:
+
+        async def metadata() -> tuple[tuple[str, str], ...]:
+            return (("authorization", f"Bearer {subject.api_key}"),)
+
+        public = gateway_pb2_grpc.GatewayServiceStub(channel)
+
+        async def recalled(_number: int) -> object:
+            request = gateway_pb2.RecallRequest(query=material.question())
+            response = await public.Recall(request, metadata=await metadata(), timeout=_SECONDS)
+            if response.incomplete:
+                message = "an arm did not answer"
+                raise RuntimeError(message)
+            return response
+
+        memory = memory_pb2_grpc.MemoryServiceStub(channel)
+        session = session_pb2_grpc.SessionServiceStub(channel)
+        yield Way(
+            name=GATEWAY,
+            operations={
+                GET: _calling(memory.GetMemory, material.read, metadata),
+                CREATE: _calling(memory.CreateMemory, material.create, metadata),
+                APPEND: _calling(session.AppendMessages, material.append, metadata),
+                RECALL: recalled,
+            },
+        )
+
+
+def _calling(method: Any, request: Callable[[int], Any], metadata: Callable[[], Awaitable[Any]]) -> Any:
+    async def call(number: int) -> object:
+        return await method(request(number), metadata=await metadata(), timeout=_SECONDS)
+
+    return call
+
+
+class _Identity:
+    """A signed identity, renewed before it ends, as the gateway does."""
+
+    _LIFETIME = 20.0
+
+    def __init__(self, identities: auth_pb2_grpc.IdentityServiceAsyncStub, api_key: str) -> None:
+        self._identities = identities
+        self._api_key = api_key
+        self._until = 0.0
+        self._token = ""
+
+    async def metadata(self) -> tuple[tuple[str, str], ...]:
+        at = asyncio.get_running_loop().time()
+        if at >= self._until:
+            response = await self._identities.Exchange(auth_pb2.ExchangeRequest(bearer=self._api_key))
+            self._token, self._until = response.token, at + self._LIFETIME
+        return (("authorization", f"Bearer {self._token}"),)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Here:
+    """The operations as the servicers do them, without interceptors and without messages of the answers."""
+
+    caller: Caller
+    memories: MemoryStore
+    messages: MessageStore
+    searcher: Searcher
+    indexer: Indexer
+    material: Material
+
+    async def get_memory(self, number: int) -> object:
+        name = self.material.read(number).memory_id
+        return (await self.memories.get_memories(self.caller.tenant(), [name]))[name]
+
+    async def create_memory(self, number: int) -> None:
+        request, at = self.material.create(number), now()
+        draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
+        (memory,) = remembered([draft], at=at, by=self.caller.principal)
+        documents = documents_of([memory], at=at)
+        response = memory_pb2.CreateMemoryResponse(memory=memory_wire.memory(memory))
+        once = Once.of(self.caller, request)
+        await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response)
+        await self._index(documents)
+
+    async def append_messages(self, number: int) -> None:
+        request, at = self.material.append(number), now()
+        batch = Batch.of(request, at=at, by=self.caller.principal, max_content=_MAX_CONTENT)
+        await self.messages.append(self.caller, Once.of(self.caller, request), batch, pending=0)
+        await self._index(batch.documents)
+
+    async def recall_by_arms(self, _number: int) -> object:
+        """Search each kind by itself at the same time, as the gateway's arms do."""
+        text = self.material.question()
+        answers = await asyncio.gather(*(self._recall(text, (kind,)) for kind in _KINDS))
+        hits = [hit for answer in answers for hit in answer.hits]
+        return sorted(hits, key=lambda hit: (-hit[0].score, str(hit[0].candidate.item_id)))[:DEFAULT_LIMIT]
+
+    async def recall_at_once(self, _number: int) -> object:
+        return await self._recall(self.material.question(), _KINDS)
+
+    async def _recall(self, text: str, kinds: tuple[str, ...]) -> Any:
+        question = Question(
+            text=text, vector=None, limit=DEFAULT_LIMIT, kinds=kinds, filter=Filter(), min_similarity=0.0
+        )
+        return await self.searcher.recall(self.caller.tenant(), question, seconds=_SECONDS)
+
+    async def _index(self, documents: Sequence[Document]) -> None:
+        items = [Item(document.item_id, document.revision, document.text) for document in documents]
+        if await self.indexer.index(self.caller.tenant(), items) != len(items):
+            message = "an item was not indexed"
+            raise RuntimeError(message)
