@@ -106,6 +106,7 @@ def _show(report: Report, *, dry_run: bool, as_json: bool) -> None:
                 "read": {kind: report.read[kind] for kind in Kind},
                 "written": {kind: report.written[kind] for kind in Kind},
                 "skipped": {kind: report.skipped[kind] for kind in Kind},
+                "pending_embedding_count": report.pending,
                 "refused": [asdict(refused) for refused in report.refused],
             }
         )
@@ -119,6 +120,8 @@ def _show(report: Report, *, dry_run: bool, as_json: bool) -> None:
             name = _plural(kind) if kind else "unreadable"
             lines.append((name, read, report.written[kind], report.skipped[kind], refused))
     console.rows(made, lines, empty="The file holds no records.")
+    if report.pending:
+        click.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
     for entry in report.refused[:_SHOWN]:
         name = f"{entry.kind} {entry.name}: " if entry.kind else ""
         click.echo(f"{entry.where}: {name}{entry.reason}", err=True)

@@ -54,6 +54,8 @@ class Report:
     written: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     refused: list[Refused] = field(default_factory=list)
+    # Written, found by their words already and by meaning soon.
+    pending: int = 0
 
     def refuse(self, record: Record | Unreadable, reason: str) -> None:
         """Note a record that was not taken."""
@@ -66,9 +68,10 @@ class Report:
 class Importer:
     """One import. Records come in the order of the file, which says in which order messages follow each other."""
 
-    def __init__(self, api: Api, report: Report, done: Callable[[int], None]) -> None:
-        """Write through `api`, and call `done` with the number of records dealt with, as it goes on."""
+    def __init__(self, api: Api, report: Report, done: Callable[[int], None], *, batch: int = BATCH) -> None:
+        """Write through `api`, `batch` records a call, and call `done` with the number dealt with, as it goes on."""
         self._api = api
+        self._batch = batch
         self._report = report
         self._done = done
         self._waiting: list[Record] = []
@@ -101,7 +104,7 @@ class Importer:
         last = self._waiting[-1]
         return (
             _group(last) != _group(record)
-            or len(self._waiting) >= BATCH
+            or len(self._waiting) >= self._batch
             or self._bytes + record.item.ByteSize() > BATCH_BYTES
         )
 
@@ -154,9 +157,10 @@ class Importer:
 
         async def append(records: Sequence[Record]) -> None:
             messages = [record.item for record in records]
-            await self._api.sessions.AppendMessages(
+            answer = await self._api.sessions.AppendMessages(
                 session_pb2.AppendMessagesRequest(session_id=session_id, messages=messages)  # type: ignore[arg-type]  # Only messages come here.
             )
+            self._report.pending += answer.pending_embedding_count
 
         await self._all_or_parts(fresh, append)
 
@@ -167,9 +171,10 @@ class Importer:
 
         async def create(records: Sequence[Record]) -> None:
             memories = [record.item for record in records]
-            await self._api.memories.BatchCreateMemories(
+            answer = await self._api.memories.BatchCreateMemories(
                 memory_pb2.BatchCreateMemoriesRequest(memories=memories)  # type: ignore[arg-type]  # Only memories come here.
             )
+            self._report.pending += answer.pending_embedding_count
 
         await self._all_or_parts(fresh, create)
 

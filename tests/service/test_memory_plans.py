@@ -1,0 +1,114 @@
+"""The plans of the hot queries, as the service's own role sees them: each reads an index, none reads a table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+from skein_kit.ids import first_id, new_id, now
+from skein_memory.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import asyncpg
+    from fix_database import TestDatabase
+
+TENANT = UUID(int=1)
+# Five tenants, a memory a minute. Without the checks of foreign keys, which would take most of the time.
+FILL = """
+    SELECT memory.ensure_month(now() - interval '1 month'), memory.ensure_month(now());
+    SET session_replication_role = replica;
+    INSERT INTO memory.entries
+        (tenant_id, memory_id, type, key, content, source, agent_id, subject_id, session_id, scope, level, confidence,
+         importance, content_hash, create_time, update_time, created_by, updated_by)
+    SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid,
+           (lpad(to_hex((extract(epoch FROM now() - n * interval '1 minute') * 1000)::bigint), 12, '0') || '7'
+            || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid,
+           (ARRAY['note', 'note', 'note', 'fact', 'task'])[1 + n / 7 % 5], 'key ' || n % 5000, 'text',
+           'source ' || n % 300, 'agent ' || n % 300, 'subject ' || n % 300, 'session ' || n % 300, 'global',
+           'operational', 0.7, 0.5, '', now(), now(), 'test', 'test'
+    FROM generate_series(1, 20000) AS n;
+    INSERT INTO memory.tags (tenant_id, memory_id, tag)
+    SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.entries;
+    INSERT INTO memory.links
+        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
+    SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test'
+    FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
+          FROM memory.entries) AS neighbours
+    WHERE next_id IS NOT NULL;
+    INSERT INTO memory.external_ids SELECT tenant_id, memory_id::text, memory_id FROM memory.entries;
+    INSERT INTO memory.fact_keys SELECT tenant_id, memory_id::text, memory_id FROM memory.entries;
+    ANALYZE memory.entries, memory.tags, memory.links, memory.external_ids, memory.fact_keys;
+"""
+
+
+@pytest.fixture
+async def connection(database: TestDatabase) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection of the service in a database of five tenants."""
+    async with database.superuser() as superuser:
+        await superuser.execute(FILL)
+    async with database.role("memory") as connection:
+        await connection.execute(f"SET skein.tenant_id = '{TENANT}'")
+        # A month with hardly a row in it is rightly read whole; the question is whether an index can serve.
+        await connection.execute("SET enable_seqscan = off")
+        yield connection
+
+
+async def plan(connection: asyncpg.Connection[asyncpg.Record], name: str, **values: Any) -> str:
+    """Return the plan of a query; conditions that are not given are null."""
+    query = QUERIES[name]
+    bound = query.bind(dict.fromkeys(query.parameters) | {"tenant_id": TENANT} | values)
+    rows = await connection.fetch(f"EXPLAIN {query.text}", *bound)
+    return "\n".join(row[0] for row in rows)
+
+
+LISTED: list[tuple[dict[str, Any], str]] = [
+    ({}, "_pkey"),
+    ({"type": "task"}, "type_memory_id_idx"),
+    ({"types": ["task", "fact"]}, "_pkey"),
+    ({"agent_id": "agent 3"}, "agent_id_memory_id_idx"),
+    ({"subject_id": "subject 3"}, "subject_id_memory_id_idx"),
+    ({"session_id": "session 3"}, "session_id_memory_id_idx"),
+    ({"source": "source 3"}, "source_memory_id_idx"),
+    ({"key": "key 5"}, "key_memory_id_idx"),
+    ({"scopes": ["global"]}, "_pkey"),
+    ({"tags": ["source 3"]}, "tags_tag"),
+    ({"tags": ["common", "source 3"], "tags_all": ["common", "source 3"]}, "tags_tag"),
+]
+
+
+async def test_every_read_uses_an_index(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    at = now()
+    page = {
+        "show_deleted": False, "show_archived": False, "at": at, "count": 51, "before_id": first_id(at),
+        "from_id": first_id(at - timedelta(days=365)),
+    }  # fmt: skip
+    plans: list[tuple[str, str]] = []
+    for conditions, index in LISTED:
+        name = "list_memories"
+        if "tags" in conditions:
+            name = "list_strictly_tagged_memories" if "tags_all" in conditions else "list_tagged_memories"
+        plans.append((await plan(connection, name, **page, **conditions), index))
+    some = new_id(at)
+    for name, values, index in (
+        ("get_memories", {"memory_ids": [some]}, "_pkey"),
+        ("find_active", {"memory_ids": [some]}, "_pkey"),
+        ("lock_memory", {"memory_id": some}, "_pkey"),
+        ("find_external_ids", {"external_ids": ["a"]}, "external_ids_pkey"),
+        ("find_fact_keys", {"keys": ["a"]}, "fact_keys_pkey"),
+    ):
+        plans.append((await plan(connection, name, **values), index))
+    links = {"memory_id": some, "before_id": some, "outgoing": True, "incoming": True, "count": 51}
+    listed = await plan(connection, "list_links", **links)
+    plans += [(listed, "links_from"), (listed, "links_to")]
+
+    for text, index in plans:
+        assert "Seq Scan" not in text, text
+        assert index in text, text
+    # A read by id is planned for the one month of the id.
+    for name, values in (("get_memories", {"memory_ids": [some]}), ("lock_memory", {"memory_id": some})):
+        assert (await plan(connection, name, **values)).count(" on entries_y") == 1
