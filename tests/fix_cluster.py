@@ -177,11 +177,16 @@ class Cluster:
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """Run one cluster for all tests of this worker."""
-    from skein_cluster.embedded import embedded_cluster  # noqa: PLC0415 - unit tests need none of the services.
+    # Imported here, because unit tests need none of the services.
+    from skein_cluster.embedded import embedded_cluster  # noqa: PLC0415
+    from skein_cluster.processes import separate_processes  # noqa: PLC0415
 
+    forms = {"one": embedded_cluster, "many": separate_processes}
     environment = test_environment()
     folder: Path = tmp_path_factory.mktemp("cluster")
-    async with embedded_cluster(folder, environment=environment, durable=False) as embedded:
+    async with forms[os.environ.get("SKEIN_TEST_FORM", "one")](
+        folder, environment=environment, durable=False
+    ) as embedded:
         addresses = dict(embedded.addresses)
         async with aio.insecure_channel(addresses["gateway"]) as channel:
             yield Cluster(

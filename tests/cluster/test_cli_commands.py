@@ -80,6 +80,16 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert (after.code, after.out, after.err.strip()) == (Exit.OK, "", "Nothing was found.")
 
 
+async def test_what_a_stream_cannot_say_does_not_end_a_command(environment: dict[str, str]) -> None:
+    added = await skein("memories", "add", "Grüße an Zoë: 茶", "--external-id", "z", environment=environment)
+    shown = await skein("memories", "show", "z", environment=environment, PYTHONIOENCODING="ascii")
+    told = await skein("memories", "show", "z", "--json", environment=environment, PYTHONIOENCODING="ascii")
+
+    assert (added.code, shown.code, told.code) == (0, 0, 0), shown.err
+    assert "Gr??e an Zo?: ?" in shown.out
+    assert told.json["memory"]["content"] == "Grüße an Zoë: 茶"
+
+
 async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, str], tmp_path: Path) -> None:
     path = household(tmp_path / "household.jsonl")
 
@@ -225,9 +235,7 @@ async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str
     assert "revoked" in listed.out
 
 
-async def test_an_expected_error_is_one_line_that_says_what_to_do(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
     nobody = free_ports(["port"], "127.0.0.1")["port"]
     unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{nobody}"})
     wrong_key = await skein("status", environment={**environment, "SKEIN_API_KEY": "wrong"})

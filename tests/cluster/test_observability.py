@@ -202,7 +202,13 @@ async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_n
     assert fault["method"] == "/skein.memory.v1.MemoryService/CreateMemory"
     assert fault["exception"][0]["exc_type"] == "CheckViolationError"
     assert "nothing_new" not in str(caught.value)
-    spans = await observed.receiver.trace(trace_id, lambda spans: any(each.service == "skein-memory" for each in spans))
+    answered = "skein.memory.v1.MemoryService/CreateMemory"
+    spans = await observed.receiver.trace(
+        trace_id, lambda spans: any((each.service, each.span.name) == ("skein-memory", answered) for each in spans)
+    )
+    (broken,) = (each for each in spans if each.attributes.get("db.response.status_code") == "23514")
+    assert broken.attributes["error.type"] == "23514"
+    assert broken.span.status == Status(code=Status.STATUS_CODE_ERROR)
     assert not found_in("".join(str(each.span) for each in spans))
 
 

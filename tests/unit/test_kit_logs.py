@@ -43,6 +43,18 @@ def test_a_logged_fault_tells_kind_and_place_but_quotes_nothing(stream: io.Strin
     assert "test_kit_logs.py" in line["exception"][1]["frames"][-1]["filename"]
 
 
+def test_the_errors_of_a_group_are_quoted_as_little_as_any_other(stream: io.StringIO) -> None:
+    try:
+        group = "of a task group"
+        raise ExceptionGroup(group, [ValueError(SECRET), ExceptionGroup(group, [LookupError(SECRET)])])
+    except ExceptionGroup:
+        logs.get("memory").exception("fault")
+
+    line = json.loads(stream.getvalue())
+    assert SECRET not in stream.getvalue()
+    assert [stack["exc_type"] for (stack,) in line["exception"][0]["exceptions"]] == ["ValueError", "ExceptionGroup"]
+
+
 def test_a_line_is_one_json_object_with_its_facts(stream: io.StringIO) -> None:
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
         logs.get("memory").info("created", count=2)

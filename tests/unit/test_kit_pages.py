@@ -40,7 +40,8 @@ def test_a_token_is_bound_to_the_tenant() -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["x", "é", "AAAA", base64.urlsafe_b64encode(b"{}").decode(), base64.urlsafe_b64encode(b"[]").decode()]
+    "token",
+    ["x", "é", "AAAA", *(base64.urlsafe_b64encode(text).decode() for text in (b"{}", b"[]", b"[" * 1500))],
 )
 def test_a_damaged_token_is_refused(token: str) -> None:
     with pytest.raises(PageTokenInvalid):

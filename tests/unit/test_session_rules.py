@@ -192,7 +192,9 @@ def test_a_walk_survives_its_token() -> None:
     assert Walk.of(walk.again().place()) == Walk(floor=walk.top)
 
 
-@pytest.mark.parametrize("place", [[], ["1"], ["yesterday", "s", "", ""], ["", "", "", "now"]])
+@pytest.mark.parametrize(
+    "place", [[], ["1"], ["yesterday", "s", "", ""], ["", "", "", "now"], ["0001-01-01T00:00:00+23:59", "s", "", ""]]
+)
 def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:
     with pytest.raises(PageTokenInvalid):
         Walk.of(place)

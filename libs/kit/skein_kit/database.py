@@ -152,9 +152,16 @@ class Database:
             yield cls(pool, service=service, name=urlsplit(url).path.lstrip("/"), timeout=timeout)
 
     @asynccontextmanager
-    async def tenant(self, tenant_id: UUID) -> AsyncIterator[Transaction]:
-        """Run a transaction that sees one tenant's rows; it commits when the block ends well."""
-        async with self._transaction(f"BEGIN; SET LOCAL skein.tenant_id = '{tenant_id}'") as transaction:
+    async def tenant(self, tenant_id: UUID, *, lasting: bool = True) -> AsyncIterator[Transaction]:
+        """Run a transaction that sees one tenant's rows; it commits when the block ends well.
+
+        Without `lasting` the commit does not wait for the disk, and the last ones may be lost when the server crashes:
+        for what is made anew from rows that last.
+        """
+        begin = f"BEGIN; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        if not lasting:
+            begin += "; SET LOCAL synchronous_commit = off"
+        async with self._transaction(begin) as transaction:
             yield transaction
 
     @asynccontextmanager
@@ -177,15 +184,15 @@ class Database:
     async def _transaction(self, begin: str) -> AsyncIterator[Transaction]:
         with translated():
             connection = await self._acquire()
+            is_committed = False
             try:
                 await connection.execute(begin)
                 yield Transaction(connection, self)
                 await connection.execute("COMMIT")
-            except BaseException:
-                await asyncio.shield(_roll_back(connection))
-                raise
+                is_committed = True
             finally:
-                await asyncio.shield(self._release(connection))
+                # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on.
+                await asyncio.shield(self._give_back(connection, is_committed=is_committed))
 
     async def _acquire(self) -> asyncpg.pool.PoolConnectionProxy[asyncpg.Record]:
         started = time.perf_counter()
@@ -196,9 +203,14 @@ class Database:
         finally:
             self._wait.observe(time.perf_counter() - started)
 
-    async def _release(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-        # A connection that the server closed meanwhile has gone back by itself, and a second time is refused.
-        with suppress(asyncpg.InternalClientError):
+    async def _give_back(
+        self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], *, is_committed: bool
+    ) -> None:
+        if not is_committed:
+            await _roll_back(connection)
+        # A connection that the server closed meanwhile has gone back by itself, and a second time is refused. Whatever
+        # else goes wrong here concerns the next transaction, for which the pool opens a new connection.
+        with suppress(*_UNAVAILABLE, asyncpg.PostgresError):
             await self._pool.release(connection)
 
     @contextmanager
@@ -282,7 +294,8 @@ async def _keep(_connection: object) -> None:
 
 async def _roll_back(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
     try:
-        if not connection.is_closed() and connection.is_in_transaction():
+        # Unasked: of a BEGIN that was cancelled on its way nobody knows yet whether it arrived.
+        if not connection.is_closed():
             await connection.execute("ROLLBACK", timeout=_CONNECT_SECONDS)
     except (*_UNAVAILABLE, asyncpg.PostgresError, TimeoutError):
         # The connection is of no more use; the pool replaces it.

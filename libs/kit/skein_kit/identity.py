@@ -29,6 +29,8 @@ LEEWAY_SECONDS = 5
 _MAX_CACHED_TOKENS = 10_000
 # An unknown key id asks auth for the keys at most this often.
 _REFRESH_SECONDS = 1.0
+# A key that auth lists no more verifies nothing after this long.
+_BELIEVED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,14 +76,17 @@ def sign(caller: Caller, *, key: OKPKey, at: float, until: float | None = None) 
 
 
 class TokenVerifier:
-    """Verifies identity tokens with auth's public keys, fetched when an unknown key id turns up.
+    """Verifies identity tokens with auth's public keys, fetched when they are old or an unknown key id turns up.
 
     A verified token is remembered until it ends, so that a busy caller costs one signature check a minute.
     """
 
-    def __init__(self, fetch: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
+    def __init__(
+        self, fetch: Callable[[], Awaitable[Mapping[str, str]]], *, believed_seconds: float = _BELIEVED_SECONDS
+    ) -> None:
         """Use `fetch` to get public keys: key id to JSON Web Key."""
         self._fetch = fetch
+        self._believed_seconds = believed_seconds
         self._keys: dict[str, OKPKey] = {}
         self._fetched = -_REFRESH_SECONDS
         self._fetching = asyncio.Lock()
@@ -111,7 +116,7 @@ class TokenVerifier:
 
     async def _key(self, token: str) -> OKPKey:
         key_id = _key_id(token)
-        if key_id not in self._keys:
+        if key_id not in self._keys or time.monotonic() >= self._fetched + self._believed_seconds:
             await self._fetch_since(time.monotonic())
         try:
             return self._keys[key_id]

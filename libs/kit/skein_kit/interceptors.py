@@ -1,7 +1,7 @@
 """What happens to every call, in this order, over a socket or in process.
 
     masking      nothing but documented statuses leaves; a fault is logged whole and shown as INTERNAL
-    request_id   a request id and the method are bound to every log line
+    request_id   every log line and every outgoing call knows the call that it is for
     metrics      count, latency, in-flight
     trace        a server span, continuing the caller's trace
     deadline     a time limit for calls without one; work is cancelled when the time is over
@@ -90,7 +90,7 @@ class Chain:
         handler = deadline(self.default_deadline, handler)
         handler = trace(method, handler)
         handler = metrics(method, handler)
-        handler = request_id(method, handler)
+        handler = request_id(handler)
         return masking(method, handler)
 
 
@@ -111,14 +111,11 @@ def masking(method: Method, handler: Handler) -> Handler:
     return answer
 
 
-def request_id(method: Method, handler: Handler) -> Handler:
-    """Bind the call's facts to the log lines of everything done for it."""
+def request_id(handler: Handler) -> Handler:
+    """Make the call the current one, whose request id goes along with everything done for it."""
 
     async def answer(request: Any, call: Call) -> Any:
-        with (
-            structlog.contextvars.bound_contextvars(request_id=call.request_id, method=method.path),
-            working_for(call),
-        ):
+        with working_for(call):
             return await handler(request, call)
 
     return answer
@@ -211,10 +208,7 @@ def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
         except aio.AioRpcError as error:
             raise passed(error) from None
         rule.check(call.caller)
-        if call.caller.tenant_id is None:
-            return await handler(request, call)
-        with structlog.contextvars.bound_contextvars(tenant_id=str(call.caller.tenant_id)):
-            return await handler(request, call)
+        return await handler(request, call)
 
     return answer
 

@@ -10,6 +10,8 @@ import asyncpg
 import structlog
 from opentelemetry import trace
 
+from skein_kit.call import current
+
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from typing import Any, TextIO
@@ -25,6 +27,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
     number = _LEVELS.get(level.lower(), logging.INFO)
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _call,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _trace_id,
@@ -58,6 +61,14 @@ def get(name: str) -> structlog.typing.FilteringBoundLogger:
     return logger
 
 
+def _call(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add what finds the call that the line is written for; a call that writes no line pays nothing."""
+    call = current()
+    if call is not None:
+        event |= {"method": call.path, **call.facts(), **event}
+    return event
+
+
 def _trace_id(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     span = trace.get_current_span().get_span_context()
     if span.is_valid:
@@ -72,12 +83,18 @@ def _traceback(exc_info: structlog.typing.ExcInfo) -> list[dict[str, Any]]:
     the text that it could not read.
     """
     stacks = _TRACEBACK(exc_info)
-    error: BaseException | None = exc_info[1]
+    _mask(stacks, exc_info[1])
+    return stacks
+
+
+def _mask(stacks: list[dict[str, Any]], error: BaseException | None) -> None:
     for stack in stacks:
         stack["exc_value"] = _words(error)
         stack.pop("exc_notes", None)
+        if isinstance(error, BaseExceptionGroup):
+            for inner, one in zip(stack["exceptions"], error.exceptions, strict=True):
+                _mask(inner, one)
         error = (error.__cause__ or (None if error.__suppress_context__ else error.__context__)) if error else None
-    return stacks
 
 
 def _words(error: BaseException | None) -> str:

@@ -31,7 +31,7 @@ def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str
         binding, *place = json.loads(base64.urlsafe_b64decode(token.encode("ascii")))
         # JSON can say half a character; the database, which gets the place, cannot.
         "".join(place).encode()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise PageTokenInvalid from None
     if binding != _binding(tenant_id, request) or not all(isinstance(part, str) for part in place):
         raise PageTokenInvalid

@@ -111,7 +111,7 @@ class ProcessSettings(Settings):
     pool_timeout_seconds: float = 5.0
     # Address that internal services bind to.
     host: str = "127.0.0.1"
-    # The secret that the gateway's helpers share with auth (at least 32 characters).
+    # What auth seals its signing keys with and the worker proves itself with; at least 32 characters.
     system_key: str = dataclasses.field(default="", repr=False)
     # Port of /metrics, /livez and /readyz; 0 takes a free one.
     admin_port: int = 9450

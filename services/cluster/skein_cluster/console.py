@@ -34,8 +34,9 @@ def err() -> Console:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print one JSON document on stdout, in ASCII where the stream cannot say more."""
+    is_unicode = sys.stdout.encoding.lower().startswith("utf")
+    click.echo(json.dumps(value, indent=2, ensure_ascii=not is_unicode))
 
 
 def as_json(message: Message) -> dict[str, Any]:

@@ -80,7 +80,8 @@ async def _import(api: Api, out: Console) -> None:
     names = {Kind.SESSION: "sessions", Kind.MESSAGE: "messages", Kind.MEMORY: "memories", Kind.LINK: "links"}
     counts = ", ".join(f"{report.written[kind]} {name}" for kind, name in names.items())
     out.print(Text(f"Seven weeks of a household with its voice assistant: {counts}"))
-    out.print(Text(f"imported through the gateway in {time.monotonic() - started:.1f} s; {report.pending} still to be embedded."))
+    seconds = time.monotonic() - started
+    out.print(Text(f"imported through the gateway in {seconds:.1f} s; {report.pending} still to be embedded."))
     for refused in report.refused:
         out.print(Text(f"{refused.where} was refused: {refused.reason}", style="red"))
 

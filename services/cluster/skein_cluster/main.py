@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -68,6 +69,10 @@ def main() -> None:
     """Run the command and end the process with its exit code."""
     # gRPC's core writes to stderr on its own what we say ourselves; it reads this when it is imported.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character shows a question mark.
+            stream.reconfigure(errors="replace")
     try:
         skein()
     except Exception as error:

@@ -134,8 +134,11 @@ class Store:
         items: Sequence[Item],
         vectors: Mapping[UUID, NDArray[np.float32]],
     ) -> int:
-        """Replace the vectors of items that are still at the revision given; return how many are."""
-        async with self._database.tenant(tenant_id) as tx:
+        """Replace the vectors of items that are still at the revision given; return how many are.
+
+        Should the server crash, the vectors and the mark that they are made go together, and the backlog has them again.
+        """
+        async with self._database.tenant(tenant_id, lasting=False) as tx:
             claimed = await tx.rows(
                 QUERIES["claim_documents"],
                 tenant_id=tenant_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein.session.v1 import session_pb2 as pb
@@ -123,11 +123,11 @@ class Walk:
         try:
             time, session_id, top, floor = place
             return cls(
-                after=(datetime.fromisoformat(time), session_id) if time else None,
-                top=datetime.fromisoformat(top) if top else None,
-                floor=datetime.fromisoformat(floor) if floor else None,
+                after=(_time(time), session_id) if time else None,
+                top=_time(top) if top else None,
+                floor=_time(floor) if floor else None,
             )
-        except ValueError:
+        except (ValueError, OverflowError):
             raise PageTokenInvalid from None
 
     def place(self) -> list[str]:
@@ -152,6 +152,11 @@ class Walk:
     def again(self) -> Walk:
         """Return the start of the pass after this one."""
         return Walk(floor=self.top)
+
+
+def _time(text: str) -> datetime:
+    """Read a time of a page token, which anybody may have written: some have no place in UTC's calendar."""
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _chosen(state: pb.SessionState) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
@@ -123,6 +124,15 @@ class _Launch:
     async def create(self, home: Home, *, durable: bool) -> None:
         """Make the cluster beside its place and move it there when it is whole."""
         folder = home.prepare(self.account)
+        try:
+            await self._initdb(folder, durable=durable)
+        except BaseException:
+            # Also when we are told to stop meanwhile: half a cluster is of no use to anybody.
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        home.complete(folder)
+
+    async def _initdb(self, folder: Path, *, durable: bool) -> None:
         said = _Tail(self.log)
         command = [
             str(self.binaries / "initdb"),
@@ -145,7 +155,6 @@ class _Launch:
             _end_at_once(process)
         if process.returncode != 0:
             raise PostgresDidNotStart("initdb failed", log_lines=said.lines())
-        home.complete(folder)
 
     async def start(self, data_dir: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Return the server's process once it takes connections."""

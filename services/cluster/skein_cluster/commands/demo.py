@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LOG_LINES = 20
 _NEXT = (
-    ("make up", "keeps a cluster up: gRPC 127.0.0.1:50050, HTTP 127.0.0.1:8080, metrics 127.0.0.1:9450/metrics,"),
+    ("make up", "keeps a cluster up on this machine: gRPC on 50050, HTTP on 8080, metrics on 9450,"),
     ("", "credentials in {credentials}"),
     ('.venv/bin/skein recall "…"', "asks it"),
     (".venv/bin/skein import", "takes your own conversations: jsonl FILE, or locomo FILE"),

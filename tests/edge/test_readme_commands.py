@@ -1,0 +1,48 @@
+"""The commands that README.md shows are run, with the cluster's own address and key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fix_cluster import Cluster, Tenant
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+
+
+async def run(script: str, cluster: Cluster, tenant: Tenant) -> str:
+    """Run lines of shell in the clone; return what they print."""
+    script = re.sub(r"^KEY=.*$", f"KEY={tenant.api_key}", script, flags=re.MULTILINE)
+    for shown, real in (("127.0.0.1:50050", cluster.endpoint), ("127.0.0.1:8080", cluster.addresses["http"])):
+        script = script.replace(shown, real)
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-euc", script), cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode()
+
+
+def test_there_are_commands_to_run() -> None:
+    assert len(BLOCKS) == 2
+
+
+async def test_what_buf_remembers_buf_recalls(cluster: Cluster, tenant: Tenant) -> None:
+    (block,) = (block for block in BLOCKS if "buf curl" in block)
+
+    printed = await run(block, cluster, tenant)
+
+    remembered, recalled = (json.loads(each) for each in re.split(r"(?<=\n\})\n", printed.strip()))
+    (hit,) = recalled["hits"]
+    assert hit["memory"]["memoryId"] == remembered["memories"][0]["memoryId"]
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "curl http" in block])
+async def test_what_curl_asks_is_answered(cluster: Cluster, tenant: Tenant, block: str) -> None:
+    printed = await run(f"KEY=\n{block.replace('curl ', 'curl --silent --fail-with-body ')}", cluster, tenant)
+
+    assert {arm["state"] for arm in json.loads(printed)["arms"]} == {"ARM_STATE_OK"}
