@@ -42,6 +42,14 @@ def test_rules_speak_of_permissions_that_exist() -> None:
     assert asked <= TENANT_PERMISSIONS | SYSTEM_PERMISSIONS | {"operator"}
 
 
+def test_the_clusters_own_services_may_call_internal_rpcs_and_ask_which_tenants_there_are() -> None:
+    allowed = {path for path, rule in RULES.items() if rule.permission in SYSTEM_PERMISSIONS}
+
+    assert {path for path in allowed if path.split("/")[1] in PUBLIC_SERVICES} == {
+        f"/skein.tenancy.v1.TenancyService/{name}" for name in ("GetTenant", "ListTenants", "GetAgent", "ListAgents")
+    }
+
+
 def test_a_service_is_public_or_internal_and_the_gateway_s_own_is_neither() -> None:
     internal = {service.full_name for service in SERVICES} - set(PUBLIC_SERVICES)
 

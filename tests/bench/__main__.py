@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import sys
 import time
 from contextlib import AsyncExitStack
@@ -71,13 +72,16 @@ def main(*, quick: bool, only: Sequence[str], forms: Sequence[str], json_file: P
     except KeyboardInterrupt:
         raise click.Abort from None
     out = report.console()
+    out.print()
     for operation in wanted:
         out.print(report.table(operation, [cell for cell in cells if cell.operation == operation]))
     for line in report.goal(cells):
         out.print(line)
     out.print(
-        "\nThe cluster, its Postgres and the load client share the same cores. CPU is the cluster's, Postgres "
-        "included; of SQL directly it is this process's and Postgres'.",
+        f"\nThe cluster, its Postgres and the load client share {os.cpu_count()} cores. CPU is the cluster's, "
+        "Postgres included; of SQL directly it is this process's and Postgres'. SQL directly is the services' own "
+        "stores and the embedded model, without gRPC, interceptors and identities; × SQL compares medians of the same "
+        "cluster.",
         style="dim",
     )
     if json_file is not None:
@@ -88,6 +92,11 @@ async def _bench(size: Size, operations: Sequence[str], forms: Sequence[str]) ->
     cells: list[Cell] = []
     home: Household | None = None
     out = report.console()
+    out.print(
+        f"Load average of the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; what else runs here "
+        "makes the figures worse.",
+        style="dim",
+    )
     with data_folder() as folder:
         for number, form in enumerate(forms):
             async with running(folder, form) as subject:

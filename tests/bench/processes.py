@@ -43,6 +43,15 @@ class Process:
         )
 
     @property
+    def private_bytes(self) -> int:
+        """Return the resident memory that it shares with nobody; 0 when it has ended."""
+        try:
+            resident, shared = Path(f"/proc/{self.pid}/statm").read_text("utf-8").split()[1:3]
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return (int(resident) - int(shared)) * _PAGE
+
+    @property
     def open_files(self) -> int:
         """Return how many file descriptors are open; 0 when it has ended."""
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 # For a pipe or a file, where rich would assume 80.
-_WIDTH = 150
+_WIDTH = 120
 GOAL = 2.5
 
 
@@ -25,21 +25,20 @@ def console() -> Console:
 
 
 def table(operation: str, cells: Sequence[Cell]) -> Table:
-    """Lay out the cells of one operation: a row for each way, a group of columns for each number in flight."""
+    """Lay out the cells of one operation: a row for each number in flight, way and form of the cluster."""
     made = Table(title=operation, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    flights = sorted({cell.figures.in_flight for cell in cells})
+    made.add_column("in flight", justify="right")
     made.add_column("way")
     made.add_column("cluster")
-    for in_flight in flights:
-        for name in (f"{in_flight} in flight: req/s", "p50 ms", "p95 ms", "× SQL", "CPU s/1,000", "client CPU"):
-            made.add_column(name, justify="right")
-    for way, form in dict.fromkeys((cell.way, cell.form) for cell in cells):
-        row = [way, form]
-        for in_flight in flights:
-            cell = _find(cells, operation, way, form, in_flight)
-            base = _find(cells, operation, SQL, form, in_flight)
-            row += ["–"] * 6 if cell is None else _columns(cell, base)
-        made.add_row(*row)
+    for name in ("req/s", "p50 ms", "p95 ms", "p50 × SQL", "CPU s/1,000", "client CPU s/1,000"):
+        made.add_column(name, justify="right")
+    before = cells[0].figures.in_flight
+    for cell in sorted(cells, key=lambda cell: cell.figures.in_flight):
+        if cell.figures.in_flight != before:
+            made.add_section()
+            before = cell.figures.in_flight
+        base = _find(cells, operation, SQL, cell.form, before)
+        made.add_row(str(before), cell.way, cell.form, *_columns(cell, base))
     return made
 
 

@@ -89,7 +89,12 @@ async def running(folder: Path, form: str) -> AsyncIterator[Subject]:
             database_url=_database_url(folder),
         )
     finally:
-        await asyncio.shield(_stopped(process))
+        try:
+            await asyncio.shield(_stopped(process))
+        finally:
+            # Whoever insists (a second Ctrl-C) does not wait; Postgres ends with the process that started it.
+            if process.returncode is None:
+                process.kill()
 
 
 def _ports(form: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # More than a service embeds before it answers.
 LARGE_BATCH = 60
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 90
 PARTITIONED = ("memory.entries", "session.messages")
 
 

@@ -23,6 +23,7 @@ from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_client import requests
 from skein_client.calls import REQUEST_ID_KEY, SyncChannel
 from skein_client.connection import Connection
 from skein_client.retries import REPEATABLE, RetryPolicy, is_read
@@ -157,6 +158,27 @@ def test_a_mutation_is_repeated_under_one_request_id(other: Other) -> None:
     assert second == first
     assert second_metadata[REQUEST_ID_KEY] == first_metadata[REQUEST_ID_KEY] == first.request_id
     assert request.request_id == "", "the caller's message is the caller's"
+
+
+def test_calls_that_share_an_id_in_the_logs_each_have_their_effect(other: Other) -> None:
+    shared = ((REQUEST_ID_KEY, "of the whole turn"),)
+    sent = []
+    for _ in range(2):
+        call = other.start(other.memories.CreateMemory, pb.CreateMemoryRequest(), metadata=shared)
+        metadata, request = other.answer("CreateMemory", pb.CreateMemoryResponse())
+        call.result(timeout=5)
+        assert metadata[REQUEST_ID_KEY] == "of the whole turn"
+        sent.append(request.request_id)
+
+    assert sent[0] != sent[1]
+
+
+@pytest.mark.parametrize("one", ["Anna prefers tea", pb.Memory(content="Anna prefers tea")])
+def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
+    request = requests.remember(one, session_pb2.Message(content="hello"), "s", "")
+
+    assert [memory.content for memory in request.memories] == ["Anna prefers tea"]
+    assert [message.content for message in request.messages] == ["hello"]
 
 
 def test_the_callers_own_request_id_is_kept(other: Other) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skein_client import NotConfigured
+from skein_client.calls import options
 from skein_client.connection import Connection
 
 if TYPE_CHECKING:
@@ -83,3 +84,20 @@ def test_tls_is_asked_for_with_https(endpoint: str, target: str, secure: bool) -
 
 def test_a_key_is_never_printed() -> None:
     assert "secret" not in repr(Connection(endpoint="there:1", api_key="secret"))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_local"),
+    [
+        ("127.0.0.1:1", True),
+        ("localhost:1", True),
+        ("[::1]:1", True),
+        ("http://127.0.0.1:1", True),
+        ("skein.example:1", False),
+        ("10.0.0.1:1", False),
+    ],
+)
+def test_this_machine_is_reached_without_a_proxy(endpoint: str, *, is_local: bool) -> None:
+    found = dict(options(Connection(endpoint=endpoint, api_key="k")))
+
+    assert (found.get("grpc.enable_http_proxy") == 0) == is_local

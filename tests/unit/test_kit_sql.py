@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_kit.sql import Query, parse, repeated
+from skein_kit.sql import Query, parse, repeated, rows_at_once
 
 
 def test_named_parameters_become_positions_in_order_of_first_use() -> None:
@@ -43,3 +43,15 @@ def test_bulk_inserts_share_the_tenant_and_number_the_rest() -> None:
 def test_a_bulk_insert_must_lead_with_the_tenant() -> None:
     with pytest.raises(ValueError, match="tenant_id"):
         repeated(Query.of("q", "INSERT INTO t (a) VALUES (:a)"), 2)
+
+
+def test_rows_of_any_number_need_few_different_statements() -> None:
+    sizes = set()
+    for count in range(1, 1001):
+        left = count
+        while left:
+            size = rows_at_once(min(666, left))
+            sizes.add(size)
+            left -= size
+
+    assert len(sizes) == 51

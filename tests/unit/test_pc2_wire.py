@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
@@ -14,7 +14,10 @@ from skein.recall.v1 import recall_pb2
 from skein_kit import errors as refusals
 from skein_kit.call import trailing
 from skein_pc2 import wire
-from skein_pc2.errors import Rejected, rejected
+from skein_pc2.errors import VALIDATION_ERROR, Rejected, rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -213,3 +216,19 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
 
     assert said.code == "storage_error"
     assert "10.1.2.3" not in said.message
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda half: wire.memory_id({"memory_id": half}),
+        lambda half: wire.Search({"query": "tea", "filters": {"tags": [half]}}),
+        lambda half: wire.Search({"query": half}).request(),
+        lambda half: wire.memory({"content": "tea", "tags": [half]}, session_id=None, at=AT),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_wherever_it_stands(read: Callable[[str], object]) -> None:
+    with pytest.raises(Rejected) as caught:
+        read("\ud800")
+
+    assert caught.value.code == VALIDATION_ERROR

@@ -1,7 +1,7 @@
 """The typed Python client of a Skein cluster.
 
     async with Client(endpoint="127.0.0.1:50050", api_key="...") as skein:
-        await skein.remember(["Anna prefers tea"])
+        await skein.remember("Anna prefers tea")
         for hit in (await skein.recall("What does Anna drink?")).hits:
             print(hit.score, hit.memory.content)
 

@@ -40,13 +40,18 @@ OPTIONS = (
 Metadata = tuple[tuple[str, str], ...]
 
 
+def options(connection: Connection) -> tuple[tuple[str, int | str], ...]:
+    """Return the options of a channel: no proxy, such as http_proxy names, leads to this machine itself."""
+    return (*OPTIONS, ("grpc.enable_http_proxy", 0)) if connection.is_local else OPTIONS
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
     """One call as it goes out, the same in every attempt."""
 
     request: Message
     metadata: Metadata
-    # Finds the call in the cluster's logs; also the request_id of a mutation whose caller chose none.
+    # Finds the call in the cluster's logs; also the request_id of a mutation when the caller chose neither.
     request_id: str
     repeatable: bool
 
@@ -54,13 +59,16 @@ class Planned:
     def of(cls, path: str, request: Message, connection: Connection, metadata: Iterable[tuple[str, str]]) -> Planned:
         """Plan a call of the method at `path` ("/skein.memory.v1.MemoryService/CreateMemory")."""
         given = tuple(metadata)
-        request_id = dict(given).get(REQUEST_ID_KEY) or str(uuid.uuid4())
+        chosen = dict(given).get(REQUEST_ID_KEY)
+        request_id = chosen or str(uuid.uuid4())
         method = path.rpartition("/")[2]
         is_once = "request_id" in request.DESCRIPTOR.fields_by_name
         if is_once and not getattr(request, "request_id", ""):
             # A copy: the caller may send the same message again and mean it.
             request = _copied(request)
-            request.request_id = request_id  # type: ignore[attr-defined]  # The descriptor says that it is there.
+            # A caller may use one id in the logs for several calls, of which each is to have its effect.
+            once = str(uuid.uuid4()) if chosen else request_id
+            request.request_id = once  # type: ignore[attr-defined]  # The descriptor says that it is there.
         others = tuple((key, value) for key, value in given if key != REQUEST_ID_KEY)
         return cls(
             request=request,

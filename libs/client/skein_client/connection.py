@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import tempfile
@@ -65,6 +66,15 @@ class Connection:
     def target(self) -> str:
         """Return the endpoint as gRPC wants it."""
         return self.endpoint.partition("://")[2].rstrip("/") if "://" in self.endpoint else self.endpoint
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether the endpoint names this machine."""
+        host = self.target.rpartition(":")[0].strip("[]")
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:

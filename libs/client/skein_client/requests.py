@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skein.session.v1 import session_pb2
-
 
 def remember(
-    memories: Iterable[memory_pb2.Memory | str],
-    messages: Iterable[session_pb2.Message],
+    memories: memory_pb2.Memory | str | Iterable[memory_pb2.Memory | str],
+    messages: session_pb2.Message | Iterable[session_pb2.Message],
     session_id: str,
     request_id: str,
 ) -> gateway_pb2.RememberRequest:
+    # A text is a sequence of texts as well: taken for one, each of its letters would become a memory.
+    items = [memories] if isinstance(memories, str | memory_pb2.Memory) else memories
     return gateway_pb2.RememberRequest(
         session_id=session_id,
-        messages=messages,
-        memories=[memory_pb2.Memory(content=item) if isinstance(item, str) else item for item in memories],
+        messages=[messages] if isinstance(messages, session_pb2.Message) else messages,
+        memories=[memory_pb2.Memory(content=item) if isinstance(item, str) else item for item in items],
         request_id=request_id,
     )
 

@@ -14,7 +14,7 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pages, requests
-from skein_client.calls import OPTIONS, SyncChannel
+from skein_client.calls import SyncChannel, options
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection
 from skein_client.retries import RetryPolicy
 
@@ -67,9 +67,9 @@ class Client:
     def __enter__(self) -> Self:
         connection = self._connection
         if connection.secure:
-            plain = grpc.secure_channel(connection.target, grpc.ssl_channel_credentials(), options=OPTIONS)
+            plain = grpc.secure_channel(connection.target, grpc.ssl_channel_credentials(), options=options(connection))
         else:
-            plain = grpc.insecure_channel(connection.target, options=OPTIONS)
+            plain = grpc.insecure_channel(connection.target, options=options(connection))
         self._open.enter_context(plain)
         channel = cast("grpc.Channel", SyncChannel(plain, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
@@ -88,14 +88,14 @@ class Client:
 
     def remember(
         self,
-        memories: Iterable[memory_pb2.Memory | str] = (),
+        memories: memory_pb2.Memory | str | Iterable[memory_pb2.Memory | str] = (),
         *,
-        messages: Iterable[session_pb2.Message] = (),
+        messages: session_pb2.Message | Iterable[session_pb2.Message] = (),
         session_id: str = "",
         request_id: str = "",
         timeout: float | None = None,
     ) -> gateway_pb2.RememberResponse:
-        """Store memories (a text alone is a note) and append messages to a session, opening it on first use.
+        """Store memories (a text is a note), one or many, and append messages to a session, opening it on first use.
 
         Give a `request_id` of your own to make the call repeatable from another process; a repeated call returns the
         first answer and stores nothing twice.

@@ -33,7 +33,8 @@ TENANT_PERMISSIONS = frozenset(
     }
 )
 OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR}
-SYSTEM_PERMISSIONS = TENANT_PERMISSIONS | {SYSTEM}
+# The internal RPCs, and which tenants there are: a stolen token of the worker reads no content and makes no key.
+SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.metadata = metadata
         self.deadline = deadline
         self.peer_address = peer
-        self.request_id = metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID] or str(uuid.uuid4())
+        self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
         # The signed identity that goes along with calls made on behalf of this one.
         self.token = ""
@@ -117,6 +117,11 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
     async def abort_with_status(self, status: grpc.Status) -> Any:
         """End the call with a status."""
         raise Ended(Status(code=status.code.value[0], message=status.details))
+
+
+def _request_id(given: str) -> str:
+    """Return the caller's own id, or a new one for none and for one that gRPC's metadata could not carry on."""
+    return given if given and given.isascii() and given.isprintable() else str(uuid.uuid4())
 
 
 class Ended(Exception):

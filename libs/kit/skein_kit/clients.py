@@ -33,6 +33,8 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.enable_retries", 0),
     ("grpc.lb_policy_name", "round_robin"),
+    # The proxy that http_proxy names is the way out of the network; services call one another inside of it.
+    ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )

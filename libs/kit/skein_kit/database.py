@@ -98,11 +98,12 @@ class Transaction:
 
     async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert many rows of one tenant in as few statements as the protocol allows; return how many went in."""
-        inserted = 0
+        inserted = start = 0
         names = query.parameters[1:]
         at_once = max(1, sql.MAX_PARAMETERS // max(1, len(names)))
-        for start in range(0, len(rows), at_once):
-            part = rows[start : start + at_once]
+        while start < len(rows):
+            part = rows[start : start + sql.rows_at_once(min(at_once, len(rows) - start))]
+            start += len(part)
             values = [row[name] for row in part for name in names]
             with self._database.observed(query, len(part)):
                 status = await self._connection.execute(sql.repeated(query, len(part)), tenant_id, *values)

@@ -67,7 +67,17 @@ class Query:
 
 # Parameters of one statement; Postgres takes 65,535 of them.
 MAX_PARAMETERS = 4000
+_FEW_ROWS = 32
 _VALUES = re.compile(r"\bVALUES\s*(\([^()]*\))", re.IGNORECASE)
+
+
+def rows_at_once(rows: int) -> int:
+    """Return how many of so many rows to send in the next statement: all of a few, else a round number.
+
+    Every number of rows is a statement of its own, which each connection keeps prepared: those of all numbers would
+    hold more than 100 MB in each of Postgres's processes.
+    """
+    return rows if rows <= _FEW_ROWS else rows - rows % _FEW_ROWS
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A year that every calendar, UUIDv7 and Postgres agree on.
 _LAST_YEAR = 9999
+# Levels of JSON. Protobuf reads 100 of messages: three for each of an object, and some for what wraps the answer.
+_DEEPEST = 30
 
 
 def time(value: datetime | None) -> Timestamp | None:
@@ -51,14 +53,23 @@ def moment(message: Message, field: str, *, before_1970: bool = False) -> dateti
 def json_of(message: Message, field: str) -> str | None:
     """Read an optional Struct or ListValue field as JSON text; None when unset.
 
-    Raises FieldInvalid for NaN and infinities, which JSON cannot say.
+    Raises FieldInvalid for NaN and infinities, which JSON cannot say, and for what is nested too deep for an answer.
     """
     if not message.HasField(field):
         return None
     try:
-        return json.dumps(json_format.MessageToDict(getattr(message, field)), allow_nan=False, separators=(",", ":"))
+        value = json_format.MessageToDict(getattr(message, field))
+        if _levels(value) > _DEEPEST:
+            raise FieldInvalid(violations=[(field, f"is nested more than {_DEEPEST} levels deep")])
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (ValueError, json_format.SerializeToJsonError):
         raise FieldInvalid(violations=[(field, "holds a number that JSON cannot say")]) from None
+
+
+def _levels(value: object) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)
 
 
 def struct(text: str | None) -> Struct | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import prometheus_client
 import zmq
 import zmq.asyncio
-from prometheus_client import Counter, Histogram
+from prometheus_client import Histogram
 
 from skein_kit import logs
 from skein_kit.telemetry import LATENCY_BUCKETS
@@ -33,8 +35,10 @@ _FRAME_LIMIT = 64 * 1024 * 1024
 # Messages that a peer may have under way to us, or answers to a peer that does not read them; more are dropped.
 _QUEUED_MESSAGES = 1000
 _LINGER_MILLISECONDS = 500
+# One peer may have this part of the room for waiting messages.
+_PEERS_SHARE = 4
 
-ANSWERED = Counter("skein_pc2_messages_total", "Messages answered.", ["port", "status"])
+ANSWERED = prometheus_client.Counter("skein_pc2_messages_total", "Messages answered.", ["port", "status"])
 TIME = Histogram(
     "skein_pc2_message_duration_seconds", "Time from message to answer.", ["port"], buckets=LATENCY_BUCKETS
 )
@@ -78,6 +82,7 @@ class Router:
         self._dialect = dialect
         self._waiting = waiting
         self._tasks: set[asyncio.Task[None]] = set()
+        self._of_peer: Counter[bytes] = Counter()
         self._timer = TIME.labels(str(door.number))
 
     @property
@@ -95,18 +100,34 @@ class Router:
             if not self._door.admits(_peer(parts[-1])):
                 refusal = self._dialect.refused(PERMISSION_DENIED, "This address may not speak to this port")
                 await self._send(frames, refusal)
-            elif len(self._tasks) >= self._waiting:
+            elif self._is_full(frames.route[0]):
                 refusal = self._dialect.refused(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
                 await self._send(frames, refusal)
             else:
-                task = asyncio.create_task(self._answer(frames, deadline))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start(frames, deadline)
 
     async def finish(self) -> None:
         """Wait for the answers that are being made."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=ANSWER_SECONDS + _GRACE_SECONDS)
+
+    def _is_full(self, peer: bytes) -> bool:
+        """Say whether this peer's message must be refused: one peer may fill a part of the room, never all of it."""
+        return len(self._tasks) >= self._waiting or self._of_peer[peer] >= max(1, self._waiting // _PEERS_SHARE)
+
+    def _start(self, frames: Frames, deadline: float) -> None:
+        peer = frames.route[0]
+        task = asyncio.create_task(self._answer(frames, deadline))
+        self._tasks.add(task)
+        self._of_peer[peer] += 1
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._tasks.discard(done)
+            self._of_peer[peer] -= 1
+            if not self._of_peer[peer]:
+                del self._of_peer[peer]
+
+        task.add_done_callback(ended)
 
     async def _answer(self, frames: Frames, deadline: float) -> None:
         started = time.perf_counter()

@@ -95,6 +95,7 @@ def memory_id(payload: Mapping[str, Any]) -> str:
     value = payload.get("memory_id")
     if not isinstance(value, str) or not value:
         raise _invalid("memory_id", "is needed")
+    _must_be_text(value, "memory_id")
     return value
 
 
@@ -257,7 +258,17 @@ def _texts(value: object, field: str) -> list[str]:
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise _invalid(field, "is a list of texts")
+    for item in items:
+        _must_be_text(item, field)
     return list(dict.fromkeys(item for item in items if item))
+
+
+def _must_be_text(value: str, field: str) -> None:
+    """Refuse half of a surrogate pair, which JSON can say and protobuf cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _invalid(field, "holds half of a surrogate pair, which is no character") from None
 
 
 def _text(values: Mapping[str, Any], name: str, field: str) -> str:

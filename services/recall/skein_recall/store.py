@@ -136,7 +136,7 @@ class Store:
     ) -> int:
         """Replace the vectors of items that are still at the revision given; return how many are.
 
-        Should the server crash, the vectors and the mark that they are made go together, and the backlog has them again.
+        Should the server crash, the vectors and the mark that they are made go together: the backlog has them again.
         """
         async with self._database.tenant(tenant_id, lasting=False) as tx:
             claimed = await tx.rows(

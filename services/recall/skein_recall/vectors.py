@@ -100,5 +100,11 @@ def _span(texts: int) -> Iterator[None]:
     if not TRACING.on:
         yield
         return
-    with TRACING.tracer.start_as_current_span("embed", attributes={"skein.texts": texts}, record_exception=False):
+    with TRACING.tracer.start_as_current_span(
+        "embed",
+        attributes={"skein.texts": texts},
+        # The words of an error may quote the text.
+        record_exception=False,
+        set_status_on_exception=False,
+    ):
         yield

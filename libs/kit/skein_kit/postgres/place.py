@@ -93,7 +93,12 @@ def claimed(data_dir: Path, account: Account, *, durable: bool) -> Iterator[Home
         home = _find(asked, account, durable=durable)
         if home.real != asked:
             held.enter_context(_locked(home.real, asked))
-        yield home
+        try:
+            yield home
+        finally:
+            # A first start that was stopped half-way: its place has a random name, so nobody else waits for the lock.
+            if home.real != asked and not home.real.exists():
+                _lock_file(home.real).unlink(missing_ok=True)
 
 
 def erase(data_dir: Path) -> None:

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from bench.figures import Cell, Figures, percentile, ratio, thirds, verdict
+from bench.load import Limits, measured
+from bench.report import goal
+from bench.sentences import Sentences
+from bench.ways import GATEWAY, RECALL, SQL
+
+
+def figures(*milliseconds: float, cpu: float = 0.0) -> Figures:
+    return Figures(
+        in_flight=1,
+        seconds=2.0,
+        latencies=tuple(value / 1e3 for value in milliseconds),
+        server_cpu=cpu,
+        client_cpu=0.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [([], 0.5, 0.0), ([3.0], 0.95, 3.0), ([4.0, 1.0, 3.0, 2.0], 0.5, 2.0), (list(range(100, 0, -1)), 0.95, 95)],
+)
+def test_a_percentile_is_a_value_that_was_measured(values: list[float], share: float, expected: float) -> None:
+    assert percentile(values, share) == expected
+
+
+def test_figures_are_given_per_call_and_per_second() -> None:
+    measured_figures = figures(1.0, 2.0, 3.0, 10.0, cpu=0.02)
+
+    assert (measured_figures.per_second, measured_figures.p50, measured_figures.p95) == (2.0, 2.0, 10.0)
+    assert measured_figures.server_cpu_per_thousand == pytest.approx(5.0)
+
+
+def test_figures_of_no_calls_divide_by_nothing() -> None:
+    assert (figures().per_second, figures().p50, figures().server_cpu_per_thousand) == (0.0, 0.0, 0.0)
+    assert ratio(1.0, 0.0) is None
+
+
+def test_thirds_leave_the_middle_out() -> None:
+    assert thirds([1.0, 3.0, 100.0, 100.0, 100.0, 5.0, 7.0]) == (2.0, 6.0)
+    assert thirds([1.0, 2.0]) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [(100.0, 114.0, "steady"), (100.0, 116.0, "grew"), (100.0, 80.0, "fell"), (0.0, 0.1, "steady"), (0.0, 5.0, "grew")],
+)
+def test_a_small_change_is_no_trend(first: float, last: float, expected: str) -> None:
+    assert verdict(first, last, tolerated=0.15) == expected
+
+
+def test_sentences_repeat_with_their_seed_and_never_within_it() -> None:
+    one, same, other = Sentences(1), Sentences(1), Sentences(2)
+
+    said = [one.statement() for _ in range(500)] + [one.question() for _ in range(500)]
+
+    assert said == [same.statement() for _ in range(500)] + [same.question() for _ in range(500)]
+    assert len(set(said)) == len(said)
+    assert other.statement() not in said
+
+
+async def test_as_many_calls_are_made_as_were_asked_for_besides_the_warm_up() -> None:
+    numbers: list[int] = []
+
+    async def call(number: int) -> None:
+        numbers.append(number)
+
+    result = await measured(
+        call,
+        itertools.count(),
+        in_flight=3,
+        limits=Limits(calls=20, seconds=60.0, warm_up_calls=5),
+        server_cpu=lambda: 0.0,
+    )
+
+    assert (result.calls, sorted(numbers)) == (20, list(range(25)))
+
+
+def test_the_goal_compares_medians_of_one_cluster() -> None:
+    cells = [
+        Cell(operation=RECALL, way=SQL, form="one process", figures=figures(10.0)),
+        Cell(operation=RECALL, way=GATEWAY, form="one process", figures=figures(26.0)),
+        Cell(operation=RECALL, way=GATEWAY, form="separate processes", figures=figures(1.0)),
+    ]
+
+    (line,) = goal(cells)
+
+    assert "2.60 ×" in line
+    assert "missed" in line

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from skein_kit.call import REQUEST_ID_KEY, Call
+
+
+def call(request_id: str) -> Call:
+    return Call(path="/skein.x.v1.X/Y", metadata={REQUEST_ID_KEY: request_id}, deadline=None, peer="")
+
+
+def test_a_caller_s_own_request_id_is_kept_up_to_its_limit() -> None:
+    assert call("order-17").request_id == "order-17"
+    assert call("x" * 200).request_id == "x" * 128
+
+
+@pytest.mark.parametrize("given", ["", "é", "a\nb", "a\tb", "\x7f"])
+def test_one_that_could_not_travel_on_is_replaced(given: str) -> None:
+    """A door other than gRPC's lets such characters in; no call that carried one would leave this process."""
+    assert uuid.UUID(call(given).request_id)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein_kit.errors import FieldInvalid
+from skein_kit.wire import json_of, struct
+
+DEEPEST = 30
+
+
+def memory_of(levels: int, *, of: str) -> memory_pb2.Memory:
+    """Return a memory whose data has so many levels, the outermost object counted."""
+    value = Value(string_value="x")
+    for _ in range(levels - 1):
+        value = Value(
+            list_value=ListValue(values=[value]) if of == "lists" else None,
+            struct_value=Struct(fields={"a": value}) if of == "objects" else None,
+        )
+    return memory_pb2.Memory(data=Struct(fields={"a": value}))
+
+
+@pytest.mark.parametrize("of", ["lists", "objects"])
+def test_what_is_stored_can_be_answered_however_deep_it_is_nested(of: str) -> None:
+    """Protobuf reads 100 levels of messages, and an answer wraps an item in more of them than the request did."""
+    text = json_of(memory_of(DEEPEST, of=of), "data")
+
+    hit = recall_pb2.Hit(memory=memory_pb2.Memory(data=struct(text)))
+    answer = gateway_pb2.RecallResponse(hits=[hit])
+
+    assert gateway_pb2.RecallResponse.FromString(answer.SerializeToString()) == answer
+
+
+@pytest.mark.parametrize("of", ["lists", "objects"])
+def test_what_could_not_be_answered_is_refused(of: str) -> None:
+    with pytest.raises(FieldInvalid) as caught:
+        json_of(memory_of(DEEPEST + 1, of=of), "data")
+
+    assert caught.value.violations == (("data", "is nested more than 30 levels deep"),)
