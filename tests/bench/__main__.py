@@ -6,7 +6,6 @@ a new data folder; it and the load client share this machine's cores, which the 
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import os
@@ -23,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import click
 import uvloop
 from bench import household, processes, report, ways
-from bench.figures import Cell
+from bench.figures import Cell, Figures
 from bench.load import Limits, measured
 from bench.subject import FORMS, DidNotStart, data_folder, running
 
@@ -46,11 +45,27 @@ class Size:
 
     memories: int
     messages: int
+    # The ways take turns, so that what else this machine does in the meantime is fair to all of them.
+    rounds: int
     limits: Limits
+    # Not counted.
+    warm_up: Limits
 
 
-WHOLE = Size(memories=2000, messages=2000, limits=Limits(calls=1000, seconds=3.0, warm_up_calls=60))
-QUICK = Size(memories=800, messages=800, limits=Limits(calls=300, seconds=0.6, warm_up_calls=20))
+WHOLE = Size(
+    memories=2000,
+    messages=2000,
+    rounds=5,
+    limits=Limits(calls=200, seconds=0.6),
+    warm_up=Limits(calls=60, seconds=1.0),
+)
+QUICK = Size(
+    memories=640,
+    messages=640,
+    rounds=2,
+    limits=Limits(calls=150, seconds=0.25),
+    warm_up=Limits(calls=20, seconds=0.3),
+)
 
 
 @click.command()
@@ -110,12 +125,12 @@ async def _bench(size: Size, operations: Sequence[str], forms: Sequence[str]) ->
                     )
                 else:
                     await household.settled(subject)
-                cells += await _measure(subject, home, operations, size.limits, seed=100 * (number + 1))
+                cells += await _measure(subject, home, operations, size, seed=100 * (number + 1))
     return cells
 
 
 async def _measure(
-    subject: Subject, home: Household, operations: Sequence[str], limits: Limits, *, seed: int
+    subject: Subject, home: Household, operations: Sequence[str], size: Size, *, seed: int
 ) -> list[Cell]:
     numbers = itertools.count()
     cells: list[Cell] = []
@@ -129,25 +144,27 @@ async def _measure(
         by.append(await stack.enter_async_context(ways.services(subject, material(2))))
         by.append(await stack.enter_async_context(ways.gateway(subject, material(3))))
         for operation, in_flight in itertools.product(operations, IN_FLIGHT):
-            for way in by:
-                call = way.operations.get(operation)
-                if call is None:
-                    continue
-                figures = await measured(
-                    call,
-                    numbers,
-                    in_flight=in_flight,
-                    limits=limits,
-                    server_cpu=lambda: processes.cpu_seconds(subject.pid),
-                    serves_itself=way.is_here,
-                )
-                cells.append(Cell(operation=operation, way=way.name, form=subject.form, figures=figures))
-                out.print(
-                    f"  {subject.form}, {operation}, {way.name}, {in_flight} in flight: p50 {figures.p50:.2f} ms",
-                    style="dim",
-                )
-                # What was left for later, such as commits on their way to disk, is nobody else's.
-                await asyncio.sleep(0.1)
+            able = [way for way in by if operation in way.operations]
+            rounds: dict[str, list[Figures]] = {way.name: [] for way in able}
+            for number in range(size.rounds + 1):
+                for way in able:
+                    figures = await measured(
+                        way.operations[operation],
+                        numbers,
+                        in_flight=in_flight,
+                        limits=size.limits if number else size.warm_up,
+                        server_cpu=lambda: processes.cpu_seconds(subject.pid),
+                        serves_itself=way.is_here,
+                    )
+                    if number:
+                        rounds[way.name].append(figures)
+            made = [
+                Cell(operation=operation, way=name, form=subject.form, figures=Figures.of_rounds(measured_rounds))
+                for name, measured_rounds in rounds.items()
+            ]
+            said = ", ".join(f"{cell.way} {cell.figures.p50:.2f} ms" for cell in made)
+            out.print(f"  {subject.form}, {operation}, {in_flight} in flight, p50: {said}", style="dim")
+            cells += made
     return cells
 
 

@@ -25,6 +25,17 @@ class Figures:
     server_cpu: float
     client_cpu: float
 
+    @classmethod
+    def of_rounds(cls, rounds: Sequence[Figures]) -> Figures:
+        """Put together what was measured in several goes."""
+        return cls(
+            in_flight=rounds[0].in_flight,
+            seconds=sum(one.seconds for one in rounds),
+            latencies=tuple(latency for one in rounds for latency in one.latencies),
+            server_cpu=sum(one.server_cpu for one in rounds),
+            client_cpu=sum(one.client_cpu for one in rounds),
+        )
+
     @property
     def calls(self) -> int:
         """Return how many calls were made."""
@@ -76,7 +87,7 @@ class Cell:
     operation: str
     # "SQL directly", "service" or "gateway", with what tells variants apart.
     way: str
-    # "one process" or "separate processes".
+    # "one process" for all services, or "one each".
     form: str
     figures: Figures
 

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """When a cell is done."""
+    """When a go is done, whichever comes first."""
 
     calls: int
     seconds: float
-    warm_up_calls: int
 
 
 async def measured(
@@ -34,10 +33,8 @@ async def measured(
 ) -> Figures:
     """Make the call of each number until a limit is reached; the first error ends it.
 
-    Warm-up calls are made before and not measured. `serves_itself`: the work is done in this process, so its processor
-    time is the serving side's.
+    `serves_itself`: the work is done in this process, so its processor time is the serving side's.
     """
-    await _calls(call, numbers, in_flight, limits.warm_up_calls, limits.seconds)
     cpu, own_cpu, started = server_cpu(), time.process_time(), time.perf_counter()
     latencies = await _calls(call, numbers, in_flight, limits.calls, limits.seconds)
     seconds = time.perf_counter() - started

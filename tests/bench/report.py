@@ -28,9 +28,9 @@ def table(operation: str, cells: Sequence[Cell]) -> Table:
     """Lay out the cells of one operation: a row for each number in flight, way and form of the cluster."""
     made = Table(title=operation, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     made.add_column("in flight", justify="right")
-    made.add_column("way")
-    made.add_column("cluster")
-    for name in ("req/s", "p50 ms", "p95 ms", "p50 × SQL", "CPU s/1,000", "client CPU s/1,000"):
+    made.add_column("way", no_wrap=True)
+    made.add_column("processes", no_wrap=True)
+    for name in ("req/s", "p50 ms", "p95 ms", "p50 × SQL", "CPU s/1,000", "client CPU"):
         made.add_column(name, justify="right")
     before = cells[0].figures.in_flight
     for cell in sorted(cells, key=lambda cell: cell.figures.in_flight):

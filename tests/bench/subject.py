@@ -23,7 +23,7 @@ from skein_kit import postgres
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-ONE_PROCESS, PROCESSES = "one process", "separate processes"
+ONE_PROCESS, PROCESSES = "one process", "one each"
 FORMS: Mapping[str, tuple[str, ...]] = {ONE_PROCESS: ("up",), PROCESSES: ("cluster",)}
 _UP = "Skein is up"
 _START_SECONDS = 120.0

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from skein_kit.postings import Document
 
 GET, CREATE, APPEND, RECALL = "GetMemory", "CreateMemory", "AppendMessages", "Recall"
-SQL, SQL_ONE_SEARCH, SERVICE, GATEWAY = "SQL directly", "SQL directly, one search", "service", "gateway"
+SQL, SQL_ONE_SEARCH, SERVICE, GATEWAY = "SQL directly", "SQL, one search", "service", "gateway"
 _SESSIONS = 64
 _SECONDS = 30.0
 _POOL = 10

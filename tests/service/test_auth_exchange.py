@@ -245,7 +245,7 @@ async def test_the_system_lists_every_tenant_and_changes_none(
         stub = tenancy_pb2_grpc.TenancyServiceStub(Stubs.of(channel, token).channel)
         listed = await stub.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=1000))
         acting = tenancy_pb2_grpc.TenancyServiceStub(Stubs.of(channel, inside).channel)
-        with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
             await acting.UpdateTenant(rename)
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
             await acting.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id)))

@@ -10,9 +10,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
+from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -283,6 +285,20 @@ async def test_the_root_says_what_this_is(cluster: Cluster, address: str) -> Non
 
 async def test_it_says_whether_it_can_serve(address: str) -> None:
     assert (await ask(address, "/healthz", method="GET")).status == 200
+
+
+async def test_a_gateway_that_cannot_reach_auth_says_that_it_cannot_serve(cluster: Cluster, tenant: Tenant) -> None:
+    async def unreachable() -> bool:
+        raise aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata())
+
+    servicers = Servicers()
+    servicers.ready_checks.append(unreachable)
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        servicers.answers.update(gateway.host.local["gateway"])
+        async with http_door(gateway.host, 0, servicers):
+            answer = await ask(gateway.host.addresses["http"], "/healthz", method="GET")
+
+    assert (answer.status, answer.body) == (503, b"not ready\n")
 
 
 async def test_a_port_that_is_taken_is_named_with_its_setting(cluster: Cluster, tenant: Tenant) -> None:

@@ -35,6 +35,13 @@ def test_figures_are_given_per_call_and_per_second() -> None:
     assert measured_figures.server_cpu_per_thousand == pytest.approx(5.0)
 
 
+def test_rounds_are_put_together() -> None:
+    whole = Figures.of_rounds([figures(1.0, 2.0, cpu=0.01), figures(3.0, 10.0, cpu=0.03)])
+
+    assert (whole.calls, whole.per_second, whole.p50) == (4, 1.0, 2.0)
+    assert whole.server_cpu_per_thousand == pytest.approx(10.0)
+
+
 def test_figures_of_no_calls_divide_by_nothing() -> None:
     assert (figures().per_second, figures().p50, figures().server_cpu_per_thousand) == (0.0, 0.0, 0.0)
     assert ratio(1.0, 0.0) is None
@@ -63,7 +70,7 @@ def test_sentences_repeat_with_their_seed_and_never_within_it() -> None:
     assert other.statement() not in said
 
 
-async def test_as_many_calls_are_made_as_were_asked_for_besides_the_warm_up() -> None:
+async def test_as_many_calls_are_made_as_were_asked_for() -> None:
     numbers: list[int] = []
 
     async def call(number: int) -> None:
@@ -73,18 +80,18 @@ async def test_as_many_calls_are_made_as_were_asked_for_besides_the_warm_up() ->
         call,
         itertools.count(),
         in_flight=3,
-        limits=Limits(calls=20, seconds=60.0, warm_up_calls=5),
+        limits=Limits(calls=20, seconds=60.0),
         server_cpu=lambda: 0.0,
     )
 
-    assert (result.calls, sorted(numbers)) == (20, list(range(25)))
+    assert (result.calls, sorted(numbers)) == (20, list(range(20)))
 
 
 def test_the_goal_compares_medians_of_one_cluster() -> None:
     cells = [
         Cell(operation=RECALL, way=SQL, form="one process", figures=figures(10.0)),
         Cell(operation=RECALL, way=GATEWAY, form="one process", figures=figures(26.0)),
-        Cell(operation=RECALL, way=GATEWAY, form="separate processes", figures=figures(1.0)),
+        Cell(operation=RECALL, way=GATEWAY, form="one each", figures=figures(1.0)),
     ]
 
     (line,) = goal(cells)

@@ -101,3 +101,15 @@ def test_this_machine_is_reached_without_a_proxy(endpoint: str, *, is_local: boo
     found = dict(options(Connection(endpoint=endpoint, api_key="k")))
 
     assert (found.get("grpc.enable_http_proxy") == 0) == is_local
+
+
+def test_the_line_break_at_the_end_of_a_key_is_left_out(saved: dict[str, str]) -> None:
+    assert Connection.from_environment({**saved, "SKEIN_API_KEY": "mine\n"}).api_key == "mine"
+
+
+@pytest.mark.parametrize("key", ["one\ntwo", "clé"])
+def test_a_key_that_cannot_be_sent_is_refused_without_being_told(key: str) -> None:
+    with pytest.raises(NotConfigured, match="no key has") as caught:
+        Connection(endpoint="there:1", api_key=key)
+
+    assert key not in str(caught.value)

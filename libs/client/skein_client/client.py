@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self, cast
 
-import grpc
-from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
@@ -15,13 +13,15 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pages, requests
-from skein_client.calls import AsyncChannel, options
+from skein_client.calls import AsyncChannel, async_channel
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection
 from skein_client.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
     from types import TracebackType
+
+    from grpc import aio
 
 
 class Client:
@@ -67,11 +67,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         connection = self._connection
-        if connection.secure:
-            plain = aio.secure_channel(connection.target, grpc.ssl_channel_credentials(), options=options(connection))
-        else:
-            plain = aio.insecure_channel(connection.target, options=options(connection))
-        await self._open.enter_async_context(plain)
+        plain = await self._open.enter_async_context(async_channel(connection))
         channel = cast("aio.Channel", AsyncChannel(plain, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
         self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)

@@ -38,6 +38,12 @@ class Connection:
     timeout: float = DEFAULT_TIMEOUT_SECONDS
     retries: RetryPolicy = field(default_factory=RetryPolicy)
 
+    def __post_init__(self) -> None:
+        """Refuse a key that gRPC cannot send; its own error would say nothing that helps."""
+        if not (self.api_key.isascii() and self.api_key.isprintable()):
+            message = "The API key holds a line break or another character that no key has."
+            raise NotConfigured(message)
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
         """Read SKEIN_ENDPOINT, SKEIN_API_KEY (or SKEIN_API_KEY_FILE) and SKEIN_TENANT_ID.
@@ -97,7 +103,7 @@ def data_dir(environment: Mapping[str, str]) -> Path:
 
 def _given_key(values: Mapping[str, str]) -> str:
     if values.get("SKEIN_API_KEY"):
-        return values["SKEIN_API_KEY"]
+        return values["SKEIN_API_KEY"].strip()
     path = values.get("SKEIN_API_KEY_FILE")
     if not path:
         return ""

@@ -5,22 +5,39 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
 
 from skein_kit.errors import PageTokenInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
-    from google.protobuf.message import Message
+Item = TypeVar("Item", bound=Message)
 
 DEFAULT_PAGE_SIZE = 50
+# An answer ends early rather than outgrow what a client takes by default (4 MiB).
+PAGE_BYTES = 3 * 1024 * 1024
 _PAGING_FIELDS = ("page_token", "page_size")
 
 
 def page_size(asked: int) -> int:
     """Return the size to use for the size that was asked (0 means the default)."""
     return asked or DEFAULT_PAGE_SIZE
+
+
+def fitting(items: Iterable[Item]) -> list[Item]:
+    """Return those of the first items that fit one answer, at least one of them."""
+    found: list[Item] = []
+    taken = 0
+    for item in items:
+        taken += item.ByteSize()
+        if found and taken > PAGE_BYTES:
+            break
+        found.append(item)
+    return found
 
 
 def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str] | None:

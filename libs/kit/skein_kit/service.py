@@ -369,17 +369,18 @@ async def _watch(
     gauge.set(0)
     was = False
     while True:
-        is_ready = await _is_ready(servicers)
-        if is_ready != was:
-            await _say(checker, names, serving=is_ready)
-            gauge.set(int(is_ready))
-            (event.set if is_ready else event.clear)()
-            log.info("ready" if is_ready else "not_ready", address=host.addresses.get(service.name, ""))
-            was = is_ready
-        await asyncio.sleep(_READY_INTERVAL_SECONDS if not is_ready else 4 * _READY_INTERVAL_SECONDS)
+        ready = await is_ready(servicers)
+        if ready != was:
+            await _say(checker, names, serving=ready)
+            gauge.set(int(ready))
+            (event.set if ready else event.clear)()
+            log.info("ready" if ready else "not_ready", address=host.addresses.get(service.name, ""))
+            was = ready
+        await asyncio.sleep(_READY_INTERVAL_SECONDS if not ready else 4 * _READY_INTERVAL_SECONDS)
 
 
-async def _is_ready(servicers: Servicers) -> bool:
+async def is_ready(servicers: Servicers) -> bool:
+    """Say whether every check of a service says so, in time."""
     try:
         async with asyncio.timeout(_READY_CHECK_SECONDS):
             for check in servicers.ready_checks:

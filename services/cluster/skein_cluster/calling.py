@@ -15,7 +15,7 @@ from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_client.calls import AsyncChannel, options
+from skein_client.calls import AsyncChannel, async_channel
 from skein_client.connection import CREDENTIALS_FILE, Connection, NotConfigured, data_dir
 from skein_client.errors import Unavailable
 from skein_client.retries import RetryPolicy
@@ -70,7 +70,7 @@ class Api:
 @asynccontextmanager
 async def calling(connection: Connection) -> AsyncIterator[Api]:
     """Open a channel until the block ends; the first call connects."""
-    async with aio.insecure_channel(connection.target, options=options(connection)) as channel:
+    async with async_channel(connection) as channel:
         api = Api(channel=cast("aio.Channel", AsyncChannel(channel, connection)), connection=connection)
         try:
             yield api

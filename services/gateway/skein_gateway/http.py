@@ -18,7 +18,7 @@ from skein_kit import errors
 from skein_kit.admin import serve_http
 from skein_kit.call import REQUEST_ID_KEY, Call, Ended
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
-from skein_kit.service import PortTaken
+from skein_kit.service import PortTaken, is_ready
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from skein_kit.service import Host, Servicers
 
-# Reading JSON of this size would hold up every other call for milliseconds.
+# Reading or writing JSON of this size would hold up every other call for milliseconds.
 _LARGE_BODY_BYTES = 64 * 1024
 _CONTENT_TYPES = (connect.JSON, connect.PROTO)
 
@@ -76,7 +76,7 @@ class Door:
 
     async def health(self, _request: Request) -> Response:
         """Say whether calls can be answered now."""
-        ready = bool(self._servicers.answers) and all([await check() for check in self._servicers.ready_checks])
+        ready = bool(self._servicers.answers) and await is_ready(self._servicers)
         return PlainTextResponse("ok\n" if ready else "not ready\n", status_code=200 if ready else 503)
 
     async def call(self, request: Request) -> Response:
@@ -121,8 +121,7 @@ class Door:
             raise Ended(refusal.status()) from None
         answer: Message | bytes = await _unless_gone(request, handler(given, call))
         if as_json:
-            written = public.response.FromString(answer) if isinstance(answer, bytes) else answer
-            return connect.written_json(written)
+            return await _written_json(answer, public.response)
         return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
@@ -140,6 +139,14 @@ async def _read_json(body: bytes, kind: type[Message]) -> Message:
     if len(body) < _LARGE_BODY_BYTES:
         return connect.read_json(body, kind)
     return await asyncio.to_thread(connect.read_json, body, kind)
+
+
+async def _written_json(answer: Message | bytes, kind: type[Message]) -> bytes:
+    def written() -> bytes:
+        return connect.written_json(kind.FromString(answer) if isinstance(answer, bytes) else answer)
+
+    size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
+    return written() if size < _LARGE_BODY_BYTES else await asyncio.to_thread(written)
 
 
 async def _unless_gone(request: Request, work: Awaitable[Any]) -> Any:

@@ -71,7 +71,7 @@ def identity_of(environment: Mapping[str, str]) -> Callable[[], str]:
 
     def key() -> str:
         nonlocal found
-        found = found or Pc2Identity.read(environment).api_key
+        found = found or Pc2Identity.read(environment).api_key.strip()
         return found
 
     return key

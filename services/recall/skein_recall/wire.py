@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
+from skein_kit.pages import fitting
 from skein_kit.wire import list_value, struct, time
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def answer(value: Answer) -> pb.RecallResponse:
     """Convert an answer, its items complete."""
     return pb.RecallResponse(
-        hits=[_hit(ranked, row) for ranked, row in value.hits],
+        hits=fitting(_hit(ranked, row) for ranked, row in value.hits),
         model=value.model,
         dense_path="exact" if value.dense else "none",
         dense_unavailable=not value.dense,

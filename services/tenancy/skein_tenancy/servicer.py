@@ -41,9 +41,10 @@ class TenancyServicer(rpc.TenancyServiceServicer):
         size = pages.page_size(request.page_size)
         before = _id_before(pages.read_token(request.page_token, None, request))
         found = await self._store.list_organizations(before=before, size=size + 1)
-        response = pb.ListOrganizationsResponse(organizations=found[:size])
-        if len(found) > size:
-            response.next_page_token = pages.write_token([found[size - 1].organization_id], None, request)
+        page = pages.fitting(found[:size])
+        response = pb.ListOrganizationsResponse(organizations=page)
+        if len(found) > len(page):
+            response.next_page_token = pages.write_token([page[-1].organization_id], None, request)
         return response
 
     async def UpdateOrganization(
@@ -79,9 +80,10 @@ class TenancyServicer(rpc.TenancyServiceServicer):
             before=_id_before(pages.read_token(request.page_token, own, request)),
             size=size + 1,
         )
-        response = pb.ListTenantsResponse(tenants=found[:size])
-        if len(found) > size:
-            response.next_page_token = pages.write_token([found[size - 1].tenant_id], own, request)
+        page = pages.fitting(found[:size])
+        response = pb.ListTenantsResponse(tenants=page)
+        if len(found) > len(page):
+            response.next_page_token = pages.write_token([page[-1].tenant_id], own, request)
         return response
 
     async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:
@@ -106,9 +108,10 @@ class TenancyServicer(rpc.TenancyServiceServicer):
         size = pages.page_size(request.page_size)
         place = pages.read_token(request.page_token, tenant_id, request)
         found = await self._store.list_agents(tenant_id, after=place[0] if place else "", size=size + 1)
-        response = pb.ListAgentsResponse(agents=found[:size])
-        if len(found) > size:
-            response.next_page_token = pages.write_token([found[size - 1].agent_id], tenant_id, request)
+        page = pages.fitting(found[:size])
+        response = pb.ListAgentsResponse(agents=page)
+        if len(found) > len(page):
+            response.next_page_token = pages.write_token([page[-1].agent_id], tenant_id, request)
         return response
 
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import postings
 from skein_kit.database import refusing
-from skein_kit.errors import ExternalIdTaken
+from skein_kit.errors import ExternalIdTaken, MessageTooLarge
 from skein_kit.ids import parse_id
-from skein_kit.pages import page_size, read_token, write_token
+from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
 from skein_kit.sql import Queries
 from skein_session import wire
 from skein_session.errors import MessageNotFound, SessionEnded, SessionNotFound
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from skein_session.store.months import Months
 
 _QUERIES = Queries.of("skein_session")
-# A page ends early rather than outgrow what a client takes by default (4 MiB).
-PAGE_BYTES = 3 * 1024 * 1024
 # Messages read at once, so that a page of the longest ones is never held whole.
 _SLICE = 64
 # Above every sequence number.
@@ -132,6 +131,9 @@ class MessageStore:
             if batch.external_ids:
                 await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
+            if (size := response.ByteSize()) > MAX_MESSAGE_BYTES:
+                # The answer says more than the request did, and a caller that cannot take it would not learn of it.
+                raise MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
             await self._requests.answer(tx, tenant_id, once, response)
         return Appended(response=response, is_first=True)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database import grouped
 from skein_kit.ids import first_id
+from skein_kit.pages import PAGE_BYTES
 from skein_kit.sql import Queries
 from skein_kit.wire import moment
 from skein_session.errors import SessionNotFound
-from skein_session.store.messages import PAGE_BYTES, in_order
+from skein_session.store.messages import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import RevisionStale
-from skein_kit.pages import page_size, read_token, write_token
+from skein_kit.pages import fitting, page_size, read_token, write_token
 from skein_kit.requests import Requests
 from skein_kit.sql import Queries
 from skein_session import wire
@@ -74,13 +74,13 @@ class SessionStore:
         async with self._database.tenant(tenant_id) as tx:
             rows = await self._rows(tx, tenant_id, request, walk, size + 1)
             next_walk: Walk | None = None
-            if len(rows) > size:
-                rows = rows[:size]
-                next_walk = walk.onward(rows)
+            sessions = fitting(wire.session(row) for row in rows[:size])
+            if len(rows) > len(sessions):
+                next_walk = walk.onward(rows[: len(sessions)])
             elif walk.after is not None and await self._rows(tx, tenant_id, request, walk.again(), 1):
                 next_walk = walk.again()
         token = "" if next_walk is None else write_token(next_walk.place(), tenant_id, request)
-        return pb.ListSessionsResponse(sessions=[wire.session(row) for row in rows], next_page_token=token)
+        return pb.ListSessionsResponse(sessions=sessions, next_page_token=token)
 
     async def update(self, who: Caller, once: Once, change: Change, at: datetime) -> pb.UpdateSessionResponse:
         """Change a session, or return the answer that its request_id has."""

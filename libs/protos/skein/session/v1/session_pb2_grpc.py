@@ -178,6 +178,8 @@ class SessionServiceServicer:
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
         DUPLICATE_IN_BATCH.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+        messages with their ids, would pass 4 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -90,6 +90,8 @@ class SessionServiceStub:
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+      messages with their ids, would pass 4 MiB.
     """
     GetMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetMessageRequest, _session_pb2.GetMessageResponse]
     """GetMessage reads one message by its id or external id. Safe to retry.
@@ -183,6 +185,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+      messages with their ids, would pass 4 MiB.
     """
     GetMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.GetMessageRequest, _session_pb2.GetMessageResponse]  # type: ignore[assignment]
     """GetMessage reads one message by its id or external id. Safe to retry.
@@ -315,6 +319,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
           DUPLICATE_IN_BATCH.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+          messages with their ids, would pass 4 MiB.
         """
 
     @_abc_1.abstractmethod
