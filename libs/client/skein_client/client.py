@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self, cast
 
-
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
