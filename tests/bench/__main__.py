@@ -80,16 +80,26 @@ def main(*, quick: bool, only: Sequence[str], forms: Sequence[str], json_file: P
     size = QUICK if quick else WHOLE
     wanted = [OPERATIONS[name] for name in only] or list(OPERATIONS.values())
     names = [form for name, form in zip(("one", "many"), FORMS, strict=True) if not forms or name in forms]
+    cells: list[Cell] = []
     try:
-        cells = uvloop.run(_bench(size, [name for name in _ORDER if name in wanted], names))
+        uvloop.run(_bench(cells, size, [name for name in _ORDER if name in wanted], names))
     except DidNotStart as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         raise click.Abort from None
+    finally:
+        _print(cells)
+        if json_file is not None:
+            json_file.write_text(json.dumps([cell.as_json() for cell in cells], indent=2) + "\n", "utf-8")
+
+
+def _print(cells: Sequence[Cell]) -> None:
     out = report.console()
     out.print()
-    for operation in wanted:
-        out.print(report.table(operation, [cell for cell in cells if cell.operation == operation]))
+    for operation in OPERATIONS.values():
+        measured_cells = [cell for cell in cells if cell.operation == operation]
+        if measured_cells:
+            out.print(report.table(operation, measured_cells))
     for line in report.goal(cells):
         out.print(line)
     out.print(
@@ -99,41 +109,33 @@ def main(*, quick: bool, only: Sequence[str], forms: Sequence[str], json_file: P
         "cluster.",
         style="dim",
     )
-    if json_file is not None:
-        json_file.write_text(json.dumps([cell.as_json() for cell in cells], indent=2) + "\n", "utf-8")
 
 
-async def _bench(size: Size, operations: Sequence[str], forms: Sequence[str]) -> list[Cell]:
-    cells: list[Cell] = []
-    home: Household | None = None
+async def _bench(cells: list[Cell], size: Size, operations: Sequence[str], forms: Sequence[str]) -> None:
+    """Measure into `cells`, so that those measured before something goes wrong are not lost."""
     out = report.console()
     out.print(
         f"Load average of the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; what else runs here "
         "makes the figures worse.",
         style="dim",
     )
-    with data_folder() as folder:
-        for number, form in enumerate(forms):
+    for number, form in enumerate(forms):
+        with data_folder() as folder:
             async with running(folder, form) as subject:
-                if home is None:
-                    started = time.perf_counter()
-                    home = await household.moved_in(subject, memories=size.memories, messages=size.messages)
-                    out.print(
-                        f"Stored {size.memories:,} memories and {size.messages:,} messages in "
-                        f"{time.perf_counter() - started:.0f} s.",
-                        style="dim",
-                    )
-                else:
-                    await household.settled(subject)
-                cells += await _measure(subject, home, operations, size, seed=100 * (number + 1))
-    return cells
+                started = time.perf_counter()
+                home = await household.moved_in(subject, memories=size.memories, messages=size.messages)
+                out.print(
+                    f"{form}: stored {size.memories:,} memories and {size.messages:,} messages in "
+                    f"{time.perf_counter() - started:.0f} s",
+                    style="dim",
+                )
+                await _measure(cells, subject, home, operations, size, seed=100 * (number + 1))
 
 
 async def _measure(
-    subject: Subject, home: Household, operations: Sequence[str], size: Size, *, seed: int
-) -> list[Cell]:
+    cells: list[Cell], subject: Subject, home: Household, operations: Sequence[str], size: Size, *, seed: int
+) -> None:
     numbers = itertools.count()
-    cells: list[Cell] = []
     out = report.console()
     async with AsyncExitStack() as stack:
 
@@ -165,7 +167,6 @@ async def _measure(
             said = ", ".join(f"{cell.way} {cell.figures.p50:.2f} ms" for cell in made)
             out.print(f"  {subject.form}, {operation}, {in_flight} in flight, p50: {said}", style="dim")
             cells += made
-    return cells
 
 
 if __name__ == "__main__":

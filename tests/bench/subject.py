@@ -114,7 +114,7 @@ async def _came_up(process: asyncio.subprocess.Process) -> None:
             while _UP not in said:
                 line = (await process.stdout.readline()).decode(errors="replace")
                 if not line:
-                    raise DidNotStart(said.strip())
+                    raise DidNotStart(said.strip().removeprefix("Error: "))
                 said += line
     except TimeoutError:
         message = f"The cluster was not up after {_START_SECONDS:.0f} s. {said.strip()}"

@@ -23,11 +23,12 @@ from skein_client.calls import OPTIONS
 from skein_kit.database import Database
 from skein_kit.identity import Caller
 from skein_kit.ids import now
+from skein_kit.months import Months
 from skein_kit.requests import Once, Requests
+from skein_kit.sql import Queries
 from skein_memory import wire as memory_wire
 from skein_memory.memories import Draft, documents_of, remembered
 from skein_memory.store import MemoryStore
-from skein_memory.store import Months as MemoryMonths
 from skein_recall.embedder import Embedder
 from skein_recall.filters import Filter
 from skein_recall.index import Indexer
@@ -37,7 +38,6 @@ from skein_recall.store import Store, prepare_connection
 from skein_recall.vectors import Item, Vectors
 from skein_session.messages import Batch
 from skein_session.store.messages import MessageStore
-from skein_session.store.months import Months as SessionMonths
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -116,8 +116,8 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         memory, session = await database("memory"), await database("session")
         here = _Here(
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
-            memories=MemoryStore(memory, MemoryMonths(memory), Requests("memory")),
-            messages=MessageStore(session, Requests("session"), SessionMonths(session)),
+            memories=MemoryStore(memory, _months(memory), Requests("memory")),
+            messages=MessageStore(session, Requests("session"), _months(session)),
             searcher=Searcher(recall, registry, vectors),
             indexer=Indexer(recall, registry, vectors),
             material=material,
@@ -267,3 +267,7 @@ class _Here:
         if await self.indexer.index(self.caller.tenant(), items) != len(items):
             message = "an item was not indexed"
             raise RuntimeError(message)
+
+
+def _months(database: Database) -> Months:
+    return Months(database, Queries.of(f"skein_{database.service}")["ensure_month"])

@@ -70,6 +70,8 @@ async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ob
         environment = {
             **test_environment(),
             "SKEIN_OTLP_ENDPOINT": receiver.endpoint,
+            # The tests find their traces by ids of their own choice.
+            "SKEIN_TRUST_TRACEPARENT": "true",
             "SKEIN_LOG_LEVEL": "debug",
             "OTEL_BSP_SCHEDULE_DELAY": "50",
         }

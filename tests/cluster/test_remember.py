@@ -88,13 +88,39 @@ async def test_a_repeated_request_completes_what_the_first_one_left_undone(tenan
     request.memories[0].key = "kettle"
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await tenant.gateway.Remember(request)
-    left = await messages(tenant, "kitchen")
+    with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
+        await messages(tenant, "kitchen")
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=in_the_way.memory.memory_id))
 
     response = await tenant.gateway.Remember(request)
 
-    assert list(response.messages) == left == await messages(tenant, "kitchen")
+    assert list(response.messages) == await messages(tenant, "kitchen")
     assert len(await memories(tenant)) == len(response.memories) == 2
+
+
+async def test_a_refused_part_is_corrected_under_the_same_request_id_and_the_other_is_stored_once(
+    tenant: Tenant,
+) -> None:
+    request = kitchen("r")
+    request.messages[0].content = "a\0b"
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "TEXT_NOT_STORABLE"):
+        await tenant.gateway.Remember(request)
+
+    response = await tenant.gateway.Remember(kitchen("r"))
+
+    assert len(await memories(tenant)) == len(response.memories) == 2
+    assert len(await messages(tenant, "kitchen")) == 2
+
+
+async def test_memories_that_are_refused_leave_no_messages_for_a_corrected_call_to_repeat(tenant: Tenant) -> None:
+    wrong = kitchen()
+    wrong.memories[0].content = " "
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):
+        await tenant.gateway.Remember(wrong)
+
+    await tenant.gateway.Remember(kitchen())
+
+    assert len(await messages(tenant, "kitchen")) == 2
 
 
 async def test_an_ended_session_takes_no_more(tenant: Tenant) -> None:

@@ -39,6 +39,11 @@ CROSSINGS = {
     ("skein_recall", "memory.tags", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
 }
+# What a role may do to single columns of another's table, all of it.
+COLUMN_CROSSINGS = {
+    ("skein_memory", "recall.documents", column, "UPDATE")
+    for column in ("type", "scope", "source", "importance", "agent_id", "subject_id", "session_id", "expire_time")
+}
 ROLES = [role_of(name) for name in registry.WITH_DATABASE]
 
 TABLES = """
@@ -122,7 +127,7 @@ async def test_a_tenant_s_rows_cascade_from_the_tenant(catalog: Catalog) -> None
     )
 
     # The operator's own requests are kept under the nil tenant, which has no row.
-    assert {row["name"] for row in rows} == {"tenancy.requests"}
+    assert {row["name"] for row in rows} == {"auth.requests", "recall.requests", "tenancy.requests"}
 
 
 async def test_service_roles_are_plain_and_own_nothing(catalog: Catalog) -> None:
@@ -155,6 +160,21 @@ async def test_each_role_reaches_its_own_schema_and_the_listed_crossings_only(ca
         if role_of(grant["schema"]) != grant["grantee"]
     }
     assert outside == CROSSINGS
+
+
+async def test_each_role_reaches_the_listed_columns_of_others_only(catalog: Catalog) -> None:
+    grants = await catalog.fetch(
+        """
+        SELECT acl.grantee::regrole::text, n.nspname || '.' || c.relname, a.attname, acl.privilege_type
+        FROM pg_attribute a
+        JOIN pg_class c ON c.oid = a.attrelid
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        CROSS JOIN LATERAL aclexplode(a.attacl) AS acl
+        WHERE n.nspname NOT IN ('pg_catalog', 'information_schema')
+        """
+    )
+
+    assert {tuple(grant) for grant in grants} == COLUMN_CROSSINGS
 
 
 async def test_nobody_is_granted_a_partition(catalog: Catalog) -> None:

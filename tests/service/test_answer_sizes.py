@@ -6,12 +6,13 @@ import grpc
 from fix_cluster import Tenant, refused
 from google.protobuf.struct_pb2 import Struct
 
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 
-LARGE = "x" * 900_000
+LARGE = "x" * 250_000
 
 
 def large() -> Struct:
@@ -21,7 +22,7 @@ def large() -> Struct:
 
 
 async def test_sessions_too_large_for_one_page_come_on_several(tenant: Tenant) -> None:
-    names = [f"s{number}" for number in range(5)]
+    names = [f"s{number}" for number in range(15)]
     for name in names:
         session = session_pb2.Session(session_id=name, metadata=large())
         await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
@@ -34,7 +35,7 @@ async def test_sessions_too_large_for_one_page_come_on_several(tenant: Tenant) -
 
 
 async def test_agents_too_large_for_one_page_come_on_several(tenant: Tenant) -> None:
-    names = [f"a{number}" for number in range(5)]
+    names = [f"a{number:02}" for number in range(15)]
     for name in names:
         agent = tenancy_pb2.Agent(agent_id=name, metadata=large())
         await tenant.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent))
@@ -46,14 +47,51 @@ async def test_agents_too_large_for_one_page_come_on_several(tenant: Tenant) -> 
     assert rest.next_page_token == ""
 
 
+async def test_memories_that_one_answer_has_no_room_for_are_named_to_be_asked_for_again(tenant: Tenant) -> None:
+    data = Struct()
+    data["text"] = "x" * 250_000
+    names = [f"m{number}" for number in range(20)]
+    for name in names:
+        memory = memory_pb2.Memory(external_id=name, data=data)
+        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    asked, read, missing = [*names[:3], "nobody", *names[3:], "nothing"], [], []
+    calls = 0
+    while asked:
+        answer = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=asked))
+        read += [memory.external_id for memory in answer.memories]
+        missing += list(answer.not_found)
+        asked = list(answer.deferred)
+        calls += 1
+
+    assert (read, missing, calls) == (names, ["nobody", "nothing"], 2)
+
+
+async def test_many_short_memories_are_one_answer(tenant: Tenant) -> None:
+    memories = [memory_pb2.Memory(content=f"m{number}", external_id=f"m{number}") for number in range(300)]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    names = [memory.external_id for memory in memories]
+
+    got = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
+    listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=299))
+    rest = await tenant.memory.ListMemories(
+        memory_pb2.ListMemoriesRequest(page_size=299, page_token=listed.next_page_token)
+    )
+
+    assert [memory.external_id for memory in got.memories] == names
+    assert not got.deferred
+    assert [memory.external_id for memory in (*listed.memories, *rest.memories)] == names[::-1]
+    assert (len(listed.memories), rest.next_page_token) == (299, "")
+
+
 async def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large(tenant: Tenant) -> None:
-    for number in range(5):
+    for number in range(15):
         memory = memory_pb2.Memory(content=f"dentist {number}", data=large())
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
 
-    answer = await tenant.recall.Recall(recall_pb2.RecallRequest(query="dentist"))
+    answer = await tenant.recall.Recall(recall_pb2.RecallRequest(query="dentist", limit=20))
 
-    assert len(answer.hits) == 3
+    assert len(answer.hits) == 12
 
 
 async def test_what_could_not_be_answered_is_not_appended(tenant: Tenant) -> None:
@@ -65,3 +103,36 @@ async def test_what_could_not_be_answered_is_not_appended(tenant: Tenant) -> Non
 
     with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
         await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))
+
+
+async def test_the_last_hits_of_all_arms_are_left_out_of_an_answer_that_would_be_too_large(tenant: Tenant) -> None:
+    metadata = Struct()
+    metadata["text"] = "x" * 200_000
+    texts = [f"dentist {number}" for number in range(10)]
+    memories = [memory_pb2.Memory(content=text, metadata=metadata) for text in texts]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=text, metadata=metadata) for text in texts
+    ]
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=messages)
+    )
+
+    answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="dentist", limit=20))
+
+    assert [arm.hit_count for arm in answer.arms] == [10, 10]
+    assert len(answer.hits) == 15
+
+
+async def test_memories_that_could_not_be_answered_are_not_stored(tenant: Tenant) -> None:
+    memories = [memory_pb2.Memory(content="ab " * 1380) for _ in range(1000)]
+
+    for request_id in ("", "r"):
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE"):
+            await tenant.memory.BatchCreateMemories(
+                memory_pb2.BatchCreateMemoriesRequest(memories=memories, request_id=request_id)
+            )
+
+    assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+    fewer = memory_pb2.BatchCreateMemoriesRequest(memories=memories[:1], request_id="r")
+    assert len((await tenant.memory.BatchCreateMemories(fewer)).memories) == 1

@@ -9,13 +9,16 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import grpc
 import pytest
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Cluster, Stubs, Tenant, refused
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2 as pb
+from skein.auth.v1 import auth_pb2_grpc as rpc
+from skein.tenancy.v1 import tenancy_pb2
+from skein_auth.keys import Key
 from skein_kit.access import OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
-from skein_kit.database import connect_keywords
+from skein_kit.database import NO_TENANT, connect_keywords
 
 
 def later(**delta: float) -> Timestamp:
@@ -131,6 +134,48 @@ async def test_a_key_that_has_ended_already_is_refused(tenant: Tenant) -> None:
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.auth.CreateApiKey(request)
+
+
+async def test_a_repeated_request_is_answered_although_its_key_has_expired(tenant: Tenant) -> None:
+    request = key_for(request_id="r")
+    request.expire_time.CopyFrom(later(seconds=1))
+    first = await tenant.auth.CreateApiKey(request)
+    first.secret = ""
+
+    while later().ToNanoseconds() <= request.expire_time.ToNanoseconds():
+        assert await tenant.auth.CreateApiKey(request) == first
+    again = await tenant.auth.CreateApiKey(request)
+
+    assert again == first
+
+
+@pytest.mark.parametrize("asked", [None, 2.0, 0.5], ids=["no end", "a later end", "an earlier end"])
+async def test_no_key_outlives_its_creator(cluster: Cluster, tenant: Tenant, asked: float | None) -> None:
+    request = key_for("keys.write")
+    request.expire_time.CopyFrom(later(hours=1))
+    creator = await tenant.auth.CreateApiKey(request)
+    request = key_for()
+    if asked is not None:
+        request.expire_time.CopyFrom(later(hours=asked))
+
+    child = await cluster.with_key(creator.secret).auth.CreateApiKey(request)
+
+    ends = creator.api_key.expire_time if asked is None or asked > 1 else request.expire_time
+    assert abs(child.api_key.expire_time.ToNanoseconds() - ends.ToNanoseconds()) < 1000
+
+
+async def test_no_key_outlives_the_operator_s_that_made_it(
+    cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    key, ends = Key.new(NO_TENANT, uuid.uuid4()), datetime.now(UTC) + timedelta(hours=1)
+    await database.execute(
+        "INSERT INTO auth.operator_keys VALUES ($1, 'x', $2, now(), $3)", key.key_id, key.secret_hash(), ends
+    )
+    acting = cluster.with_key(key.text(), **{"skein-tenant-id": str(tenant.tenant_id)})
+
+    made = await acting.auth.CreateApiKey(key_for())
+
+    assert made.api_key.expire_time.ToDatetime(UTC) == ends
 
 
 async def test_a_key_needs_a_name(tenant: Tenant) -> None:
@@ -293,6 +338,23 @@ async def test_introspection_of_a_key_that_has_ended_says_nothing(
         found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
 
         assert found == pb.IntrospectResponse(active=False)
+
+
+async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Cluster) -> None:
+    tenant = await cluster.new_tenant()
+    async with cluster.direct("auth") as channel:
+        # A token outlives its tenant for a moment.
+        token = (await rpc.IdentityServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
+        inside = Stubs.of(channel, token)
+        request = pb.IntrospectRequest(credential=tenant.api_key)
+        assert (await inside.auth.Introspect(request)).active
+
+        await cluster.operator.tenancy.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id)))
+
+        async with asyncio.timeout(5):
+            while (found := await inside.auth.Introspect(request)).active:
+                pass
+    assert found == pb.IntrospectResponse(active=False)
 
 
 # Row-level security

@@ -285,6 +285,27 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(
     }
 
 
+async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_well(
+    cluster: Cluster,
+    channel: aio.Channel,
+    identity: rpc.IdentityServiceAsyncStub,
+    tenant: Tenant,
+    database: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    old, new = uuid.uuid4().hex, uuid.uuid4().hex
+    for request_id in (old, new):
+        await cluster.operator.auth.RotateSigningKey(pb.RotateSigningKeyRequest(request_id=request_id))
+    await database.execute(
+        "UPDATE auth.requests SET create_time = now() - interval '25 hours' WHERE request_id = $1", old
+    )
+    token = (await identity.Exchange(system(str(tenant.tenant_id)))).token
+
+    await rpc.IdentityServiceStub(Stubs.of(channel, token).channel).DeleteExpired(pb.DeleteExpiredRequest())
+
+    left = await database.fetch("SELECT request_id FROM auth.requests WHERE request_id = ANY ($1)", [old, new])
+    assert [row["request_id"] for row in left] == [new]
+
+
 async def test_only_the_system_deletes_what_is_past_its_time(
     channel: aio.Channel, identity: rpc.IdentityServiceAsyncStub, tenant: Tenant
 ) -> None:

@@ -26,6 +26,7 @@ from skein_cluster import registry
 from skein_kit.database import NO_TENANT, Database
 from skein_kit.migrate import migrate
 from skein_kit.postgres import create_database
+from skein_kit.requests import Once
 from skein_kit.service import Host, running
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
@@ -178,12 +179,12 @@ async def test_a_signing_key_opens_with_the_system_keys_that_were_given(url: str
             await stranger.active()
     async with keyring(url, SystemKeys.of(changed, SYSTEM_KEY)) as heir:
         opened = await heir.active()
-        rotated = await heir.rotate()
+        rotated = await heir.rotate(Once(principal="operator:x", method="rotate", request_id="", fingerprint=b""))
     async with keyring(url, SystemKeys.of(changed)) as successor:
         successors = await successor.active()
 
     assert opened.kid == made.kid
-    assert successors.kid == rotated.key_id
+    assert successors.kid == rotated.signing_key.key_id
 
 
 async def test_a_private_half_lies_sealed_in_the_database(url: str) -> None:

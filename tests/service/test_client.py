@@ -16,7 +16,7 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_client import Client, Memory, Message, RetryPolicy, sync
+from skein_client import Client, Memory, Message, NotOpen, RetryPolicy, sync
 from skein_kit import errors
 
 if TYPE_CHECKING:
@@ -43,6 +43,40 @@ async def test_what_is_remembered_is_recalled(skein: Client) -> None:
 
     assert found.hits[0].memory.content == "Anna prefers green tea"
     assert not found.incomplete
+
+
+async def test_messages_may_be_dicts_with_plain_roles(skein: Client) -> None:
+    turns: list[dict[str, str | None]] = [
+        {"role": "system", "content": "Be brief", "name": None},
+        {"role": "user", "content": "The kettle is broken", "name": "Anna"},
+        {"role": "assistant", "content": "I will order one"},
+    ]
+
+    one = await skein.remember(messages=turns[0], session_id="kitchen")
+    more = await skein.remember(messages=turns[1:], session_id="kitchen")
+
+    messages = [*one.messages, *more.messages]
+    assert [message.content for message in messages] == [turn["content"] for turn in turns]
+    assert [message.role for message in messages] == [
+        skein_client.MESSAGE_ROLE_SYSTEM,
+        skein_client.MESSAGE_ROLE_USER,
+        skein_client.MESSAGE_ROLE_ASSISTANT,
+    ]
+    assert messages[1].name == "Anna"
+
+
+async def test_corrected_messages_are_sent_again_under_the_failed_calls_id(skein: Client) -> None:
+    with pytest.raises(skein_client.InvalidArgument) as caught:
+        await skein.remember("Buy a kettle", messages={"role": "user", "content": " "}, session_id="kitchen")
+
+    await skein.remember(
+        "Buy a kettle",
+        messages={"role": "user", "content": "Kettle!"},
+        session_id="kitchen",
+        request_id=caught.value.request_id,
+    )
+
+    assert [memory.content async for memory in skein.list_memories()] == ["Buy a kettle"]
 
 
 async def test_arms_and_filters_are_passed_on(skein: Client) -> None:
@@ -176,6 +210,29 @@ async def test_a_deadline_ends_the_call(cluster: Cluster, tenant: Tenant) -> Non
         async with Client(endpoint=endpoint, api_key=tenant.api_key) as skein:
             with pytest.raises(skein_client.DeadlineExceeded):
                 await skein.index.Recall(recall_pb2.RecallRequest(query="tea"), timeout=0.2)
+
+
+async def test_a_client_that_is_not_open_says_what_to_do(cluster: Cluster, tenant: Tenant) -> None:
+    client = Client(endpoint=cluster.endpoint, api_key=tenant.api_key)
+    with pytest.raises(NotOpen, match="async with"):
+        await client.remember("tea")
+    async with client:
+        await client.remember("tea")
+        memories = client.memories
+    with pytest.raises(NotOpen, match="async with"):
+        await client.recall("tea")
+    with pytest.raises(NotOpen, match="with"):
+        await memories.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    blocking = sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key)
+    with pytest.raises(NotOpen, match="`with"):
+        blocking.remember("tea")
+    with blocking:
+        kept = blocking.memories
+    with pytest.raises(NotOpen, match="with"):
+        kept.ListMemories(memory_pb2.ListMemoriesRequest())
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = blocking.nothing
 
 
 async def test_the_environment_leads_to_the_cluster(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:

@@ -274,6 +274,75 @@ async def test_hanging_up_cancels_the_work(cluster: Cluster, tenant: Tenant) -> 
         await asyncio.wait_for(ended.wait(), 10)
 
 
+async def begun_request(
+    address: str, *, length: int, **headers: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send the head of a request whose body is still to come."""
+    host, _, port = address.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    sent = {"host": host, "content-length": str(length), "content-type": "application/json", **headers}
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in sent.items())
+    writer.write(f"POST {MEMORIES}/CreateMemory HTTP/1.1\r\n{lines}\r\n".encode())
+    await writer.drain()
+    return reader, writer
+
+
+async def test_a_stranger_is_refused_before_the_body_is_read(address: str) -> None:
+    reader, writer = await begun_request(address, length=4_000_000)
+
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+
+    writer.close()
+    assert head.startswith(b"HTTP/1.1 401")
+
+
+async def test_a_body_that_does_not_come_ends_with_the_calls_time(address: str, bearer: dict[str, str]) -> None:
+    reader, writer = await begun_request(address, length=100, connect_timeout_ms="150", **bearer)
+
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+
+    writer.close()
+    assert head.startswith(b"HTTP/1.1 504")
+
+
+async def test_hanging_up_in_the_middle_of_a_body_is_no_fault(
+    cluster: Cluster, tenant: Tenant, bearer: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        address = gateway.host.addresses["http"]
+        _reader, writer = await begun_request(address, length=100, **bearer)
+        writer.write(b'{"memory": ')
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        answer = await ask(address, f"{MEMORIES}/ListMemories", {}, **bearer)
+
+    assert answer.status == 200
+    assert "fault" not in "".join(capsys.readouterr())
+
+
+async def test_an_answer_too_large_to_send_says_so(
+    address: str, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skein_gateway.http.MAX_ANSWER_BYTES", 10)
+
+    answer = await ask(address, f"{MEMORIES}/CreateMemory", {"memory": {"content": "tea"}}, **bearer)
+
+    assert (answer.status, answer.reason) == (429, "MESSAGE_TOO_LARGE")
+
+
+async def test_while_it_drains_it_says_that_it_takes_no_more(cluster: Cluster, tenant: Tenant) -> None:
+    async def told(address: str) -> None:
+        while (await ask(address, "/healthz", method="GET")).status != 503:
+            pass
+
+    async with gateway_before(cluster, tenant, {}, SKEIN_DRAIN_SECONDS="1") as gateway:
+        address = gateway.host.addresses["http"]
+        assert (await ask(address, "/healthz", method="GET")).status == 200
+        listening = asyncio.create_task(told(address))
+    await asyncio.wait_for(listening, 10)
+
+
 async def test_the_root_says_what_this_is(cluster: Cluster, address: str) -> None:
     text = await ask(address, "/", method="GET")
     listed = await ask(address, "/", method="GET", accept="application/json")

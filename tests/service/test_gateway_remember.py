@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -28,12 +27,6 @@ BOTH = pb.RememberRequest(
 )
 
 
-class SessionEnded(errors.FailedPrecondition):
-    """The session has ended."""
-
-    reason = "SESSION_ENDED"
-
-
 async def append(request: session_pb2.AppendMessagesRequest, _call: Call) -> session_pb2.AppendMessagesResponse:
     return session_pb2.AppendMessagesResponse(messages=request.messages, pending_embedding_count=1)
 
@@ -48,45 +41,44 @@ def playing(
     return {"AppendMessages": append, "BatchCreateMemories": create}
 
 
-async def test_both_parts_are_stored_at_the_same_time(cluster: Cluster, tenant: Tenant) -> None:
-    both = asyncio.Barrier(2)
+async def test_memories_are_stored_before_messages(cluster: Cluster, tenant: Tenant) -> None:
+    order: list[str] = []
 
-    async def append_together(request: session_pb2.AppendMessagesRequest, call: Call) -> Any:
-        await both.wait()
+    async def appending(request: session_pb2.AppendMessagesRequest, call: Call) -> Any:
+        order.append("messages")
         return await append(request, call)
 
-    async def create_together(request: memory_pb2.BatchCreateMemoriesRequest, call: Call) -> Any:
-        await both.wait()
+    async def creating(request: memory_pb2.BatchCreateMemoriesRequest, call: Call) -> Any:
+        order.append("memories")
         return await create(request, call)
 
-    async with gateway_before(cluster, tenant, playing(append_together, create_together)) as gateway:
+    async with gateway_before(cluster, tenant, playing(appending, creating)) as gateway:
         response = await gateway.gateway.Remember(BOTH, timeout=5)
 
+    assert order == ["memories", "messages"]
     assert [message.content for message in response.messages] == ["I like tea"]
     assert [memory.content for memory in response.memories] == ["likes tea"]
     assert response.memories[0].session_id == "s"
     assert response.pending_embedding_count == 3
 
 
-async def test_a_part_is_finished_although_the_other_failed(cluster: Cluster, tenant: Tenant) -> None:
-    refused_first, finished = asyncio.Event(), asyncio.Event()
+async def test_messages_are_not_appended_when_the_memories_are_refused(cluster: Cluster, tenant: Tenant) -> None:
+    async def refusing(_request: memory_pb2.BatchCreateMemoriesRequest, _call: Call) -> Any:
+        raise errors.ContentEmpty
 
-    async def refusing(_request: session_pb2.AppendMessagesRequest, _call: Call) -> Any:
-        refused_first.set()
-        raise SessionEnded
-
-    async def slow(request: memory_pb2.BatchCreateMemoriesRequest, call: Call) -> Any:
-        await refused_first.wait()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        finished.set()
-        return await create(request, call)
-
-    async with gateway_before(cluster, tenant, playing(refusing, slow)) as gateway:
-        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ENDED"):
+    async with gateway_before(cluster, tenant, playing(create=refusing)) as gateway:
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):
             await gateway.gateway.Remember(BOTH)
 
-        assert finished.is_set()
+        assert gateway.played.requests["AppendMessages"] == []
+
+
+async def test_the_parts_get_request_ids_of_their_own(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, playing()) as gateway:
+        await gateway.gateway.Remember(BOTH)
+
+        ids = [request.request_id for requests in gateway.played.requests.values() for request in requests]
+    assert ids == ["remember:r:memories", "remember:r:messages"]
 
 
 async def test_a_service_gets_only_what_concerns_it(cluster: Cluster, tenant: Tenant) -> None:

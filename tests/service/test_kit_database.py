@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import pytest
 from fix_database import TestDatabase
 
-from skein_kit.database import Database
+from skein_kit.database import Database, Pulse
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded
 from skein_kit.sql import Query
 
 SLOW = Query.of("slow", "SELECT pg_sleep(30)")
@@ -62,3 +65,82 @@ async def test_a_transaction_cancelled_at_any_moment_leaves_nothing_open(pool: D
             await task
 
         assert await backend(pool)
+
+
+async def test_a_database_that_takes_no_connection_is_unavailable_and_not_busy() -> None:
+    async def silence(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    over = asyncio.Event()
+    async with await asyncio.start_server(silence, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        url = f"postgresql://nobody@127.0.0.1:{port}/none?sslmode=disable"
+        async with Database.open(url, service="memory", size=1, timeout=0.2) as silent:
+            with pytest.raises(DatabaseUnavailable):
+                await backend(silent)
+            over.set()
+
+
+async def test_a_pool_whose_connections_all_work_is_busy(database: TestDatabase) -> None:
+    async with Database.open(database.url, service="memory", size=1, timeout=0.1) as pool, pool.shared():
+        with pytest.raises(DatabaseBusy):
+            await backend(pool)
+
+
+async def test_a_busy_pool_does_not_silence_the_pulse(database: TestDatabase) -> None:
+    async with (
+        Database.open(database.url, service="memory", size=1, timeout=0.1) as pool,
+        Pulse.open(database.url, service="memory") as pulse,
+        pool.shared(),
+    ):
+        answers = await asyncio.gather(*(pulse.value(BACKEND) for _ in range(5)))
+
+    assert len(set(answers)) == 1
+
+
+async def test_the_pulse_comes_back_after_its_connection_was_lost(database: TestDatabase) -> None:
+    async with Pulse.open(database.url, service="memory") as pulse:
+        before = await pulse.value(BACKEND)
+        async with database.superuser() as connection:
+            await connection.fetchval("SELECT pg_terminate_backend($1, 5000)", before)
+        # Whether it has heard of the loss already is a matter of luck.
+        with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            await pulse.value(BACKEND)
+
+        assert await pulse.value(BACKEND) != before
+
+
+async def test_a_statement_that_takes_longer_than_the_database_allows_is_out_of_time(pool: Database) -> None:
+    async with pool.shared() as tx:
+        await tx.execute(Query.of("limit", "SET statement_timeout = '20ms'"))
+
+    with pytest.raises(DeadlineExceeded):
+        await slow(pool, asyncio.Event())
+
+
+async def test_a_database_that_takes_no_writes_is_unavailable(pool: Database) -> None:
+    async with pool.shared() as tx:
+        await tx.execute(Query.of("standby", "SET default_transaction_read_only = on"))
+
+    with pytest.raises(DatabaseUnavailable):
+        async with pool.shared() as tx:
+            await tx.execute(Query.of("write", "DELETE FROM memory.entries"))
+
+
+async def test_a_statement_prepared_before_a_migration_fails_once_as_unavailable(
+    database: TestDatabase, pool: Database
+) -> None:
+    read = Query.of("read", "SELECT * FROM public.migrated")
+    async with database.superuser() as connection:
+        await connection.execute("CREATE TABLE public.migrated (a int); GRANT SELECT ON public.migrated TO PUBLIC")
+        async with pool.shared() as tx:
+            await tx.rows(read)
+        await connection.execute("ALTER TABLE public.migrated ADD COLUMN b int")
+
+    with pytest.raises(DatabaseUnavailable):
+        async with pool.shared() as tx:
+            await tx.rows(read)
+
+    async with pool.shared() as tx:
+        assert await tx.rows(read) == []

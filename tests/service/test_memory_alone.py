@@ -27,7 +27,7 @@ from skein_kit.service import Host, running
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from fix_database import TestDatabase
 
@@ -100,6 +100,28 @@ async def alone(database: TestDatabase) -> Alone:
 
 def request(content: str, request_id: str = "", **fields: Any) -> pb.CreateMemoryRequest:
     return pb.CreateMemoryRequest(memory=pb.Memory(content=content, **fields), request_id=request_id)
+
+
+def update_of(memory_id: str, *paths: str, **fields: Any) -> pb.UpdateMemoryRequest:
+    return pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=memory_id, **fields), update_mask={"paths": paths})
+
+
+def later(*, hours: int) -> datetime:
+    return now() + timedelta(hours=hours)
+
+
+async def expire(alone: Alone, memory_ids: Sequence[str]) -> None:
+    """Let the time of memories run out."""
+    async with alone.database.superuser() as connection:
+        for table, column in (("memory.entries", "memory_id"), ("recall.documents", "item_id")):
+            await connection.execute(
+                f"UPDATE {table} SET expire_time = now() - interval '1 second' WHERE {column} = ANY ($1)",  # noqa: S608 - constants.
+                [UUID(memory_id) for memory_id in memory_ids],
+            )
+
+
+async def indexed(alone: Alone) -> set[str]:
+    return {str(row["item_id"]) for row in await alone.rows("SELECT item_id FROM recall.documents")}
 
 
 async def test_without_recall_memories_are_stored_and_wait_for_their_vectors(alone: Alone) -> None:
@@ -208,6 +230,70 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
 
     assert deleted.deleted_count == 1
     assert len(await alone.rows("SELECT FROM memory.entries")) == 3
+
+
+async def test_expired_memories_leave_the_index_and_stay_readable(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        kept = (await memory.CreateMemory(request("kept", expire_time=later(hours=1)))).memory
+        batch = [pb.Memory(content=f"gone {number}", expire_time=later(hours=1)) for number in range(450)]
+        gone = (await memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=batch))).memories
+        await expire(alone, [expired.memory_id for expired in gone])
+
+        first = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        again = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        read = await memory.GetMemory(pb.GetMemoryRequest(memory_id=gone[0].memory_id))
+
+    assert (first.deleted_count, again.deleted_count) == (450, 0)
+    assert read.memory.content == "gone 0"
+    assert await indexed(alone) == {kept.memory_id}
+    assert {str(row["item_id"]) for row in await alone.rows("SELECT item_id FROM recall.postings")} == {kept.memory_id}
+
+
+async def test_a_memory_that_expired_leaves_nothing_in_the_index_when_it_is_deleted_or_changed(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel:
+        memory = rpc.MemoryServiceStub(channel)
+        ids = [(await memory.CreateMemory(request("x", expire_time=later(hours=1)))).memory.memory_id for _ in range(3)]
+        await expire(alone, ids)
+
+        await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=ids[0]))
+        await memory.UpdateMemory(update_of(ids[1], "title", title="still over"))
+        await memory.UpdateMemory(update_of(ids[2], "expire_time"))
+
+    assert await indexed(alone) == {ids[2]}
+
+
+async def test_one_that_gets_more_time_after_it_left_the_index_comes_back(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
+        memory = rpc.MemoryServiceStub(channel)
+        expired = (await memory.CreateMemory(request("x", expire_time=later(hours=1)))).memory.memory_id
+        await expire(alone, [expired])
+        await rpc.UpkeepServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
+
+        answer = await memory.UpdateMemory(update_of(expired, "expire_time", expire_time=later(hours=1)))
+
+    assert answer.embedding_pending
+    assert await indexed(alone) == {expired}
+
+
+async def test_what_only_filters_ask_for_changes_without_losing_vectors(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel:
+        memory = rpc.MemoryServiceStub(channel)
+        stored = (await memory.CreateMemory(request("the lighthouse"))).memory
+        async with alone.database.superuser() as connection:
+            await connection.execute("UPDATE recall.documents SET pending = false")
+
+        changed = {"importance": 0.25, "source": "mail", "type": "task", "agent_id": "a", "subject_id": "anna"}
+        update = update_of(stored.memory_id, *changed, **changed)
+        answer = await memory.UpdateMemory(update)
+        (in_place,) = await alone.rows("SELECT * FROM recall.documents")
+        await memory.UpdateMemory(update_of(stored.memory_id, "content", content="the windmill"))
+        (anew,) = await alone.rows("SELECT * FROM recall.documents")
+
+    assert not answer.embedding_pending
+    assert {name: in_place[name] for name in changed} == changed
+    assert (in_place["pending"], in_place["revision"]) == (False, 1)
+    assert (anew["pending"], anew["revision"]) == (True, 3)
 
 
 async def test_upkeep_is_for_the_system_alone(alone: Alone) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from contextlib import asynccontextmanager
@@ -18,10 +19,13 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_kit.service import NotReady, Running, running
 from skein_kit.settings import ProcessSettings
+from skein_pc2.router import Door, listening
 from skein_pc2.service import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+
+    from skein_pc2.messages import Frames
 
 # The deployed clients wait so long.
 CLIENT_MILLISECONDS = 5000
@@ -363,6 +367,78 @@ async def test_a_message_of_several_frames_is_answered(assistant: Assistant) -> 
         answer = json.loads((await peer.recv_multipart())[0])
 
     assert answer["error"]["code"] == "invalid_request"
+
+
+@pytest.mark.parametrize("port", [5570, 5596])
+async def test_a_message_of_too_many_frames_is_refused_unread(assistant: Assistant, port: int) -> None:
+    async with assistant.socket(zmq.REQ, port) as peer:
+        await peer.send_multipart([b'{"action": "ping"}'] * 1000)
+        answer = json.loads(await peer.recv())
+        await peer.send(b'{"action": "ping"}')
+        next_one = json.loads(await peer.recv())
+
+    assert answer["status"] == "error"
+    assert "frames" in json.dumps(answer)
+    assert next_one["status"] == "ok"
+
+
+class Stumbling:
+    """A dialect that fails at its first refusal."""
+
+    def __init__(self) -> None:
+        self.refusals = 0
+
+    async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
+        return {"status": "ok"}
+
+    def refused(self, code: str, text: str) -> dict[str, Any]:
+        self.refusals += 1
+        if self.refusals == 1:
+            raise ArithmeticError
+        return {"status": "error"}
+
+
+async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
+    door = Door(number=1, host="127.0.0.1", port=0, networks=())
+    context = zmq.asyncio.Context()
+    try:
+        # Room for none: every message is refused.
+        async with (
+            listening(context, door, Stumbling(), waiting=0) as router,
+            Assistant(context, {1: router.address}).socket(zmq.DEALER, 1) as peer,
+        ):
+            await peer.send(b"first")
+            await peer.send(b"second")
+            answer = json.loads(await peer.recv())
+    finally:
+        context.term()
+
+    assert answer == {"status": "error"}
+
+
+class Deaf(zmq.asyncio.Socket):
+    """A socket that cannot receive."""
+
+    def recv_multipart(self, *_: Any, **__: Any) -> Any:
+        raise zmq.ZMQError(zmq.ENOTSUP)
+
+
+class DeafContext(zmq.asyncio.Context):
+    def socket(self, kind: int, **_: Any) -> Any:  # type: ignore[override]  # As much of it as is used.
+        return super().socket(kind, socket_class=Deaf)
+
+
+async def test_a_port_that_cannot_receive_does_not_say_that_it_listens() -> None:
+    door = Door(number=1, host="127.0.0.1", port=0, networks=())
+    context = DeafContext()
+    try:
+        async with listening(context, door, Stumbling(), waiting=1) as router:
+            await asyncio.sleep(0)
+            is_listening = router.is_listening
+    finally:
+        context.term()
+
+    assert not is_listening
 
 
 async def test_one_socket_goes_on_after_garbage(assistant: Assistant) -> None:

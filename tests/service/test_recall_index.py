@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from uuid import UUID, uuid4
 
 import grpc
 import pytest
 from fix_cluster import refused
-from fix_recall import Place, RecallAlone
+from fix_recall import Place, RecallAlone, serving
+from joserfc.jwk import OKPKey
+from prometheus_client import REGISTRY
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import postings
-from skein_recall.index import PORTION_CHARACTERS, PORTION_ITEMS, portions
+from skein_kit import postgres, postings
+from skein_kit.postgres import Server
+from skein_recall import embedder
+from skein_recall.embedded_model.minilm import MiniLM
+from skein_recall.index import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, Failures, portions
 from skein_recall.vectors import Item
 
 
@@ -142,6 +148,77 @@ async def test_the_backlog_is_for_the_system_alone(place: Place) -> None:
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
         await index.IndexBacklog(pb.IndexBacklogRequest())
+
+
+class Choking(MiniLM):
+    """The model, but for one word that it chokes on while `chokes` is set."""
+
+    chokes = True
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        if self.chokes and any("gristle" in text for text in texts):
+            raise ArithmeticError
+        return super().tokens(texts)
+
+
+@pytest.fixture
+async def choking(server: Server, template: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RecallAlone]:
+    """A recall service whose model chokes."""
+    monkeypatch.setattr(embedder, "MiniLM", Choking)
+    monkeypatch.setattr(Choking, "chokes", True)
+    name = f"choking_{uuid4().hex}"
+    await postgres.create_database(server, name, template)
+    key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
+    async with serving(server.url(user="postgres", database=name), key) as service:
+        yield service
+    await postgres.drop_database(server, name)
+
+
+async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
+    choking: RecallAlone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = await choking.new_tenant()
+    ids = [await place.remember(text, index=False) for text in ("bread", "gristle", "butter", "cheese", "jam")]
+    before = failures()
+
+    answers = [await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2)) for _ in range(3)]
+
+    assert [(answer.indexed_count, answer.more) for answer in answers] == [(1, True), (2, True), (1, False)]
+    assert [await vectors_of(choking, item_id) for item_id in ids] == [1, 0, 1, 1, 1]
+    assert failures() - before == 1
+    told = "".join(capsys.readouterr())
+    assert told.count("item_not_embedded") == 1
+    assert ids[1] in told
+
+
+async def test_an_item_that_failed_is_embedded_when_it_is_offered_again(
+    choking: RecallAlone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await choking.new_tenant()
+    item_id = await place.remember("gristle", index=False)
+    await place.index.IndexBacklog(pb.IndexBacklogRequest())
+    monkeypatch.setattr(Choking, "chokes", False)
+
+    assert await place.embed(UUID(item_id), "gristle") == 1
+    assert await vectors_of(choking, item_id) == 1
+
+
+def test_a_failed_item_is_passed_over_for_a_while_and_then_tried_alone() -> None:
+    at = 0.0
+    failed, tenant_id, item_id = Failures(clock=lambda: at), uuid4(), uuid4()
+
+    failed.add(tenant_id, item_id, ValueError())
+    assert failed.passed_over(tenant_id) == [item_id]
+    assert failed.passed_over(uuid4()) == []
+    at = PASSED_OVER_SECONDS
+    assert failed.passed_over(tenant_id) == []
+    assert failed.holds(tenant_id, item_id)
+    failed.forget(tenant_id, item_id)
+    assert not failed.holds(tenant_id, item_id)
+
+
+def failures() -> float:
+    return REGISTRY.get_sample_value("skein_embedder_failed_items_total") or 0.0
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,31 @@ async def test_a_name_that_is_taken_is_refused(recall_alone: RecallAlone, name: 
         await recall_alone.operator.RegisterEmbeddingModel(register(name))
 
 
+async def test_a_repeated_registration_gets_the_first_answer(recall_alone: RecallAlone) -> None:
+    request = register("once")
+    request.request_id = "r"
+
+    first = await recall_alone.operator.RegisterEmbeddingModel(request)
+    again = await recall_alone.operator.RegisterEmbeddingModel(request)
+
+    assert again == first
+    request.embedding_model.model = "other"
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
+        await recall_alone.operator.RegisterEmbeddingModel(request)
+
+
+async def test_a_refused_registration_leaves_its_request_id_free(recall_alone: RecallAlone) -> None:
+    request = register("all-minilm-l6-v2")
+    request.request_id = "corrected"
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "MODEL_EXISTS"):
+        await recall_alone.operator.RegisterEmbeddingModel(request)
+    request.embedding_model.model = "corrected"
+
+    made = await recall_alone.operator.RegisterEmbeddingModel(request)
+
+    assert made.embedding_model.model == "corrected"
+
+
 @pytest.mark.parametrize(("name", "dimensions"), [("bge-m3", 1024), ("all-minilm-l6-v2", 512)])
 async def test_a_model_that_this_cluster_cannot_embed_with_is_refused(
     recall_alone: RecallAlone, name: str, dimensions: int
@@ -65,3 +90,12 @@ async def test_texts_are_embedded_in_order_to_unit_length(place: Place) -> None:
     assert [len(vector) for vector in vectors] == [384] * 4
     assert [math.hypot(*vector) for vector in vectors] == pytest.approx([1.0] * 4, abs=1e-4)
     assert vectors[0] == pytest.approx(vectors[3], abs=1e-5)
+
+
+async def test_more_text_than_the_model_is_given_at_once_is_refused(place: Place) -> None:
+    fitting = ["x" * 100_000, "y" * 100_000]
+
+    await place.stub.EmbedText(pb.EmbedTextRequest(texts=fitting))
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await place.stub.EmbedText(pb.EmbedTextRequest(texts=[*fitting, "z"]))

@@ -401,11 +401,46 @@ async def test_of_concurrent_updates_of_one_revision_one_wins(tenant: Tenant) ->
     assert lost == [grpc.StatusCode.ABORTED] * 5
 
 
-async def test_an_update_without_a_mask_must_not_empty_the_slug(tenant: Tenant) -> None:
+async def test_an_operator_s_update_without_a_mask_must_not_empty_the_slug(cluster: Cluster, tenant: Tenant) -> None:
     message = pb.Tenant(tenant_id=str(tenant.tenant_id), display_name="Only this")
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.tenancy.UpdateTenant(pb.UpdateTenantRequest(tenant=message))
+        await cluster.operator.tenancy.UpdateTenant(pb.UpdateTenantRequest(tenant=message))
+
+
+async def test_a_tenant_learns_no_slug_of_its_neighbours(cluster: Cluster, tenant: Tenant) -> None:
+    own = (await tenant.tenancy.GetTenant(pb.GetTenantRequest())).tenant
+    neighbour = await tenant_in(pb.Organization(organization_id=own.organization_id), cluster, display_name="Next door")
+
+    for slug in (neighbour.slug, unique("free"), own.slug):
+        message = pb.Tenant(tenant_id=own.tenant_id, slug=slug)
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
+            await tenant.tenancy.UpdateTenant(
+                pb.UpdateTenantRequest(tenant=message, update_mask=FieldMask(paths=["slug"]))
+            )
+
+
+async def test_a_tenant_s_update_without_a_mask_leaves_its_slug_alone(cluster: Cluster, tenant: Tenant) -> None:
+    own = (await tenant.tenancy.GetTenant(pb.GetTenantRequest())).tenant
+    neighbour = await tenant_in(pb.Organization(organization_id=own.organization_id), cluster, display_name="Next door")
+    message = pb.Tenant(tenant_id=own.tenant_id, display_name="Renamed", slug=neighbour.slug, metadata=facts(a=1))
+
+    updated = (await tenant.tenancy.UpdateTenant(pb.UpdateTenantRequest(tenant=message))).tenant
+
+    assert (updated.slug, updated.display_name, updated.metadata) == (own.slug, "Renamed", message.metadata)
+
+
+async def test_the_operator_changes_a_slug(cluster: Cluster, tenant: Tenant) -> None:
+    acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+    for operator in (cluster.operator, acting):
+        slug = unique("moved")
+        message = pb.Tenant(tenant_id=str(tenant.tenant_id), slug=slug)
+
+        updated = await operator.tenancy.UpdateTenant(
+            pb.UpdateTenantRequest(tenant=message, update_mask=FieldMask(paths=["slug"]))
+        )
+
+        assert updated.tenant.slug == slug
 
 
 async def test_a_tenant_cannot_take_the_slug_of_another(cluster: Cluster, organization: pb.Organization) -> None:

@@ -16,10 +16,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skein_recall.embedded_model.batching import BATCH_TOKENS, Batcher
+from skein_recall.embedded_model.batching import (
+    BACKLOG_LANE_TEXTS,
+    BATCH_TOKENS,
+    SMALL_LANE_TEXTS,
+    WINDOW_CHARACTERS,
+    Batcher,
+    EmbedderBusy,
+)
 from skein_recall.embedded_model.build_graph import graph_bytes
 from skein_recall.embedded_model.minilm import GRAPH, MiniLM, ModelUnavailable, Weights
-from skein_recall.embedder import CACHED_QUERIES, CHUNK_TOKENS, Embedder, EmbedderClosed
+from skein_recall.embedder import CACHED_QUERIES, CHUNK_TOKENS, READ_CHARACTERS, Embedder, EmbedderClosed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -132,7 +139,9 @@ async def test_callers_who_ask_the_same_at_once_share_one_run() -> None:
 async def test_the_query_cache_forgets_the_least_recent() -> None:
     seen: list[int] = []
     async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
-        await asyncio.gather(*(embedder.embed_query(str(number)) for number in range(CACHED_QUERIES + 1)))
+        for start in range(0, CACHED_QUERIES + 1, SMALL_LANE_TEXTS):
+            numbers = range(start, min(start + SMALL_LANE_TEXTS, CACHED_QUERIES + 1))
+            await asyncio.gather(*(embedder.embed_query(str(number)) for number in numbers))
         before = sum(seen)
         await embedder.embed_query("0")
 
@@ -246,8 +255,77 @@ def until_closed(batcher: Batcher) -> None:
     while True:
         try:
             batcher.submit(["z"])
+        except EmbedderBusy:
+            continue
         except EmbedderClosed:
             return
+
+
+@pytest.mark.parametrize(("texts", "room"), [(1, SMALL_LANE_TEXTS), (64, BACKLOG_LANE_TEXTS)])
+async def test_beyond_its_room_a_lane_takes_no_more_and_the_other_still_does(texts: int, room: int) -> None:
+    model = Gated()
+    batcher = Batcher(model, None)
+    running = batcher.submit(["a"])
+    await asyncio.to_thread(model.entered.wait, 10)
+    waiting = [batcher.submit(["b"] * texts) for _ in range(room // texts)]
+
+    with pytest.raises(EmbedderBusy):
+        batcher.submit(["c"] * texts)
+    other = batcher.submit(["d"] * (65 - texts))
+    model.gate.set()
+    done = await asyncio.gather(*map(asyncio.wrap_future, [running, *waiting, other]))
+
+    assert sum(map(len, done)) == 1 + room + 65 - texts
+    assert batcher.depth == 0
+    assert (await asyncio.wrap_future(batcher.submit(["e"] * texts))).shape == (texts, 1)
+    batcher.close()
+
+
+async def test_a_request_larger_than_the_room_is_taken_when_nothing_waits() -> None:
+    model = Gated()
+    model.gate.set()
+    batcher = Batcher(model, None)
+
+    vectors = await asyncio.wrap_future(batcher.submit(["a"] * (BACKLOG_LANE_TEXTS + 1)))
+
+    assert len(vectors) == BACKLOG_LANE_TEXTS + 1
+    batcher.close()
+
+
+async def test_long_texts_are_tokenised_a_few_at_a_time() -> None:
+    planned: list[int] = []
+
+    class Noting(Gated):
+        def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+            planned.append(sum(map(len, texts)))
+            return [[1] for _ in texts]
+
+    model = Noting()
+    model.gate.set()
+    batcher = Batcher(model, None)
+
+    await asyncio.wrap_future(batcher.submit(["x" * (WINDOW_CHARACTERS // 2)] * 9 + ["y" * 3 * WINDOW_CHARACTERS]))
+
+    assert planned == [WINDOW_CHARACTERS] * 4 + [WINDOW_CHARACTERS // 2, 3 * WINDOW_CHARACTERS]
+    batcher.close()
+
+
+async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read() -> None:
+    longest = 0
+
+    class Noting(MiniLM):
+        def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+            nonlocal longest
+            longest = max(longest, *map(len, texts))
+            return MODEL.tokens(texts)
+
+    text = "The weather was fair and nobody had much to say about it. " * 1724
+    async with Embedder(Noting(MODEL.session, MODEL.reader, MODEL.splitter)) as embedder:
+        (vector,) = await embedder.embed([text])
+
+    (whole,) = MODEL.vectors(MODEL.tokens([text]))
+    assert longest == READ_CHARACTERS
+    assert float(vector @ whole) > 0.9999
 
 
 SPLITTER = Embedder(MODEL)

@@ -36,6 +36,20 @@ def test_ten_hits_are_returned_when_no_limit_is_given() -> None:
     assert len(merged([many], 0).hits) == 10
 
 
+def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large() -> None:
+    arms = [
+        answered(arm, *((f"{arm} {number}", 0.5) for number in range(3))) for arm in (pb.ARM_MEMORIES, pb.ARM_MESSAGES)
+    ]
+    for outcome in arms:
+        for hit in outcome.hits:
+            hit.memory.content = "x" * 900_000
+
+    response = merged(arms, 100)
+
+    assert [hit.item_id for hit in response.hits] == ["1 0", "1 1", "1 2"]
+    assert [status.hit_count for status in response.arms] == [3, 3]
+
+
 def test_arms_without_an_answer_are_named() -> None:
     response = merged(
         [answered(pb.ARM_MEMORIES, ("a", 0.5)), failed(pb.ARM_MESSAGES, grpc.StatusCode.DEADLINE_EXCEEDED)], 10
@@ -79,7 +93,7 @@ def test_the_parts_of_a_request_have_ids_of_their_own() -> None:
 
     assert appending is not None
     assert creating is not None
-    assert (appending.request_id, creating.request_id) == ("r/messages", "r/memories")
+    assert (appending.request_id, creating.request_id) == ("remember:r:messages", "remember:r:memories")
     assert appending.create_session
 
 

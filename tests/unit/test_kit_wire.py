@@ -7,7 +7,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_kit.errors import FieldInvalid
-from skein_kit.wire import json_of, struct
+from skein_kit.wire import MAX_JSON_BYTES, json_of, struct
 
 DEEPEST = 30
 
@@ -40,3 +40,21 @@ def test_what_could_not_be_answered_is_refused(of: str) -> None:
         json_of(memory_of(DEEPEST + 1, of=of), "data")
 
     assert caught.value.violations == (("data", "is nested more than 30 levels deep"),)
+
+
+@pytest.mark.parametrize("letter", ["a", "ä", "家"])
+def test_a_field_holds_a_quarter_of_a_mebibyte_of_json_and_not_a_byte_more(letter: str) -> None:
+    room, size = MAX_JSON_BYTES - len('{"a":""}'), len(letter.encode())
+    fitting = letter * (room // size) + "b" * (room % size)
+
+    text = json_of(memory_of_text(fitting), "data")
+    with pytest.raises(FieldInvalid) as caught:
+        json_of(memory_of_text(fitting + "b"), "data")
+
+    assert text is not None
+    assert len(text.encode()) == MAX_JSON_BYTES
+    assert caught.value.violations == (("data", "holds more than 256 KiB of JSON"),)
+
+
+def memory_of_text(text: str) -> memory_pb2.Memory:
+    return memory_pb2.Memory(data=Struct(fields={"a": Value(string_value=text)}))

@@ -20,7 +20,7 @@ from skein.session.v1.session_pb2 import (
     Session,
 )
 from skein_client.client import Client
-from skein_client.connection import NotConfigured
+from skein_client.connection import NotConfigured, NotOpen
 from skein_client.errors import (
     Aborted,
     AlreadyExists,
@@ -60,6 +60,7 @@ __all__ = [
     "Message",
     "NotConfigured",
     "NotFound",
+    "NotOpen",
     "PermissionDenied",
     "ResourceExhausted",
     "RetryPolicy",

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc import aio
 
+from skein_client.connection import NotOpen
 from skein_client.errors import error_of
-from skein_client.retries import REPEATABLE, Attempts, is_read
+from skein_client.retries import Attempts, is_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from skein_client.connection import Connection
 
+_CLOSED = "The client is closed: make the call inside its `with` block."
 REQUEST_ID_KEY = "skein-request-id"
 OPTIONS = (
     # Answers may be larger than what the cluster accepts as a request.
@@ -74,7 +76,7 @@ class Planned:
             request=request,
             metadata=(*connection.metadata, *others, (REQUEST_ID_KEY, request_id)),
             request_id=request_id,
-            repeatable=is_once or is_read(method) or method in REPEATABLE,
+            repeatable=is_once or is_read(method),
         )
 
 
@@ -131,6 +133,8 @@ class AsyncMethod:
                 return await self._inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
             except aio.AioRpcError as failed:
                 pause = attempts.pause_after(error_of(failed, planned.request_id))
+            except aio.UsageError:
+                raise NotOpen(_CLOSED) from None
             await asyncio.sleep(pause)
 
 
@@ -178,6 +182,11 @@ class SyncChannel:
                     return inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
                 except grpc.RpcError as failed:
                     pause = attempts.pause_after(error_of(failed, planned.request_id))
+                except ValueError as error:
+                    # gRPC has no class of its own for this.
+                    if "closed channel" not in str(error):
+                        raise
+                    raise NotOpen(_CLOSED) from None
                 self._sleep(pause)
 
         return call

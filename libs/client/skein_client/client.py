@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
@@ -13,7 +13,7 @@ from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pages, requests
 from skein_client.calls import AsyncChannel, async_channel
-from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection
+from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection, NotOpen
 from skein_client.retries import RetryPolicy
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from grpc import aio
+
+_STUBS = frozenset({"auth", "tenancy", "sessions", "memories", "links", "index", "gateway"})
 
 
 class Client:
@@ -59,10 +61,18 @@ class Client:
         self._open = AsyncExitStack()
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+    def from_environment(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        retries: RetryPolicy | None = None,
+    ) -> Self:
         """Use SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials that `skein up` wrote. Raises NotConfigured."""
         found = Connection.from_environment(environment)
-        return cls(endpoint=found.endpoint, api_key=found.api_key, tenant_id=found.tenant_id)
+        return cls(
+            endpoint=found.endpoint, api_key=found.api_key, tenant_id=found.tenant_id, timeout=timeout, retries=retries
+        )
 
     async def __aenter__(self) -> Self:
         connection = self._connection
@@ -80,21 +90,36 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._forget_stubs()
         await self._open.aclose()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what to do about a stub that is not there: those come and go with the connection."""
+        if name in _STUBS:
+            message = "The client is not open: use it inside `async with Client(...) as skein:`."
+            raise NotOpen(message)
+        message = f"a client has no {name!r}"
+        raise AttributeError(message)
+
+    def _forget_stubs(self) -> None:
+        for name in _STUBS:
+            self.__dict__.pop(name, None)
 
     async def remember(
         self,
         memories: memory_pb2.Memory | str | Iterable[memory_pb2.Memory | str] = (),
         *,
-        messages: session_pb2.Message | Iterable[session_pb2.Message] = (),
+        messages: requests.Said | Iterable[requests.Said] = (),
         session_id: str = "",
         request_id: str = "",
         timeout: float | None = None,
     ) -> gateway_pb2.RememberResponse:
         """Store memories (a text is a note), one or many, and append messages to a session, opening it on first use.
 
-        Give a `request_id` of your own to make the call repeatable from another process; a repeated call returns the
-        first answer and stores nothing twice.
+        A message is a Message or a dict such as {"role": "user", "content": "Hello"}; other keys are fields of Message.
+        Memories are stored first. When the messages are refused after that, the error's `request_id` repeats the call
+        with messages that are corrected, and the memories are not stored twice. Give a `request_id` of your own to
+        make the call repeatable from elsewhere; a repeated call returns the first answer and stores nothing twice.
         """
         request = requests.remember(memories, messages, session_id, request_id)
         return await self.gateway.Remember(request, timeout=timeout)

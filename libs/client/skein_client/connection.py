@@ -24,6 +24,10 @@ class NotConfigured(Exception):
     """Nothing says which cluster to call, or with which key; the message says what to set."""
 
 
+class NotOpen(Exception):
+    """The client is used outside of its `with` block; the message says what to do."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connection:
     """Everything that a client needs to know before it opens a socket."""

@@ -20,9 +20,12 @@ _STATUS_KEY = "grpc-status-details-bin"
 class Violation:
     """What is wrong with one field of a request."""
 
-    # Path of the field, e.g. "memory.tags[2]".
+    # Path of the field, e.g. "memory.tags[2]"; empty when the rule concerns the request as a whole.
     field: str
     description: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.description}" if self.field else self.description
 
 
 class SkeinError(Exception):
@@ -56,7 +59,7 @@ class SkeinError(Exception):
         self.request_id = request_id
 
     def __str__(self) -> str:
-        said = "; ".join(f"{violation.field}: {violation.description}" for violation in self.violations)
+        said = "; ".join(str(violation) for violation in self.violations)
         facts = ", ".join(
             [self.reason or self.status.name, *(f"{name}={value}" for name, value in self.metadata.items())]
         )

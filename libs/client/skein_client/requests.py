@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -11,18 +12,45 @@ from skein.session.v1 import session_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# A message as itself, or as a dict with a role by its plain name.
+Said: TypeAlias = session_pb2.Message | Mapping[str, Any]
+_ROLES = {
+    name.removeprefix("MESSAGE_ROLE_").lower(): number
+    for name, number in session_pb2.MessageRole.items()
+    if number != session_pb2.MESSAGE_ROLE_UNSPECIFIED
+}
+
+
+def message(said: Said) -> session_pb2.Message:
+    """Make a message of {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
+    if isinstance(said, session_pb2.Message):
+        return said
+    fields = {name: value for name, value in said.items() if value is not None}
+    role: Any = fields.pop("role", None)
+    if not isinstance(role, int):
+        if role not in _ROLES:
+            text = f"a message's role is {', '.join(_ROLES)}, not {role!r}"
+            raise ValueError(text)
+        role = _ROLES[role]
+    return session_pb2.Message(role=role, **fields)
+
 
 def remember(
     memories: memory_pb2.Memory | str | Iterable[memory_pb2.Memory | str],
-    messages: session_pb2.Message | Iterable[session_pb2.Message],
+    messages: Said | Iterable[Said],
     session_id: str,
     request_id: str,
 ) -> gateway_pb2.RememberRequest:
+    if isinstance(messages, str):
+        text = 'say who speaks: messages=[{"role": "user", "content": "..."}]'
+        raise TypeError(text)
     # A text is a sequence of texts as well: taken for one, each of its letters would become a memory.
     items = [memories] if isinstance(memories, str | memory_pb2.Memory) else memories
     return gateway_pb2.RememberRequest(
         session_id=session_id,
-        messages=[messages] if isinstance(messages, session_pb2.Message) else messages,
+        messages=[
+            message(said) for said in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
+        ],
         memories=[memory_pb2.Memory(content=item) if isinstance(item, str) else item for item in items],
         request_id=request_id,
     )

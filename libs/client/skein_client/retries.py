@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # The server asks for patience, when it names a time.
 _ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
-# Methods that change something, take no request_id, and promise that repeating them is safe.
-REPEATABLE = frozenset({"EndSession", "RestoreMemory", "RevokeApiKey"})
 _READ_VERBS = ("Get", "List", "BatchGet", "Search")
 _READS = frozenset({"Recall", "EmbedText", "Introspect"})
 

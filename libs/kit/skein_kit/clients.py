@@ -44,7 +44,7 @@ LocalMethods = dict[str, "tuple[Method, Handler]"]
 
 
 class Channel:
-    """What a generated stub needs of a channel, over a socket or in process."""
+    """What a generated stub needs of a channel, over a socket or in process. Unary methods only."""
 
     def __init__(self, target: Callable[[], str], local: LocalMethods) -> None:
         """Reach `target()` ("host:port"), asked at the first use, for every method that is not in `local`."""
@@ -61,18 +61,6 @@ class Channel:
     ) -> Outgoing:
         """Return a callable for one method."""
         return Outgoing(self, method, request_serializer, response_deserializer)
-
-    def unary_stream(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return grpc's own callable: streams always use the socket."""
-        return self.remote.unary_stream(*arguments, **keywords)
-
-    def stream_unary(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return grpc's own callable: streams always use the socket."""
-        return self.remote.stream_unary(*arguments, **keywords)
-
-    def stream_stream(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return grpc's own callable: streams always use the socket."""
-        return self.remote.stream_stream(*arguments, **keywords)
 
     @property
     def target(self) -> str:

@@ -19,7 +19,14 @@ from opentelemetry.semconv.attributes import db_attributes, error_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import sql
-from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, Refusal, TextNotStorable, TransactionConflict
+from skein_kit.errors import (
+    DatabaseBusy,
+    DatabaseUnavailable,
+    DeadlineExceeded,
+    Refusal,
+    TextNotStorable,
+    TransactionConflict,
+)
 from skein_kit.telemetry import POOL_SIZE, POOL_WAIT, QUERY_TIME, TRACING
 
 if TYPE_CHECKING:
@@ -42,8 +49,14 @@ _UNAVAILABLE = (
     asyncpg.InterfaceError,
     # What asyncpg says when the connection under a statement goes away at the wrong moment.
     asyncpg.InternalClientError,
+    # Prepared before a migration; the driver forgets it now, and the caller's retry prepares it anew.
+    asyncpg.InvalidCachedStatementError,
+    # A standby, or a primary that is about to become one.
+    asyncpg.ReadOnlySQLTransactionError,
     OSError,
 )
+# The database's own limit on a statement. Repeating it at once would take as long again, so it is not UNAVAILABLE.
+_TOO_SLOW = (asyncpg.QueryCanceledError,)
 _CONFLICT = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 _NOT_STORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
 
@@ -200,7 +213,9 @@ class Database:
         try:
             return await self._pool.acquire(timeout=self._timeout)
         except TimeoutError:
-            raise DatabaseBusy from None
+            # With room in the pool, or a connection to spare, it was the connecting that took too long.
+            has_room = self._pool.get_size() < self._pool.get_max_size() or self._pool.get_idle_size() > 0
+            raise (DatabaseUnavailable if has_room else DatabaseBusy) from None
         finally:
             self._wait.observe(time.perf_counter() - started)
 
@@ -256,6 +271,44 @@ class Database:
             timer.observe(time.perf_counter() - started)
 
 
+class Pulse:
+    """Asks whether the database answers, on a connection of its own, because a busy pool is no fault."""
+
+    def __init__(self, url: str, role: str) -> None:
+        """Connect when first asked."""
+        self._keywords = connect_keywords(url, role)
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str, *, service: str) -> AsyncIterator[Self]:
+        """Keep the connection until the block ends."""
+        pulse = cls(url, role_of(service))
+        try:
+            yield pulse
+        finally:
+            pulse.hang_up()
+
+    async def value(self, query: Query) -> Any:
+        """Return the first column of the first row. Whoever asks sets the limit of time."""
+        async with self._one_at_a_time:
+            try:
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await asyncpg.connect(**self._keywords, timeout=_CONNECT_SECONDS)
+                return await self._connection.fetchval(query.text)
+            except BaseException:
+                # Cancelled too: what a server that hangs was asked before is nothing to wait for.
+                self.hang_up()
+                raise
+
+    def hang_up(self) -> None:
+        """Let go of the connection, without a word."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Turn what the driver raises when the database is away, busy or in conflict into refusals."""
@@ -265,6 +318,8 @@ def translated() -> Iterator[None]:
         raise
     except _UNAVAILABLE as error:
         raise DatabaseUnavailable from error
+    except _TOO_SLOW as error:
+        raise DeadlineExceeded from error
     except _CONFLICT as error:
         raise TransactionConflict from error
     except _NOT_STORABLE as error:

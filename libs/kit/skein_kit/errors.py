@@ -235,7 +235,7 @@ class ServiceUnavailable(Unavailable):
 
 
 class DeadlineExceeded(Refusal):
-    """The caller's time is over; the work was cancelled."""
+    """The time for this is over; the work was cancelled."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
     reason = "DEADLINE_EXCEEDED"

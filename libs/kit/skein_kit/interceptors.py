@@ -3,8 +3,8 @@
     masking      nothing but documented statuses leaves; a fault is logged whole and shown as INTERNAL
     request_id   every log line and every outgoing call knows the call that it is for
     metrics      count, latency, in-flight
-    trace        a server span, continuing the caller's trace
-    deadline     a time limit for calls without one; work is cancelled when the time is over
+    trace        a server span, continuing the caller's trace or, at the edge, linked to it
+    deadline     a time limit for calls without one and for those with too much; work is cancelled when the time is over
     identity     who calls, verified, and whether the access table allows it
     refusals     bytes that are no message, protovalidate's findings and other services' statuses become refusals
 
@@ -26,6 +26,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc import aio
 from grpc_status import rpc_status
 from opentelemetry import trace as otel
+from opentelemetry.context import Context
 from opentelemetry.semconv._incubating.attributes import rpc_attributes
 from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
@@ -35,14 +36,17 @@ from skein_kit.access import RULES, Rule
 from skein_kit.call import AUTHORIZATION_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal
 from skein_kit.identity import Caller
-from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from
+from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, links_to
 
-# Takes the request as a message, or as the bytes that came over a socket.
+# Takes the request as a message, as the bytes that came over a socket, or as a function that reads it, which is awaited
+# once it is known who calls.
 Handler = Callable[[Any, Call], Awaitable[Any]]
 Identify = Callable[[Call], Awaitable[Caller]]
 
 # Larger messages are refused with a reason; gRPC's own limit lies above.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+# gRPC's own words for a message beyond its limit; it ends calls with the same code when it lacks memory or room.
+_TOO_LARGE = "message larger than max"
 
 log = structlog.get_logger("skein")
 
@@ -76,7 +80,11 @@ class Chain:
 
     # How this service learns who calls: the gateway exchanges credentials, all others verify signed identities.
     identify: Identify
+    # Seconds for a call that has no deadline, and the most that any gets.
     default_deadline: float
+    max_deadline: float
+    # False: a caller cannot have a trace recorded by marking its own as sampled.
+    continues_trace: bool = True
     rules: dict[str, Rule] = field(default_factory=lambda: dict(RULES))
 
     def around(self, method: Method) -> Handler:
@@ -87,8 +95,8 @@ class Chain:
             raise LookupError(message)
         handler = refusals(method, method.handler)
         handler = identity(rule, self.identify, handler)
-        handler = deadline(self.default_deadline, handler)
-        handler = trace(method, handler)
+        handler = deadline(self.default_deadline, self.max_deadline, handler)
+        handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
         handler = request_id(handler)
         return masking(method, handler)
@@ -148,8 +156,8 @@ def metrics(method: Method, handler: Handler) -> Handler:
     return answer
 
 
-def trace(method: Method, handler: Handler) -> Handler:
-    """Give the call a server span that continues the caller's trace."""
+def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handler:
+    """Give the call a server span that continues the caller's trace, or begins a trace that is linked to it."""
     name = method.path[1:]
     attributes = {rpc_attributes.RPC_SYSTEM_NAME: "grpc", rpc_attributes.RPC_METHOD: name}
 
@@ -158,7 +166,8 @@ def trace(method: Method, handler: Handler) -> Handler:
             return await handler(request, call)
         with TRACING.tracer.start_as_current_span(
             name,
-            context=context_from(call.metadata),
+            context=context_from(call.metadata) if continues else Context(),
+            links=None if continues else links_to(call.metadata),
             kind=SpanKind.SERVER,
             attributes=attributes,
             record_exception=False,
@@ -180,12 +189,12 @@ def trace(method: Method, handler: Handler) -> Handler:
     return answer
 
 
-def deadline(default: float, handler: Handler) -> Handler:
-    """Cancel work whose time is over, and give every call an end."""
+def deadline(default: float, most: float, handler: Handler) -> Handler:
+    """Cancel work whose time is over, and give every call an end: `most` seconds from now at the latest."""
 
     async def answer(request: Any, call: Call) -> Any:
-        if call.deadline is None:
-            call.deadline = asyncio.get_running_loop().time() + default
+        at = asyncio.get_running_loop().time()
+        call.deadline = min(at + default if call.deadline is None else call.deadline, at + most)
         try:
             async with asyncio.timeout_at(call.deadline) as limit:
                 return await handler(request, call)
@@ -217,6 +226,8 @@ def refusals(method: Method, handler: Handler) -> Handler:
     """Read and validate the request, and turn what other services answered into refusals."""
 
     async def answer(request: Any, call: Call) -> Any:
+        if callable(request):
+            request = await request()
         if isinstance(request, bytes):
             request = parsed(method, request)
         if method.deserializer is not None:
@@ -254,7 +265,7 @@ def passed(error: aio.AioRpcError, *, service: str | None = None) -> Refusal:
     code = error.code()
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.DeadlineExceeded()
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
         return errors.MessageTooLarge()
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return errors.MethodUnknown()

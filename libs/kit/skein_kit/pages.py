@@ -1,4 +1,4 @@
-"""Page tokens: where a list goes on, bound to the tenant and to the question that was asked."""
+"""What fits an answer, and page tokens: where a list goes on, bound to the tenant and to the question asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.errors import PageTokenInvalid
+from skein_kit.errors import MessageTooLarge, PageTokenInvalid
+from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +39,15 @@ def fitting(items: Iterable[Item]) -> list[Item]:
             break
         found.append(item)
     return found
+
+
+def must_fit(response: Message) -> None:
+    """Refuse, before the work is committed, an answer that is too large to be taken: its caller would not learn of it.
+
+    An answer that repeats what it stored says more than the request did. Raises MessageTooLarge.
+    """
+    if (size := response.ByteSize()) > MAX_MESSAGE_BYTES:
+        raise MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
 
 
 def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str] | None:

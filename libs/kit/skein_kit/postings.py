@@ -85,6 +85,29 @@ async def remove(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> 
         await tx.execute(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
 
 
+async def update(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
+    """Change what filters ask of an item whose text is the same as before; say whether it was in the index.
+
+    Its postings and vectors stay, and so does the revision that they were made from.
+    """
+    columns = _document(document, length=0)
+    return bool(
+        await tx.execute(
+            _QUERIES["update_document"],
+            tenant_id=tenant_id,
+            **{name: columns[name] for name in _QUERIES["update_document"].parameters if name != "tenant_id"},
+        )
+    )
+
+
+async def remove_expired(
+    tx: Transaction, tenant_id: UUID, kind: Literal["memory", "message"], *, at: datetime, count: int
+) -> int:
+    """Take up to `count` items that are past their time out of the index; return how many."""
+    query = _QUERIES["delete_expired_documents"]
+    return await tx.execute(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
+
+
 def _document(document: Document, length: int) -> dict[str, object]:
     return {
         "item_id": document.item_id,

@@ -1,6 +1,6 @@
 """Doing a thing once: stored answers to requests that carry a request_id.
 
-An answer is claimed before the work and filled in with it, in the same transaction, so a repeated request waits for the
+An answer is claimed before the work and given with it, in the same transaction, so a repeated request waits for the
 first, then gets its answer. Answers are scoped to (tenant, principal, method) and live for 24 hours.
 """
 
@@ -60,10 +60,13 @@ class Requests:
         self._claim, self._answer = (_in(schema, queries[name]) for name in ("claim_request", "answer_request"))
         self._delete = _in(schema, queries["delete_expired_requests"])
 
-    async def claim(self, tx: Transaction, tenant_id: UUID, once: Once) -> bytes | None:
+    async def claim(
+        self, tx: Transaction, tenant_id: UUID, once: Once, *, answer: Message | None = None
+    ) -> bytes | None:
         """Return the first answer if there is one; else None, and the request is the caller's to answer.
 
-        Raises RequestIdReused when the id came with another request before.
+        An `answer` that is known before the work is kept at once, which saves keeping it later. Raises RequestIdReused
+        when the id came with another request before.
         """
         if not once.request_id:
             return None
@@ -75,6 +78,7 @@ class Requests:
             method=once.method,
             request_id=once.request_id,
             fingerprint=once.fingerprint,
+            response=b"" if answer is None else answer.SerializeToString(),
             create_time=at,
             expired_before=at - LIFETIME,
         )
@@ -82,8 +86,8 @@ class Requests:
             return None
         if row["fingerprint"] != once.fingerprint:
             raise RequestIdReused
-        answer: bytes = row["response"]
-        return answer
+        first: bytes = row["response"]
+        return first
 
     async def answer(self, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
         """Keep the answer of a claimed request."""

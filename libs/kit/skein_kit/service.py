@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -20,9 +21,10 @@ from grpc_reflection.v1alpha import reflection
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_kit import errors, logs
 from skein_kit.admin import serve_admin
+from skein_kit.background import lasting, orphans_logged
 from skein_kit.call import Call, Ended, trailing
 from skein_kit.clients import Channel, LocalMethods
-from skein_kit.database import Database
+from skein_kit.database import Database, Pulse
 from skein_kit.identity import TokenVerifier
 from skein_kit.interceptors import Chain, Handler, Identify, Method, bearer
 from skein_kit.sql import Queries
@@ -70,9 +72,10 @@ class NotReady(Exception):
 class Servicers:
     """What a service answers: its methods, how it learns who calls, and when it is ready."""
 
-    def __init__(self, *, identify: Identify | None = None) -> None:
-        """Verify signed identities, unless `identify` says otherwise (the gateway does)."""
+    def __init__(self, *, identify: Identify | None = None, continues_trace: bool = True) -> None:
+        """Verify signed identities and continue callers' traces, unless told otherwise (the gateway is)."""
         self.identify = identify
+        self.continues_trace = continues_trace
         self.methods: list[Method] = []
         self.names: set[str] = set()
         self.ready_checks: list[Callable[[], Awaitable[bool]]] = []
@@ -137,6 +140,8 @@ class Host:
     addresses: dict[str, str]
     # False: services of this process call each other over sockets too.
     in_process_calls: bool = True
+    # True once the services leave off: what is in flight is finished, and new callers should go elsewhere.
+    draining: bool = False
     local: dict[str, LocalMethods] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
     _verifier: TokenVerifier | None = None
@@ -166,17 +171,20 @@ class Host:
         self, service: str, servicers: Servicers, *, init: Callable[[Any], Coroutine[Any, Any, None]] | None = None
     ) -> AsyncIterator[Database]:
         """Open a service's pool; the service is ready while the database answers at a version that it supports."""
-        async with Database.open(
-            self.settings.database_url,
-            service=service,
-            size=self.settings.pool_size,
-            timeout=self.settings.pool_timeout_seconds,
-            init=init,
-        ) as database:
+        url = self.settings.database_url
+        async with (
+            Database.open(
+                url,
+                service=service,
+                size=self.settings.pool_size,
+                timeout=self.settings.pool_timeout_seconds,
+                init=init,
+            ) as database,
+            Pulse.open(url, service=service) as pulse,
+        ):
 
             async def ready() -> bool:
-                async with database.shared() as tx:
-                    version = await tx.value(_QUERIES["schema_version"])
+                version = await pulse.value(_QUERIES["schema_version"])
                 return version in (self.schema_version, self.schema_version + 1)
 
             servicers.ready_checks.append(ready)
@@ -218,45 +226,42 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
     first, so list those at the edge last. Raises PortTaken.
     """
     ready = {service.name: asyncio.Event() for service in services}
-    health_servicers: list[health.aio.HealthServicer] = []
+    checkers: list[health.aio.HealthServicer] = []
+    watchers: list[asyncio.Task[None]] = []
     async with AsyncExitStack() as stack:
+        stack.enter_context(orphans_logged())
         stack.push_async_callback(host.close)
         await stack.enter_async_context(watched_loop())
         for service in services:
             servicers = await stack.enter_async_context(service.start(host))
-            health_servicers.append(await stack.enter_async_context(_serving(service, servicers, host, ready)))
+            checker, watcher = await stack.enter_async_context(_serving(service, servicers, host, ready[service.name]))
+            checkers.append(checker)
+            watchers.append(watcher)
         admin = await stack.enter_async_context(_admin(host, ready))
         try:
             yield Running(host=host, admin=admin, _ready=ready)
         finally:
-            for event in ready.values():
+            host.draining = True
+            # First of all nobody may say "ready" again.
+            await _end(*watchers)
+            for name, event in ready.items():
                 event.clear()
-            for servicer in health_servicers:
-                await servicer.enter_graceful_shutdown()
+                READY.labels(name).set(0)
+            for checker in checkers:
+                await checker.enter_graceful_shutdown()
             await asyncio.sleep(host.settings.drain_seconds)
 
 
 @asynccontextmanager
-async def alongside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run background work while the block runs; its end or failure is logged, never hidden."""
-    tasks = [asyncio.create_task(_logged(coroutine)) for coroutine in coroutines]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # One that was cancelled before it began would be reported as never awaited.
-        for coroutine in coroutines:
-            coroutine.close()
-
-
-@asynccontextmanager
 async def _serving(
-    service: Service, servicers: Servicers, host: Host, ready: Mapping[str, asyncio.Event]
-) -> AsyncIterator[health.aio.HealthServicer]:
-    seconds = host.settings.default_deadline_seconds
-    chain = Chain(identify=servicers.identify or _verified(host), default_deadline=seconds)
+    service: Service, servicers: Servicers, host: Host, ready: asyncio.Event
+) -> AsyncIterator[tuple[health.aio.HealthServicer, asyncio.Task[None]]]:
+    chain = Chain(
+        identify=servicers.identify or _verified(host),
+        default_deadline=host.settings.default_deadline_seconds,
+        max_deadline=host.settings.max_deadline_seconds,
+        continues_trace=servicers.continues_trace,
+    )
     answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
     servicers.answers.update(answers)
     checker = health.aio.HealthServicer()
@@ -267,13 +272,14 @@ async def _serving(
     server: aio.Server | None = None
     if service.port is not None:
         server = await _listen(service, answers, servicers.names, checker, host)
-    watcher = asyncio.create_task(_logged(_watch(service, servicers, checker, names, ready[service.name], host)))
+    watch = functools.partial(_watch, service, servicers, checker, names, ready, host)
+    watcher = asyncio.create_task(lasting(watch, name=f"readiness of {service.name}"))
     try:
-        yield checker
+        yield checker, watcher
     finally:
+        await _end(watcher)
         if server is not None:
             await server.stop(host.settings.grace_seconds)
-        watcher.cancel()
         host.local.get(service.name, {}).clear()
         READY.labels(service.name).set(0)
 
@@ -332,7 +338,12 @@ def _unary(path: str, method: Method, handler: Handler) -> grpc.RpcMethodHandler
         except Ended as ended:
             status = ended.status
             await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
-        return serializer(response) if serializer is not None else cast("bytes", response)
+        answered = serializer(response) if serializer is not None else cast("bytes", response)
+        if len(answered) > _WIRE_LIMIT:
+            # gRPC would end the call without a reason.
+            status = errors.MessageTooLarge(limit=_WIRE_LIMIT, size=len(answered)).status()
+            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+        return answered
 
     return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -379,6 +390,12 @@ async def _watch(
         await asyncio.sleep(_READY_INTERVAL_SECONDS if not ready else 4 * _READY_INTERVAL_SECONDS)
 
 
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def is_ready(servicers: Servicers) -> bool:
     """Say whether every check of a service says so, in time."""
     try:
@@ -406,16 +423,6 @@ async def _admin(host: Host, ready: Mapping[str, asyncio.Event]) -> AsyncIterato
             message = f"Port {host.settings.admin_port} is in use; set SKEIN_ADMIN_PORT to another port for metrics."
             raise PortTaken(message) from error
         yield address
-
-
-async def _logged(coroutine: Coroutine[Any, Any, None]) -> None:
-    try:
-        await coroutine
-    except asyncio.CancelledError:
-        raise
-    except Exception:
-        logs.get("skein").exception("background_work_failed")
-        raise
 
 
 @contextlib.contextmanager

@@ -117,6 +117,8 @@ class ProcessSettings(Settings):
     admin_port: int = 9450
     # Time that a call gets when its caller set no deadline.
     default_deadline_seconds: float = 30.0
+    # The most time that a call gets, whatever its caller set.
+    max_deadline_seconds: float = 300.0
     # Seconds between saying "not ready" and refusing new calls.
     drain_seconds: float = 0.0
     # Seconds that calls in flight get to finish.

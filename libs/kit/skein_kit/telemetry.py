@@ -6,11 +6,12 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from opentelemetry import propagate, trace
+from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ EMBEDDER_TIME = Histogram(
     "skein_embedder_batch_duration_seconds", "Time of one batch in the model.", buckets=LATENCY_BUCKETS
 )
 EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts turned into vectors.")
+EMBEDDER_FAILURES = Counter("skein_embedder_failed_items_total", "Items whose vectors could not be made.")
 EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts waiting for the model.")
 LOOP_LAG = Histogram(
     "skein_event_loop_lag_seconds", "How late the event loop wakes up.", buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
@@ -87,16 +89,24 @@ class Tracing:
 
 
 TRACING = Tracing()
+# The trace alone travels. W3C baggage is anybody's text: what a caller sends of it goes no further.
+_PROPAGATOR = TraceContextTextMapPropagator()
 
 
 def context_from(metadata: Mapping[str, str]) -> Context:
     """Read the W3C trace context of an incoming call."""
-    return propagate.extract(metadata)
+    return _PROPAGATOR.extract(metadata)
+
+
+def links_to(metadata: Mapping[str, str]) -> list[trace.Link]:
+    """Return a link to the span that an incoming call comes from; none for a call that names none."""
+    caller = trace.get_current_span(context_from(metadata)).get_span_context()
+    return [trace.Link(caller)] if caller.is_valid else []
 
 
 def inject(metadata: dict[str, str]) -> None:
     """Add the current W3C trace context to an outgoing call."""
-    propagate.inject(metadata)
+    _PROPAGATOR.inject(metadata)
 
 
 @asynccontextmanager

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LAST_YEAR = 9999
 # Levels of JSON. Protobuf reads 100 of messages: three for each of an object, and some for what wraps the answer.
 _DEEPEST = 30
+# Bytes of JSON (UTF-8) that one Struct or ListValue field may hold; the protos say so where such fields are.
+MAX_JSON_BYTES = 256 * 1024
 
 
 def time(value: datetime | None) -> Timestamp | None:
@@ -53,7 +55,8 @@ def moment(message: Message, field: str, *, before_1970: bool = False) -> dateti
 def json_of(message: Message, field: str) -> str | None:
     """Read an optional Struct or ListValue field as JSON text; None when unset.
 
-    Raises FieldInvalid for NaN and infinities, which JSON cannot say, and for what is nested too deep for an answer.
+    Raises FieldInvalid for NaN and infinities, which JSON cannot say, for what is nested too deep for an answer, and
+    for more than MAX_JSON_BYTES.
     """
     if not message.HasField(field):
         return None
@@ -61,9 +64,12 @@ def json_of(message: Message, field: str) -> str | None:
         value = json_format.MessageToDict(getattr(message, field))
         if _levels(value) > _DEEPEST:
             raise FieldInvalid(violations=[(field, f"is nested more than {_DEEPEST} levels deep")])
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, json_format.SerializeToJsonError):
         raise FieldInvalid(violations=[(field, "holds a number that JSON cannot say")]) from None
+    if len(text.encode()) > MAX_JSON_BYTES:
+        raise FieldInvalid(violations=[(field, f"holds more than {MAX_JSON_BYTES // 1024} KiB of JSON")])
+    return text
 
 
 def _levels(value: object) -> int:

@@ -100,9 +100,10 @@ class Identities:
         if key is None or key.tenant_id != tenant_id:
             return None
         try:
-            return await self._of_tenant(key, at)
+            identity = await self._of_tenant(key, at)
         except Unauthenticated:
             return None
+        return identity if await self._tenants.exists(tenant_id) else None
 
     async def _of_operator(self, key: Key, tenant_id: UUID | None, at: datetime) -> Identity:
         stored = await self._store.find_operator_key(key.key_id)

@@ -20,6 +20,7 @@ from datetime import datetime
 from uuid import UUID
 
 from skein_kit.database import NO_TENANT
+from skein_kit.errors import FieldInvalid
 
 PREFIX = "skein_"
 _ID_BYTES = 16
@@ -43,6 +44,14 @@ class Draft:
     expire_time: datetime | None
     # The principal that makes it.
     created_by: str
+    # The key that the principal is, which this one must not outlive; None when it is none.
+    creator_id: UUID | None = None
+
+    def ends(self, at: datetime, creator_ends: datetime | None) -> datetime | None:
+        """Return when the key expires, which is no later than its creator does. Raises FieldInvalid for the past."""
+        if self.expire_time is not None and self.expire_time <= at:
+            raise FieldInvalid(violations=[("expire_time", "must lie in the future")])
+        return min((end for end in (self.expire_time, creator_ends) if end is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

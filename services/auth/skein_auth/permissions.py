@@ -1,4 +1,4 @@
-"""What a new API key may carry: never more than its creator."""
+"""What a new API key may carry: never more than its creator, and never for longer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from skein_auth.errors import PermissionWidened
 from skein_kit.access import TENANT_PERMISSIONS
 from skein_kit.errors import FieldInvalid
+from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from skein_kit.identity import Caller
 
@@ -28,6 +30,12 @@ def granted(asked: Sequence[str], creator: Caller) -> list[str]:
     if lacking:
         raise PermissionWidened(permission=" ".join(lacking))
     return sorted(set(asked) or TENANT_PERMISSIONS & creator.permissions)
+
+
+def creator_id(creator: Caller) -> UUID | None:
+    """Return the id of the key that the creator calls with; None for the cluster's own services."""
+    kind, _, name = creator.principal.partition(":")
+    return parse_id(name) if kind in {"api_key", "operator"} else None
 
 
 def agent(asked: str, creator: Caller) -> str:

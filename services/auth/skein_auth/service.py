@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc as rpc
@@ -14,7 +15,8 @@ from skein_auth.settings import AuthSettings, SystemKeys
 from skein_auth.signing import Keyring
 from skein_auth.store import Store
 from skein_auth.tenants import Tenants
-from skein_kit.service import Host, Service, Servicers, alongside
+from skein_kit.background import alongside
+from skein_kit.service import Host, Service, Servicers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,7 +40,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             return bool(await keyring.active())
 
         servicers.ready_checks.append(can_sign)
-        async with alongside(keyring.keep_fresh(settings.signing_key_refresh_seconds)):
+        async with alongside(signing_keys=partial(keyring.keep_fresh, settings.signing_key_refresh_seconds)):
             yield servicers
 
 

@@ -44,6 +44,7 @@ class AuthServicer(rpc.AuthServiceServicer):
             agent_id=permissions.agent(request.agent_id, creator),
             expire_time=moment(request, "expire_time"),
             created_by=creator.principal,
+            creator_id=permissions.creator_id(creator),
         )
         response = await self._store.create_api_key(creator.tenant(), draft, Once.of(creator, request))
         log.info("api_key_created", api_key_id=response.api_key.api_key_id, principal=creator.principal)
@@ -61,9 +62,9 @@ class AuthServicer(rpc.AuthServiceServicer):
 
     async def RevokeApiKey(self, request: pb.RevokeApiKeyRequest, context: Context) -> pb.RevokeApiKeyResponse:
         who = caller(context)
-        revoked = await self._store.revoke_api_key(who.tenant(), UUID(request.api_key_id))
-        log.info("api_key_revoked", api_key_id=revoked.api_key_id, principal=who.principal)
-        return pb.RevokeApiKeyResponse(api_key=revoked)
+        response = await self._store.revoke_api_key(who.tenant(), UUID(request.api_key_id), Once.of(who, request))
+        log.info("api_key_revoked", api_key_id=response.api_key.api_key_id, principal=who.principal)
+        return response
 
     async def Introspect(self, request: pb.IntrospectRequest, context: Context) -> pb.IntrospectResponse:
         found = await self._identities.introspect(request.credential, caller(context).tenant(), now())
@@ -75,7 +76,7 @@ class AuthServicer(rpc.AuthServiceServicer):
     async def RotateSigningKey(
         self, request: pb.RotateSigningKeyRequest, context: Context
     ) -> pb.RotateSigningKeyResponse:
-        return pb.RotateSigningKeyResponse(signing_key=wire.new_signing_key(await self._keyring.rotate()))
+        return await self._keyring.rotate(Once.of(caller(context), request))
 
 
 class IdentityServicer(rpc.IdentityServiceServicer):

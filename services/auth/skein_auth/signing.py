@@ -18,8 +18,10 @@ from skein_kit.identity import ALGORITHM, LIFETIME_SECONDS
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
+    from skein.auth.v1 import auth_pb2 as pb
     from skein_auth.sealing import Sealer
     from skein_auth.store import Store
+    from skein_kit.requests import Once
 
 # A replaced key verifies for two lifetimes of a token: one for the last token that it signed, and time enough for other
 # replicas to notice its successor.
@@ -93,13 +95,14 @@ class Keyring:
         self._active = OKPKey.import_key(json.loads(private))
         return self._active
 
-    async def rotate(self) -> NewKey:
-        """Make a new key the one that signs."""
+    async def rotate(self, once: Once) -> pb.RotateSigningKeyResponse:
+        """Make a new key the one that signs, once for each request."""
         new = NewKey.make(self._sealer, now())
-        await self._store.rotate_signing_key(new, new.create_time + OVERLAP)
+        response = await self._store.rotate_signing_key(new, new.create_time + OVERLAP, once)
         await self.refresh()
-        log.info("signing_key_rotated", key_id=new.key_id)
-        return new
+        if response.signing_key.key_id == new.key_id:
+            log.info("signing_key_rotated", key_id=new.key_id)
+        return response
 
     async def keep_fresh(self, seconds: float) -> None:
         """Notice keys that other replicas made, until cancelled."""

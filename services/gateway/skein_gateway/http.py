@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Reading or writing JSON of this size would hold up every other call for milliseconds.
 _LARGE_BODY_BYTES = 64 * 1024
+# As much as leaves through gRPC's door.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CONTENT_TYPES = (connect.JSON, connect.PROTO)
 
 
@@ -76,7 +78,8 @@ class Door:
 
     async def health(self, _request: Request) -> Response:
         """Say whether calls can be answered now."""
-        ready = bool(self._servicers.answers) and await is_ready(self._servicers)
+        open_to_all = bool(self._servicers.answers) and not self._host.draining
+        ready = open_to_all and await is_ready(self._servicers)
         return PlainTextResponse("ok\n" if ready else "not ready\n", status_code=200 if ready else 503)
 
     async def call(self, request: Request) -> Response:
@@ -109,29 +112,42 @@ class Door:
             found = self._servicers.answers.get(call.path)
             if found is None:
                 raise errors.MethodUnknown if call.path not in PUBLIC_METHODS else errors.ServiceUnavailable
-            body = await _body(request)
-            method, handler = found
-            public = PUBLIC_METHODS[call.path]
-            given: Message | bytes = body
-            if as_json:
-                given = await _read_json(body, public.request)
-                if method.deserializer is None:
-                    given = given.SerializeToString()
         except errors.Refusal as refusal:
             raise Ended(refusal.status()) from None
-        answer: Message | bytes = await _unless_gone(request, handler(given, call))
+        method, handler = found
+        public = PUBLIC_METHODS[call.path]
+        is_read = asyncio.Event()
+
+        async def read() -> Message | bytes:
+            body = await _body(request, is_read)
+            if not as_json:
+                return body
+            message = await _read_json(body, public.request)
+            return message.SerializeToString() if method.deserializer is None else message
+
+        # The body is read behind the interceptors: within the call's time, and of callers that are known.
+        answer: Message | bytes = await _unless_gone(request, is_read, handler(read, call))
+        size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
+        if size > MAX_ANSWER_BYTES:
+            raise Ended(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
         if as_json:
-            return await _written_json(answer, public.response)
+            return await _written_json(answer, public.response, size)
         return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
-async def _body(request: Request) -> bytes:
-    """Read a body, and no further than the limit."""
+async def _body(request: Request, is_read: asyncio.Event) -> bytes:
+    """Read a body, and no further than the limit; set `is_read` when there is no more of it."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_MESSAGE_BYTES:
-            raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES)
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_MESSAGE_BYTES:
+                raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES)
+    except ClientDisconnect:
+        # Whoever watches for a caller that hangs up ends this.
+        is_read.set()
+        await asyncio.Event().wait()
+    is_read.set()
     return bytes(body)
 
 
@@ -141,18 +157,22 @@ async def _read_json(body: bytes, kind: type[Message]) -> Message:
     return await asyncio.to_thread(connect.read_json, body, kind)
 
 
-async def _written_json(answer: Message | bytes, kind: type[Message]) -> bytes:
+async def _written_json(answer: Message | bytes, kind: type[Message], size: int) -> bytes:
     def written() -> bytes:
         return connect.written_json(kind.FromString(answer) if isinstance(answer, bytes) else answer)
 
-    size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
     return written() if size < _LARGE_BODY_BYTES else await asyncio.to_thread(written)
 
 
-async def _unless_gone(request: Request, work: Awaitable[Any]) -> Any:
-    """Await the work; cancel it when the caller hangs up, as gRPC does."""
+async def _unless_gone(request: Request, is_read: asyncio.Event, work: Awaitable[Any]) -> Any:
+    """Await the work, which reads the request's body; cancel it when the caller hangs up, as gRPC does."""
+
+    async def hangs_up() -> None:
+        await is_read.wait()
+        await request.receive()
+
     working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(request.receive())
+    gone = asyncio.ensure_future(hangs_up())
     try:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():

@@ -13,6 +13,7 @@ from grpc import aio
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_kit.interceptors import passed
+from skein_kit.pages import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,11 +77,14 @@ def budget(remaining: float, longest: float) -> float:
 
 
 def merged(outcomes: Sequence[Outcome], limit: int) -> pb.RecallResponse:
-    """Return the best hits of all arms, ties in order of id so that the same call gives the same answer."""
+    """Return the best hits of all arms, as many as fit one answer.
+
+    Ties come in order of id so that the same call gives the same answer.
+    """
     hits = sorted((hit for outcome in outcomes for hit in outcome.hits), key=lambda hit: (-hit.score, hit.item_id))
     models = [outcome.response.model for outcome in outcomes if outcome.response is not None]
     return pb.RecallResponse(
-        hits=hits[: limit or DEFAULT_LIMIT],
+        hits=fitting(hits[: limit or DEFAULT_LIMIT]),
         arms=[outcome.status() for outcome in outcomes],
         incomplete=[outcome.arm for outcome in outcomes if outcome.response is None],
         model=next(filter(None, models), ""),

@@ -1,8 +1,7 @@
-"""Remember: messages to the session service and memories to the memory service, at once and under one request id."""
+"""Remember: memories to the memory service, then messages to the session service, under one request id."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -56,19 +55,15 @@ class Remembering:
         self._memories = memories
 
     async def remember(self, caller: Caller, request: pb.RememberRequest) -> pb.RememberResponse:
-        """Store both parts. When one fails the other is still finished, so that a repeated call finds it done."""
+        """Store the memories, then the messages: memories are refused more often, and nothing is stored then."""
         appending, creating = append_request(request), create_request(request)
         # Asked before either part begins, so that a caller who may do only one of them does neither.
         if appending is not None:
             _APPEND.check(caller)
         if creating is not None:
             _CREATE.check(caller)
-        parts = await asyncio.gather(self._append(appending), self._create(creating), return_exceptions=True)
-        appended, created = parts
-        if isinstance(appended, BaseException):
-            raise appended
-        if isinstance(created, BaseException):
-            raise created
+        created = await self._create(creating)
+        appended = await self._append(appending)
         return pb.RememberResponse(
             messages=appended.messages,
             memories=created.memories,
@@ -89,4 +84,4 @@ class Remembering:
 
 
 def _part(request_id: str, name: str) -> str:
-    return f"{request_id}/{name}" if request_id else ""
+    return f"remember:{request_id}:{name}" if request_id else ""

@@ -15,3 +15,5 @@ class GatewaySettings(Settings):
     http_port: int = 8080
     # Seconds that one arm of a recall gets at most; less when the caller's own time is shorter.
     gateway_recall_arm_seconds: float = 5.0
+    # Continue the traces of callers, who then decide what is recorded; otherwise a trace begins here, linked to theirs.
+    trust_traceparent: bool = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.duration_pb2 import Duration
 from grpc import aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2
 
 from skein.gateway.v1 import gateway_pb2 as pb
 
@@ -43,9 +43,14 @@ class ClusterStatus:
         return pb.ServiceStatus(service=service, state=state, elapsed=elapsed)
 
     async def _state(self, service: str) -> pb.ServiceState:
-        health: Any = health_pb2_grpc.HealthStub(self._host.channel(service))
+        # Not the generated stub, which wants a channel for streams as well.
+        check: Any = self._host.channel(service).unary_unary(
+            f"/{health.SERVICE_NAME}/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
         try:
-            answer = await health.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_SECONDS)
+            answer = await check(health_pb2.HealthCheckRequest(), timeout=CHECK_SECONDS)
         except aio.AioRpcError:
             return pb.SERVICE_STATE_UNREACHABLE
         if answer.status == health_pb2.HealthCheckResponse.SERVING:

@@ -157,9 +157,14 @@ class Memory:
 
     def document(self, at: datetime) -> Document | None:
         """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
+        expired = self.draft.expire_time is not None and self.draft.expire_time <= at
+        return None if expired else self.indexed
+
+    @property
+    def indexed(self) -> Document | None:
+        """Return what the search index may hold of it, for a while even after it expired; None for nothing."""
         draft = self.draft
-        expired = draft.expire_time is not None and draft.expire_time <= at
-        if not self.is_active or draft.archive_time is not None or expired:
+        if not self.is_active or draft.archive_time is not None:
             return None
         return Document(
             item_id=self.memory_id,

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
 from skein_kit.embeddings import Embeddings
+from skein_kit.months import Months
 from skein_kit.requests import Requests
 from skein_kit.service import Service, Servicers
 from skein_memory.servicer import LinkServicer, MemoryServicer, UpkeepServicer
 from skein_memory.settings import MemorySettings
-from skein_memory.store import LinkStore, MemoryStore, Months
+from skein_memory.store import LinkStore, MemoryStore
+from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,7 +30,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     index = recall_rpc.IndexServiceStub(host.channel("recall"))
     embeddings = Embeddings(index, service="memory", at_once=settings.immediate_embeddings)
     async with host.database("memory", servicers) as database:
-        requests, months = Requests("memory"), Months(database)
+        requests, months = Requests("memory"), Months(database, QUERIES["ensure_month"])
         memories, links = MemoryStore(database, months, requests), LinkStore(database, requests)
         servicers.add(rpc.add_MemoryServiceServicer_to_server, MemoryServicer(memories, embeddings, settings))
         servicers.add(rpc.add_LinkServiceServicer_to_server, LinkServicer(links))

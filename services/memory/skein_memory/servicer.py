@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -10,10 +10,11 @@ from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein_kit.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
 from skein_kit.ids import now, parse_id
-from skein_kit.pages import page_size, read_token, write_token
+from skein_kit.pages import fitting, must_fit, page_size, read_token, write_token
 from skein_kit.requests import Once
 from skein_kit.wire import masked, time
 from skein_memory import wire
+from skein_memory.answers import Answer
 from skein_memory.errors import MemoryNotFound
 from skein_memory.filters import Filter
 from skein_memory.links import Link, LinkDraft
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_kit.embeddings import Embeddings
+    from skein_kit.months import Months
     from skein_kit.postings import Document
     from skein_memory.settings import MemorySettings
-    from skein_memory.store import LinkStore, MemoryStore, Months
+    from skein_memory.store import LinkStore, MemoryStore
 
 UPDATABLE = frozenset(
     {
@@ -36,8 +38,6 @@ UPDATABLE = frozenset(
     }
 )  # fmt: skip
 DEFAULT_MONTHS_AHEAD = 3
-# A page ends before it passes what gRPC's clients take (4 MiB); its last memory may be as long as a request.
-MAX_PAGE_BYTES = 2 * 1024 * 1024
 
 
 class MemoryServicer(rpc.MemoryServiceServicer):
@@ -77,6 +77,7 @@ class MemoryServicer(rpc.MemoryServiceServicer):
         response = pb.BatchCreateMemoriesResponse(
             memories=[wire.memory(memory) for memory in memories], pending_embedding_count=expected
         )
+        must_fit(response)
         once = Once.of(who, request)
         first = await self._store.create_memories(who.tenant(), once, memories, documents, response)
         if first is not None:
@@ -96,19 +97,31 @@ class MemoryServicer(rpc.MemoryServiceServicer):
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
-        found = await self._store.get_memories(caller(context).tenant(), request.memory_ids)
-        active = {name: wire.memory(memory) for name, memory in found.items() if memory.is_active}
-        return pb.BatchGetMemoriesResponse(
-            memories=[active[name] for name in request.memory_ids if name in active],
-            not_found=[name for name in request.memory_ids if name not in active],
-        )
+        tenant_id, names = caller(context).tenant(), list(request.memory_ids)
+        answer, looked_up = Answer[pb.Memory](), 0
+        not_found: list[str] = []
+        while looked_up < len(names) and not answer.is_full:
+            portion = names[looked_up : looked_up + answer.portion(len(names) - looked_up)]
+            found = await self._store.get_memories(tenant_id, portion)
+            for name in portion:
+                memory = found.get(name)
+                if memory is None or not memory.is_active:
+                    not_found.append(name)
+                elif not answer.take([wire.memory(memory)]):
+                    break
+                looked_up += 1
+        return pb.BatchGetMemoriesResponse(memories=answer.items, not_found=not_found, deferred=names[looked_up:])
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
-        after = _place(request, tenant_id)
-        memories = await self._store.list_memories(tenant_id, Filter.of(request), after=after, count=size + 1, at=now())
-        page = _page([wire.memory(memory) for memory in memories[:size]])
-        more = len(memories) > len(page)
+        tenant_id, size, at = caller(context).tenant(), page_size(request.page_size), now()
+        after, wanted = _place(request, tenant_id), Filter.of(request)
+        answer, more = Answer[pb.Memory](), True
+        while more and len(answer.items) < size and not answer.is_full:
+            count = answer.portion(size - len(answer.items))
+            memories = await self._store.list_memories(tenant_id, wanted, after=after, count=count + 1, at=at)
+            more = answer.take(wire.memory(memory) for memory in memories[:count]) < len(memories)
+            after = memories[:count][-1].memory_id if memories else None
+        page = answer.items
         return pb.ListMemoriesResponse(
             memories=page, next_page_token=write_token([page[-1].memory_id], tenant_id, request) if more else ""
         )
@@ -155,7 +168,8 @@ class MemoryServicer(rpc.MemoryServiceServicer):
             memory.must_be(request.revision)
             return memory.deleted(at=at, by=who.principal)
 
-        await self._store.change_memory(who.tenant(), request.memory_id, change, _nothing, at=at)
+        once = Once.of(who, request)
+        await self._store.change_memory(who.tenant(), request.memory_id, change, _nothing, at=at, once=once)
         return pb.DeleteMemoryResponse()
 
     async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
@@ -167,9 +181,15 @@ class MemoryServicer(rpc.MemoryServiceServicer):
         def respond(memory: Memory) -> pb.RestoreMemoryResponse:
             return pb.RestoreMemoryResponse(memory=wire.memory(memory))
 
-        changed = await self._store.change_memory(who.tenant(), request.memory_id, change, respond, at=at)
-        changed.response.embedding_pending = bool(await self._pending(changed.documents, context))
-        return changed.response
+        once = Once.of(who, request)
+        changed = await self._store.change_memory(who.tenant(), request.memory_id, change, respond, at=at, once=once)
+        if isinstance(changed, bytes):
+            return pb.RestoreMemoryResponse.FromString(changed)
+        response = changed.response
+        response.embedding_pending = bool(await self._pending(changed.documents, context))
+        if response.embedding_pending:
+            await self._store.correct_answer(who.tenant(), once, response)
+        return response
 
     async def _pending(self, documents: Sequence[Document], context: Context) -> int:
         return await self._embeddings.make(documents, remaining=context.time_remaining())
@@ -198,8 +218,9 @@ class LinkServicer(rpc.LinkServiceServicer):
         return pb.CreateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
-        await self._store.delete_link(caller(context).tenant(), UUID(request.link_id))
-        return pb.DeleteLinkResponse()
+        who, response = caller(context), pb.DeleteLinkResponse()
+        await self._store.delete_link(who.tenant(), Once.of(who, request), UUID(request.link_id), response)
+        return response
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
         tenant_id, size = caller(context).tenant(), page_size(request.page_size)
@@ -211,7 +232,7 @@ class LinkServicer(rpc.LinkServiceServicer):
         links = await self._store.list_links(
             tenant_id, request.memory_id, question, before=_place(request, tenant_id), count=size + 1
         )
-        page = _page([wire.link(link) for link in links[:size]])
+        page = fitting(wire.link(link) for link in links[:size])
         more = len(links) > len(page)
         return pb.ListLinksResponse(
             links=page, next_page_token=write_token([page[-1].link_id], tenant_id, request) if more else ""
@@ -236,19 +257,6 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         deleted = await self._store.delete_expired(caller(context).tenant(), now())
         return pb.DeleteExpiredResponse(deleted_count=deleted)
-
-
-Item = TypeVar("Item", pb.Memory, pb.Link)
-
-
-def _page(items: Sequence[Item]) -> list[Item]:
-    """Return as many items as one answer should carry, at least one if there is any."""
-    total = 0
-    for count, item in enumerate(items):
-        total += item.ByteSize()
-        if total > MAX_PAGE_BYTES and count:
-            return list(items[:count])
-    return list(items)
 
 
 def _place(request: pb.ListMemoriesRequest | pb.ListLinksRequest, tenant_id: UUID) -> UUID | None:

@@ -16,8 +16,9 @@ import zmq.asyncio
 from prometheus_client import Histogram
 
 from skein_kit import logs
+from skein_kit.background import lasting
 from skein_kit.telemetry import LATENCY_BUCKETS
-from skein_pc2.errors import INTERNAL_ERROR, PERMISSION_DENIED, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
+from skein_pc2.errors import INTERNAL_ERROR, INVALID_REQUEST, PERMISSION_DENIED, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
 from skein_pc2.messages import Frames, Message
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ ANSWER_SECONDS = 4.0
 # A dialect keeps its own time; this is for one that does not.
 _GRACE_SECONDS = 0.5
 # Frames up to here reach our own check, which says why they are refused; libzmq drops the peer beyond.
-_FRAME_LIMIT = 64 * 1024 * 1024
+_FRAME_LIMIT = 16 * 1024 * 1024
+# A message is one frame, after those that lead back to its sender: one for each proxy on the way, and an empty one.
+_MOST_FRAMES = 16
 # Messages that a peer may have under way to us, or answers to a peer that does not read them; more are dropped.
 _QUEUED_MESSAGES = 1000
 _LINGER_MILLISECONDS = 500
@@ -84,6 +87,8 @@ class Router:
         self._tasks: set[asyncio.Task[None]] = set()
         self._of_peer: Counter[bytes] = Counter()
         self._timer = TIME.labels(str(door.number))
+        # False while nobody takes what arrives.
+        self.is_listening = False
 
     @property
     def address(self) -> str:
@@ -93,23 +98,37 @@ class Router:
 
     async def serve(self) -> None:
         """Answer messages until cancelled; one that takes long holds up no other."""
-        while True:
-            parts = await self._socket.recv_multipart(copy=False)
-            deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
-            frames = Frames.of([part.bytes for part in parts])
-            if not self._door.admits(_peer(parts[-1])):
-                refusal = self._dialect.refused(PERMISSION_DENIED, "This address may not speak to this port")
-                await self._send(frames, refusal)
-            elif self._is_full(frames.route[0]):
-                refusal = self._dialect.refused(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
-                await self._send(frames, refusal)
-            else:
-                self._start(frames, deadline)
+        self.is_listening = True
+        try:
+            while True:
+                parts = await self._socket.recv_multipart(copy=False)
+                try:
+                    await self._take(parts)
+                except Exception:
+                    # This message stays without an answer; the next one is another.
+                    log.exception("fault", port=self._door.number)
+        finally:
+            self.is_listening = False
 
     async def finish(self) -> None:
         """Wait for the answers that are being made."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=ANSWER_SECONDS + _GRACE_SECONDS)
+
+    async def _take(self, parts: Sequence[zmq.Frame]) -> None:
+        """Begin with the answer to a message, or refuse it unread."""
+        deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
+        frames = Frames.of([part.bytes for part in parts[:_MOST_FRAMES]])
+        if not self._door.admits(_peer(parts[-1])):
+            refusal = self._dialect.refused(PERMISSION_DENIED, "This address may not speak to this port")
+            await self._send(frames, refusal)
+        elif len(parts) > _MOST_FRAMES:
+            await self._send(frames, self._dialect.refused(INVALID_REQUEST, "The message has too many frames"))
+        elif self._is_full(frames.route[0]):
+            refusal = self._dialect.refused(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
+            await self._send(frames, refusal)
+        else:
+            self._start(frames, deadline)
 
     def _is_full(self, peer: bytes) -> bool:
         """Say whether this peer's message must be refused: one peer may fill a part of the room, never all of it."""
@@ -168,7 +187,7 @@ async def listening(
         except zmq.ZMQError as error:
             raise PortInUse(str(error)) from None
         router = Router(socket, door, dialect, waiting=waiting)
-        task = asyncio.create_task(router.serve())
+        task = asyncio.create_task(lasting(router.serve, name=f"port {door.number}"))
         try:
             yield router
         finally:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from skein_pc2.dialects import Dialect
+    from skein_pc2.router import Router
 
 log = logs.get("pc2")
 
@@ -30,10 +31,10 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     settings = Pc2Settings.read(host.environment)
     api = Api(host.channel("gateway"), identity_of(host.environment))
     servicers = Servicers()
-    opened: list[int] = []
+    opened: list[Router] = []
 
     async def is_ready() -> bool:
-        return bool(opened) and await api.is_accepted()
+        return bool(opened) and all(router.is_listening for router in opened) and await api.is_accepted()
 
     servicers.ready_checks.append(is_ready)
     async with AsyncExitStack() as stack:
@@ -48,7 +49,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
                 # The others start, so this is no failure of ours: an event without a traceback.
                 log.error("port_in_use", port=port, setting=setting_of(number), error=str(error))  # noqa: TRY400
                 continue
-            opened.append(number)
+            opened.append(router)
             host.addresses[f"pc2:{number}"] = router.address
         yield servicers
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from skein_recall.embedded_model import chunking
-from skein_recall.embedded_model.batching import Batcher, EmbedderClosed
+from skein_recall.embedded_model.batching import Batcher, EmbedderBusy, EmbedderClosed
 from skein_recall.embedded_model.minilm import DIMENSIONS, SPECIAL_TOKENS, WINDOW, MiniLM, ModelUnavailable
 
 if TYPE_CHECKING:
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "EmbedderClosed", "ModelUnavailable"]
+__all__ = ["Embedder", "EmbedderBusy", "EmbedderClosed", "ModelUnavailable"]
 
 # What a chunk may hold: the window without [CLS] and [SEP].
 CHUNK_TOKENS: Final = WINDOW - SPECIAL_TOKENS
+
+# What is read of a text at most. The window is full long before in any writing; the tokenizer would go on to the end.
+READ_CHARACTERS: Final = 8192
 
 # 1.5 kB each.
 CACHED_QUERIES: Final = 1024
@@ -73,10 +76,12 @@ class Embedder:
         return self._batcher.depth
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One unit vector for each text, as rows of (n, 384); of a text beyond 256 tokens only the beginning counts.
+        """One unit vector for each text, as rows of (n, 384).
 
-        Few texts pass a backlog of many. The array belongs to the caller. Raises `EmbedderClosed`.
+        Of a text beyond 256 tokens, or READ_CHARACTERS, only the beginning counts. Few texts pass a backlog of many.
+        The array belongs to the caller. Raises `EmbedderClosed`, and `EmbedderBusy` when too many texts wait already.
         """
+        texts = [text[:READ_CHARACTERS] for text in texts]
         for text in texts:
             # A lone surrogate cannot be tokenised; it must fail its own caller here, not the batch of several.
             if not text.isascii():

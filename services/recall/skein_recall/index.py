@@ -1,13 +1,21 @@
-"""Makes the vectors of items: embeds them without a transaction, then stores them in a short one."""
+"""Makes the vectors of items: embeds them without a transaction, then stores them in a short one.
+
+An item whose vectors cannot be made holds up no other: it is passed over for a while, then tried again, alone.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from skein_kit import logs
+from skein_kit.errors import Refusal
+from skein_kit.telemetry import EMBEDDER_FAILURES
 from skein_recall.vectors import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from uuid import UUID
 
     from skein_recall.models import EmbeddingModel, Registry
@@ -17,15 +25,55 @@ if TYPE_CHECKING:
 # What is embedded and stored together, so that a call that runs out of time leaves the work done so far behind.
 PORTION_ITEMS = 32
 PORTION_CHARACTERS = 50_000
+# Until an item that failed is tried again by the backlog.
+PASSED_OVER_SECONDS = 600.0
+# Failed items that are remembered; more than these would be a failure of something else.
+REMEMBERED = 1000
+
+log = logs.get("recall")
+
+
+class Failures:
+    """The items whose vectors could not be made, as this process remembers them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # When each failed last, the oldest first.
+        self._items: OrderedDict[tuple[UUID, UUID], float] = OrderedDict()
+
+    def add(self, tenant_id: UUID, item_id: UUID, error: Exception) -> None:
+        """Remember an item. The first time its id is logged."""
+        EMBEDDER_FAILURES.inc()
+        key = (tenant_id, item_id)
+        if key not in self._items:
+            log.error("item_not_embedded", tenant_id=str(tenant_id), item_id=str(item_id), exc_info=error)
+        self._items[key] = self._clock()
+        self._items.move_to_end(key)
+        while len(self._items) > REMEMBERED:
+            self._items.popitem(last=False)
+
+    def forget(self, tenant_id: UUID, item_id: UUID) -> None:
+        """Treat an item like any other again."""
+        self._items.pop((tenant_id, item_id), None)
+
+    def holds(self, tenant_id: UUID, item_id: UUID) -> bool:
+        """Say whether an item failed the last time."""
+        return (tenant_id, item_id) in self._items
+
+    def passed_over(self, tenant_id: UUID) -> list[UUID]:
+        """Return the tenant's items that are not to be tried yet."""
+        since = self._clock() - PASSED_OVER_SECONDS
+        return [item for (tenant, item), failed in self._items.items() if tenant == tenant_id and failed > since]
 
 
 class Indexer:
     """Keeps the active model's vectors up with the items."""
 
-    def __init__(self, store: Store, registry: Registry, vectors: Vectors) -> None:
+    def __init__(self, store: Store, registry: Registry, vectors: Vectors, failures: Failures | None = None) -> None:
         self._store = store
         self._registry = registry
         self._vectors = vectors
+        self._failures = failures or Failures()
 
     async def index(self, tenant_id: UUID, items: Iterable[Item]) -> int:
         """Index items whose text is at hand; return how many were still as given."""
@@ -36,7 +84,8 @@ class Indexer:
     async def backlog(self, tenant_id: UUID, limit: int) -> tuple[int, bool]:
         """Index the oldest items without vectors; return how many, and whether there are more."""
         model = await self._registry.active()
-        pending = await self._store.list_pending(tenant_id, limit + 1)
+        passed_over = self._failures.passed_over(tenant_id)
+        pending = await self._store.list_pending(tenant_id, limit + 1, but=passed_over)
         done = 0
         for start in range(0, min(limit, len(pending)), PORTION_ITEMS):
             portion = pending[start : min(limit, start + PORTION_ITEMS)]
@@ -47,11 +96,37 @@ class Indexer:
         if not model.embeds:
             # Its vectors are given by callers; there is nothing that could be made here.
             return 0
+        suspects: list[Item] = []
+        others: list[Item] = []
+        for item in items:
+            (suspects if self._failures.holds(tenant_id, item.item_id) else others).append(item)
         done = 0
-        for portion in portions(items):
-            vectors = await self._vectors.of_items(portion)
-            done += await self._store.put_vectors(tenant_id, model, portion, vectors)
+        for portion in portions(others):
+            try:
+                done += await self._store_portion(tenant_id, model, portion)
+            except Refusal:
+                # The database or the model is at fault, not an item.
+                raise
+            except Exception:  # noqa: BLE001 - it may be about one item: alone, each shows whether it is.
+                suspects += portion
+        for item in suspects:
+            done += await self._alone(tenant_id, model, item)
         return done
+
+    async def _alone(self, tenant_id: UUID, model: EmbeddingModel, item: Item) -> int:
+        try:
+            done = await self._store_portion(tenant_id, model, [item])
+        except Refusal:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is about this item, and the others wait.
+            self._failures.add(tenant_id, item.item_id, error)
+            return 0
+        self._failures.forget(tenant_id, item.item_id)
+        return done
+
+    async def _store_portion(self, tenant_id: UUID, model: EmbeddingModel, portion: list[Item]) -> int:
+        vectors = await self._vectors.of_items(portion)
+        return await self._store.put_vectors(tenant_id, model, portion, vectors)
 
 
 def portions(items: Iterable[Item]) -> Iterator[list[Item]]:

@@ -8,6 +8,7 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.call import Context, caller
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now
 from skein_recall import wire
 from skein_recall.errors import ModelNotFound
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from skein_recall.vectors import Vectors
 
 DEFAULT_BACKLOG = 256
+# Of one EmbedText, all texts together; the protos say so.
+MAX_EMBED_CHARACTERS = 200_000
 
 
 class RecallServicer(rpc.RecallServiceServicer):
@@ -40,6 +43,8 @@ class RecallServicer(rpc.RecallServiceServicer):
         return wire.answer(await self._searcher.recall(caller(context).tenant(), question, seconds=seconds))
 
     async def EmbedText(self, request: pb.EmbedTextRequest, context: Context) -> pb.EmbedTextResponse:
+        if sum(map(len, request.texts)) > MAX_EMBED_CHARACTERS:
+            raise FieldInvalid(violations=[("texts", f"hold more than {MAX_EMBED_CHARACTERS} characters together")])
         model = await self._registry.active()
         if not model.embeds:
             raise ModelNotFound(model=model.model)

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 from pgvector import HalfVector
 
-from skein_kit.database import refusing
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.database import NO_TENANT, refusing
+from skein_kit.requests import Requests
 from skein_kit.sql import Queries, Query
+from skein_recall import wire
 from skein_recall.errors import ModelExists
 from skein_recall.filters import Filter
 from skein_recall.models import EmbeddingModel
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.database import Database, Transaction
+    from skein_kit.requests import Once
     from skein_recall.models import Draft
 
 QUERIES = Queries.of("skein_recall")
@@ -36,6 +40,7 @@ _LEAST_CANDIDATES = 50
 # Chunks read for each item wanted at first. Where items have more of them close to the query, more are read.
 _CHUNKS_PER_ITEM = 4
 _DEEPER = 16
+_REFUSALS = {"embedding_models_pkey": ModelExists, "embedding_models_table_key": ModelExists}
 _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
 
@@ -120,6 +125,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._requests = Requests("recall")
 
     @asynccontextmanager
     async def reading(self, tenant_id: UUID) -> AsyncIterator[Reading]:
@@ -163,10 +169,10 @@ class Store:
             )
             return len(claimed)
 
-    async def list_pending(self, tenant_id: UUID, limit: int) -> list[asyncpg.Record]:
-        """Return the oldest documents whose vectors are still to be made."""
+    async def list_pending(self, tenant_id: UUID, limit: int, *, but: Sequence[UUID] = ()) -> list[asyncpg.Record]:
+        """Return the oldest documents, `but` some, whose vectors are still to be made."""
         async with self._database.tenant(tenant_id) as tx:
-            return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, limit=limit)
+            return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, passed_over=list(but), limit=limit)
 
     async def read_texts(self, tenant_id: UUID, pending: Sequence[asyncpg.Record]) -> list[Item]:
         """Read the text of pending documents.
@@ -196,23 +202,42 @@ class Store:
 
     async def register_model(self, draft: Draft, at: datetime) -> EmbeddingModel:
         """Register a model and make its table; refuse with ModelExists."""
-        with refusing({"embedding_models_pkey": ModelExists(), "embedding_models_table_key": ModelExists()}):
+        with refusing(_REFUSALS):
             async with self._database.shared() as tx:
-                table_name = await tx.value(
-                    QUERIES["register_model"],
-                    model=draft.model,
-                    provider=draft.provider,
-                    dimensions=draft.dimensions,
-                    create_time=at,
-                )
-        return EmbeddingModel(
-            model=draft.model,
-            provider=draft.provider,
-            dimensions=draft.dimensions,
-            table_name=table_name,
-            active=False,
-            create_time=at,
-        )
+                return await _registered(tx, draft, at)
+
+    async def register_once(self, draft: Draft, at: datetime, once: Once) -> pb.RegisterEmbeddingModelResponse:
+        """Register a model once for each request, like `register_model`.
+
+        Answers that nobody can ask for any more are let go of: registrations are too rare for a job.
+        """
+        with refusing(_REFUSALS):
+            async with self._database.tenant(NO_TENANT) as tx:
+                if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+                    return pb.RegisterEmbeddingModelResponse.FromString(first)
+                model = await _registered(tx, draft, at)
+                response = pb.RegisterEmbeddingModelResponse(embedding_model=wire.embedding_model(model))
+                await self._requests.answer(tx, NO_TENANT, once, response)
+                await self._requests.delete_expired(tx, NO_TENANT, at)
+                return response
+
+
+async def _registered(tx: Transaction, draft: Draft, at: datetime) -> EmbeddingModel:
+    table_name = await tx.value(
+        QUERIES["register_model"],
+        model=draft.model,
+        provider=draft.provider,
+        dimensions=draft.dimensions,
+        create_time=at,
+    )
+    return EmbeddingModel(
+        model=draft.model,
+        provider=draft.provider,
+        dimensions=draft.dimensions,
+        table_name=table_name,
+        active=False,
+        create_time=at,
+    )
 
 
 @cache

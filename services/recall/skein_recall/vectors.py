@@ -12,7 +12,7 @@ import numpy as np
 from skein_kit import logs
 from skein_kit.errors import FieldInvalid, ServiceUnavailable
 from skein_kit.telemetry import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
-from skein_recall.embedder import EmbedderClosed
+from skein_recall.embedder import EmbedderBusy, EmbedderClosed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,8 @@ class Vectors:
         with _span(len(texts)):
             try:
                 return await self._embedder.embed(texts)
-            except EmbedderClosed:
+            except (EmbedderBusy, EmbedderClosed):
+                # Writers leave their items to the backlog.
                 raise ServiceUnavailable(service="recall") from None
 
     async def of_items(self, items: Sequence[Item]) -> dict[UUID, NDArray[np.float32]]:

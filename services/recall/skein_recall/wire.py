@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-from skein.session.v1 import session_pb2
+from skein_kit.messages import message
 from skein_kit.pages import fitting
-from skein_kit.wire import list_value, struct, time
+from skein_kit.wire import struct, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +70,7 @@ def _hit(ranked: Ranked, row: Record) -> pb.Hit:
         hit.memory.CopyFrom(_memory(row))
     else:
         hit.kind = pb.ITEM_KIND_MESSAGE
-        hit.message.CopyFrom(_message(row))
+        hit.message.CopyFrom(message(row))
     return hit
 
 
@@ -103,30 +103,4 @@ def _memory(row: Record) -> memory_pb2.Memory:
         update_time=time(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
-    )
-
-
-def _message(row: Record) -> session_pb2.Message:
-    return session_pb2.Message(
-        message_id=str(row["message_id"]),
-        external_id=row["external_id"],
-        session_id=row["session_id"],
-        sequence=row["sequence"],
-        role=f"MESSAGE_ROLE_{row['role'].upper()}",
-        content=row["content"],
-        name=row["name"],
-        subject_id=row["subject_id"],
-        agent_id=row["agent_id"],
-        parts=list_value(row["parts"]),
-        tool_calls=list_value(row["tool_calls"]),
-        tool_call_id=row["tool_call_id"],
-        tool_returns=list_value(row["tool_returns"]),
-        model=row["model"],
-        step_id=row["step_id"],
-        group_id=row["group_id"],
-        sender_id=row["sender_id"],
-        offline_thread_id=row["offline_thread_id"],
-        metadata=struct(row["metadata"]),
-        create_time=time(row["create_time"]),
-        created_by=row["created_by"],
     )

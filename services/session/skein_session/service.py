@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.embeddings import Embeddings
+from skein_kit.months import Months
 from skein_kit.requests import Requests
 from skein_kit.service import Host, Service, Servicers
+from skein_kit.sql import Queries
 from skein_session.servicer import SessionServicer, UpkeepServicer
 from skein_session.settings import SessionSettings
 from skein_session.store.messages import MessageStore
-from skein_session.store.months import Months
 from skein_session.store.search import SearchStore
 from skein_session.store.sessions import SessionStore
 
@@ -28,7 +29,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     servicers = Servicers()
     async with host.database("session", servicers) as database:
         requests = Requests("session")
-        months = Months(database)
+        months = Months(database, Queries.of("skein_session")["ensure_month"])
         index = recall_pb2_grpc.IndexServiceStub(host.channel("recall"))
         servicer = SessionServicer(
             settings=settings,

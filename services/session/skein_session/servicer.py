@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.call import Context, caller
-from skein_kit.ids import month_of, months_later, now
+from skein_kit.ids import now
 from skein_kit.requests import Once, Requests
 from skein_kit.wire import time
 from skein_session.messages import Batch
@@ -16,9 +16,9 @@ from skein_session.sessions import Change, Draft
 if TYPE_CHECKING:
     from skein_kit.database import Database
     from skein_kit.embeddings import Embeddings
+    from skein_kit.months import Months
     from skein_session.settings import SessionSettings
     from skein_session.store.messages import MessageStore
-    from skein_session.store.months import Months
     from skein_session.store.search import SearchStore
     from skein_session.store.sessions import SessionStore
 
@@ -60,12 +60,12 @@ class SessionServicer(rpc.SessionServiceServicer):
         return await self._sessions.update(who, Once.of(who, request), Change.of(request), now())
 
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
-        session = await self._sessions.end(caller(context).tenant(), request, now())
-        return pb.EndSessionResponse(session=session)
+        who = caller(context)
+        return await self._sessions.end(who.tenant(), Once.of(who, request), request, now())
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        await self._sessions.delete(caller(context).tenant(), request.session_id, now())
-        return pb.DeleteSessionResponse()
+        who = caller(context)
+        return await self._sessions.delete(who.tenant(), Once.of(who, request), request.session_id, now())
 
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
         who = caller(context)
@@ -100,8 +100,8 @@ class SessionServicer(rpc.SessionServiceServicer):
         return await self._search.search(caller(context).tenant(), request)
 
     async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
-        await self._messages.delete(caller(context).tenant(), request.message_id)
-        return pb.DeleteMessageResponse()
+        who = caller(context)
+        return await self._messages.delete(who.tenant(), Once.of(who, request), request.message_id)
 
 
 class UpkeepServicer(rpc.UpkeepServiceServicer):
@@ -115,11 +115,9 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
     async def EnsurePartitions(
         self, request: pb.EnsurePartitionsRequest, context: Context
     ) -> pb.EnsurePartitionsResponse:
-        month = month_of(now())
         ahead = request.months_ahead or _DEFAULT_MONTHS_AHEAD
-        months = [months_later(month, count) for count in range(ahead + 1)]
-        made = await self._months.ensure(months, whatever_is_known=True)
-        return pb.EnsurePartitionsResponse(created_count=made, horizon_time=time(months_later(month, ahead + 1)))
+        made, horizon = await self._months.ensure_ahead(now(), ahead)
+        return pb.EnsurePartitionsResponse(created_count=made, horizon_time=time(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         tenant_id = caller(context).tenant()

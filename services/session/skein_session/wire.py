@@ -1,4 +1,4 @@
-"""Sessions and messages between their rows and protobuf."""
+"""Sessions between rows and protobuf, and messages into rows; skein_kit.messages has their way back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.wire import list_value, struct, time
+from skein_kit.wire import struct, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,6 @@ ROLES: Mapping[pb.MessageRole, str] = {
     pb.MESSAGE_ROLE_TOOL: "tool",
 }
 _STATE_OF = {text: state for state, text in STATES.items()}
-_ROLE_OF = {text: role for role, text in ROLES.items()}
 
 
 def session(record: Record) -> pb.Session:
@@ -49,33 +48,6 @@ def session(record: Record) -> pb.Session:
         create_time=time(record["create_time"]),
         update_time=time(record["update_time"]),
         end_time=time(record["end_time"]),
-        created_by=record["created_by"],
-    )
-
-
-def message(record: Record) -> pb.Message:
-    """Convert a row of session.messages."""
-    return pb.Message(
-        message_id=str(record["message_id"]),
-        external_id=record["external_id"],
-        session_id=record["session_id"],
-        sequence=record["sequence"],
-        role=_ROLE_OF[record["role"]],
-        content=record["content"],
-        name=record["name"],
-        subject_id=record["subject_id"],
-        agent_id=record["agent_id"],
-        parts=list_value(record["parts"]),
-        tool_calls=list_value(record["tool_calls"]),
-        tool_call_id=record["tool_call_id"],
-        tool_returns=list_value(record["tool_returns"]),
-        model=record["model"],
-        step_id=record["step_id"],
-        group_id=record["group_id"],
-        sender_id=record["sender_id"],
-        offline_thread_id=record["offline_thread_id"],
-        metadata=struct(record["metadata"]),
-        create_time=time(record["create_time"]),
         created_by=record["created_by"],
     )
 

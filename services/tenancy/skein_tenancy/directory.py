@@ -14,7 +14,7 @@ from skein_kit.ids import parse_id
 from skein_tenancy import slugs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from skein_kit.identity import Caller
 
 UPDATABLE = ("display_name", "slug", "metadata")
+# What a tenant changes of itself. Slugs are unique among tenants that do not know of each other, so whoever tried some
+# would learn of its neighbours.
+OWN_UPDATABLE = ("display_name", "metadata")
 _SUFFIX_BYTES = 3
 
 
@@ -68,13 +71,21 @@ class Change:
     values: Mapping[str, object]
 
     @classmethod
-    def of(cls, message: pb.Organization | pb.Tenant, mask: FieldMask, *, noun: str, missing: Refusal) -> Change:
+    def of(
+        cls,
+        message: pb.Organization | pb.Tenant,
+        mask: FieldMask,
+        *,
+        noun: str,
+        missing: Refusal,
+        updatable: Collection[str] = UPDATABLE,
+    ) -> Change:
         """Read the fields that the mask names, all when it names none; refuse with `missing` what cannot be an id."""
         row_id = parse_id(getattr(message, f"{noun}_id"))
         if row_id is None:
             raise missing
         values: dict[str, object] = {}
-        for field in sorted(wire.masked(mask, UPDATABLE)):
+        for field in sorted(wire.masked(mask, updatable)):
             value = wire.json_of(message, field) if field == "metadata" else getattr(message, field).strip()
             if value == "":
                 violation = "cannot be empty; name the fields to change in update_mask"

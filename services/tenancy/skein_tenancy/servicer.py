@@ -58,8 +58,7 @@ class TenancyServicer(rpc.TenancyServiceServicer):
     async def DeleteOrganization(
         self, request: pb.DeleteOrganizationRequest, context: Context
     ) -> pb.DeleteOrganizationResponse:
-        await self._store.delete_organization(UUID(request.organization_id))
-        return pb.DeleteOrganizationResponse()
+        return await self._store.delete_organization(UUID(request.organization_id), Once.of(caller(context), request))
 
     async def CreateTenant(self, request: pb.CreateTenantRequest, context: Context) -> pb.CreateTenantResponse:
         draft = directory.Draft.of(request.tenant, noun="tenant")
@@ -88,12 +87,17 @@ class TenancyServicer(rpc.TenancyServiceServicer):
 
     async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:
         own = directory.sight(caller(context), writes=True)
-        change = directory.Change.of(request.tenant, request.update_mask, noun="tenant", missing=TenantNotFound())
+        change = directory.Change.of(
+            request.tenant,
+            request.update_mask,
+            noun="tenant",
+            missing=TenantNotFound(),
+            updatable=directory.UPDATABLE if own is None else directory.OWN_UPDATABLE,
+        )
         return await self._store.update_tenant(change, Once.of(caller(context), request), own=own)
 
     async def DeleteTenant(self, request: pb.DeleteTenantRequest, context: Context) -> pb.DeleteTenantResponse:
-        await self._store.delete_tenant(UUID(request.tenant_id))
-        return pb.DeleteTenantResponse()
+        return await self._store.delete_tenant(UUID(request.tenant_id), Once.of(caller(context), request))
 
     async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
         who = caller(context)
@@ -121,8 +125,8 @@ class TenancyServicer(rpc.TenancyServiceServicer):
 
     async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
         who = caller(context)
-        await self._store.delete_agent(who.tenant(), request.agent_id, deleted_by=who.principal)
-        return pb.DeleteAgentResponse()
+        once = Once.of(who, request)
+        return await self._store.delete_agent(who.tenant(), request.agent_id, once, deleted_by=who.principal)
 
 
 def _id_before(place: list[str] | None) -> UUID | None:

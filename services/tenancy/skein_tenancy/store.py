@@ -101,13 +101,18 @@ class Store:
                 await self._answer(tx, NO_TENANT, once, response)
                 return response
 
-    async def delete_organization(self, organization_id: UUID) -> None:
+    async def delete_organization(self, organization_id: UUID, once: Once) -> pb.DeleteOrganizationResponse:
+        response = pb.DeleteOrganizationResponse()
         async with self._database.operator() as tx:
+            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+                return pb.DeleteOrganizationResponse.FromString(first)
             if await tx.row(QUERIES["lock_organization"], organization_id=organization_id) is None:
                 raise OrganizationNotFound
             if await tx.value(QUERIES["organization_has_tenants"], organization_id=organization_id):
                 raise OrganizationNotEmpty
             await tx.execute(QUERIES["delete_organization"], organization_id=organization_id, update_time=now())
+            await self._answer(tx, NO_TENANT, once, response)
+        return response
 
     async def create_tenant(
         self, draft: directory.Draft, organization_id: UUID | None, once: Once
@@ -175,10 +180,15 @@ class Store:
                 await self._answer(tx, keeper, once, response)
                 return response
 
-    async def delete_tenant(self, tenant_id: UUID) -> None:
+    async def delete_tenant(self, tenant_id: UUID, once: Once) -> pb.DeleteTenantResponse:
+        response = pb.DeleteTenantResponse()
         async with self._database.operator() as tx:
+            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+                return pb.DeleteTenantResponse.FromString(first)
             if not await tx.execute(QUERIES["delete_tenant"], tenant_id=tenant_id, update_time=now()):
                 raise TenantNotFound
+            await self._answer(tx, NO_TENANT, once, response)
+        return response
 
     async def create_agent(
         self, tenant_id: UUID, draft: agents.Draft, once: Once, *, created_by: str
@@ -237,9 +247,13 @@ class Store:
             await self._answer(tx, tenant_id, once, response)
             return response
 
-    async def delete_agent(self, tenant_id: UUID, agent_id: str, *, deleted_by: str) -> None:
-        at = now()
+    async def delete_agent(
+        self, tenant_id: UUID, agent_id: str, once: Once, *, deleted_by: str
+    ) -> pb.DeleteAgentResponse:
+        at, response = now(), pb.DeleteAgentResponse()
         async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.DeleteAgentResponse.FromString(first)
             deleted = await tx.execute(
                 QUERIES["delete_agent"],
                 tenant_id=tenant_id,
@@ -250,6 +264,8 @@ class Store:
             )
             if not deleted:
                 raise AgentNotFound
+            await self._answer(tx, tenant_id, once, response)
+        return response
 
     def _sight(self, own: UUID | None) -> AbstractAsyncContextManager[Transaction]:
         return self._database.operator() if own is None else self._database.tenant(own)

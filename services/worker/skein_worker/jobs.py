@@ -190,24 +190,38 @@ class Jobs:
 
     async def _expiry(self, _payload: bytes, leave_off: asyncio.Event) -> float:
         """Remove what has expired, tenant by tenant."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         visits = Round(leave_off=leave_off)
         deleted = 0
 
         async def remove(tenant_id: str) -> None:
             nonlocal deleted
-            async with self._system.acting(tenant_id=tenant_id, seconds=_SHORT_CALL_SECONDS):
-                auth = await self._clients.auth.DeleteExpired(auth_pb2.DeleteExpiredRequest())
-                session = await self._clients.session.DeleteExpired(session_pb2.DeleteExpiredRequest())
-                memory = await self._clients.memory.DeleteExpired(memory_pb2.DeleteExpiredRequest())
-            deleted += auth.deleted_count + session.deleted_count + memory.deleted_count
+            # What one service cannot do for a tenant keeps the others from nothing.
+            for delete in (
+                lambda: self._clients.auth.DeleteExpired(auth_pb2.DeleteExpiredRequest()),
+                lambda: self._clients.session.DeleteExpired(session_pb2.DeleteExpiredRequest()),
+                lambda: self._clients.memory.DeleteExpired(memory_pb2.DeleteExpiredRequest()),
+            ):
+                try:
+                    async with self._system.acting(tenant_id=tenant_id, seconds=_SHORT_CALL_SECONDS):
+                        response = await delete()
+                    deleted += response.deleted_count
+                except aio.AioRpcError as error:
+                    visits.failed(error)
+                    if visits.is_over():
+                        return
 
         with _untraced():
             await self._visit(remove, visits)
         if visits.failures or leave_off.is_set():
             log.warning("expiry_incomplete", tenants=visits.visited, failures=visits.failures)
+        elif deleted:
+            log.info("expired_deleted", tenants=visits.visited, rows=deleted)
+        if visits.is_over():
             return min(_RETRY_SECONDS, self._settings.expiry_seconds)
-        log.info("expired_deleted", tenants=visits.visited, rows=deleted)
-        return self._settings.expiry_seconds
+        # A tenant that fails again and again has its next turn with all the others.
+        return max(self._settings.expiry_seconds, loop.time() - started)
 
     async def _index(self, tenant_id: str, limit: int) -> recall_pb2.IndexBacklogResponse:
         async with self._system.acting(tenant_id=tenant_id, seconds=_LONG_CALL_SECONDS):

@@ -26,7 +26,7 @@ class WorkerSettings(Settings):
     # Seconds between two runs of the partitions' upkeep.
     upkeep_seconds: float = 3600.0
     # Seconds between two removals of what has expired.
-    expiry_seconds: float = 86400.0
+    expiry_seconds: float = 300.0
     # Seconds that the queue's log of finished jobs is kept.
     log_seconds: float = 86400.0
     # Seconds after which a job whose worker went silent is given to another.

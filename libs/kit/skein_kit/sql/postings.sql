@@ -23,3 +23,21 @@ VALUES (:tenant_id, :term, :kind, :item_id, :frequency, :length);
 -- Take items out of the search index; their postings and vectors go with them.
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+
+-- update_document --
+-- Change what filters ask of an item whose text is the same; postings and vectors stay.
+UPDATE recall.documents
+SET type = :type, scope = :scope, source = :source, importance = :importance, agent_id = :agent_id,
+    subject_id = :subject_id, session_id = :session_id, expire_time = :expire_time
+WHERE tenant_id = :tenant_id AND item_id = :item_id;
+
+-- delete_expired_documents --
+-- Take some of the items of one kind that are past their time out of the search index, those that expired first. One that
+-- gets more time meanwhile stays.
+DELETE FROM recall.documents
+WHERE tenant_id = :tenant_id AND kind = :kind AND expire_time <= :at
+    AND item_id IN (
+        SELECT expired.item_id FROM recall.documents AS expired
+        WHERE expired.tenant_id = :tenant_id AND expired.kind = :kind AND expired.expire_time <= :at
+        ORDER BY expired.expire_time
+        LIMIT :count);

@@ -4,9 +4,10 @@
 WITH claim AS (
     INSERT INTO any_schema.requests AS held
         (tenant_id, principal, method, request_id, fingerprint, response, create_time)
-    VALUES (:tenant_id, :principal, :method, :request_id, :fingerprint, ''::bytea, :create_time)
+    VALUES (:tenant_id, :principal, :method, :request_id, :fingerprint, :response, :create_time)
     ON CONFLICT ON CONSTRAINT requests_pkey DO UPDATE
         SET fingerprint = CASE WHEN held.create_time < :expired_before THEN excluded.fingerprint ELSE held.fingerprint END,
+            response = CASE WHEN held.create_time < :expired_before THEN excluded.response ELSE held.response END,
             create_time = CASE WHEN held.create_time < :expired_before THEN excluded.create_time ELSE held.create_time END
     RETURNING held.fingerprint, held.response, held.create_time
 )

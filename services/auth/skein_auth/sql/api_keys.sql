@@ -13,6 +13,12 @@ SELECT secret_hash, permissions, agent_id, expire_time, revoke_time
 FROM auth.api_keys
 WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id;
 
+-- end_of_creator --
+-- Read when the key that makes another one expires: one of the tenant's or of the operator's. No row: it is no key.
+SELECT expire_time FROM auth.api_keys WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
+UNION ALL
+SELECT expire_time FROM auth.operator_keys WHERE api_key_id = :api_key_id;
+
 -- list_api_keys --
 -- Read a page of the tenant's keys, newest first, revoked ones included; `before` is the last one of the page before.
 SELECT api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by

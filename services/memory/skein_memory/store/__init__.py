@@ -4,6 +4,5 @@ from __future__ import annotations
 
 from skein_memory.store.links import LinkStore
 from skein_memory.store.memories import Changed, MemoryStore
-from skein_memory.store.months import Months
 
-__all__ = ["Changed", "LinkStore", "MemoryStore", "Months"]
+__all__ = ["Changed", "LinkStore", "MemoryStore"]

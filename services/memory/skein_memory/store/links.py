@@ -70,9 +70,11 @@ class LinkStore:
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def delete_link(self, tenant_id: UUID, link_id: UUID) -> None:
-        """Remove a link. Raises LinkNotFound."""
+    async def delete_link(self, tenant_id: UUID, once: Once, link_id: UUID, response: Message) -> None:
+        """Remove a link, once for each request, whose answer is `response`. Raises LinkNotFound."""
         async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return
             if not await tx.execute(QUERIES["delete_link"], tenant_id=tenant_id, link_id=link_id):
                 raise LinkNotFound
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database import Database, Transaction
+    from skein_kit.months import Months
     from skein_kit.postings import Document
     from skein_kit.requests import Once, Requests
     from skein_memory.filters import Filter
-    from skein_memory.store.months import Months
 
 Response = TypeVar("Response", bound=Message)
 Change = Callable[[Memory], Memory]
@@ -38,6 +38,10 @@ _SAID = tuple(field.name for field in dataclasses.fields(Draft))
 _SAID_COLUMNS = tuple(name for name in _SAID if name != "tags")
 # Columns that no change touches.
 _WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
+
+# Expired memories that one transaction takes out of the index, and transactions of one call.
+_EXPIRED_AT_ONCE = 200
+_EXPIRED_PORTIONS = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +76,7 @@ class MemoryStore:
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._requests.claim(tx, tenant_id, once, answer=response)
             if first is not None:
                 return first
             await tx.insert(QUERIES["insert_entries"], tenant_id, [_entry(memory) for memory in memories])
@@ -81,7 +85,6 @@ class MemoryStore:
             )
             await _take_names(tx, tenant_id, memories)
             await postings.put(tx, tenant_id, documents)
-            await self._requests.answer(tx, tenant_id, once, response)
         return None
 
     async def correct_answer(self, tenant_id: UUID, once: Once, response: Message) -> None:
@@ -134,12 +137,6 @@ class MemoryStore:
                     break
         return [_memory(row) for row in found]
 
-    @overload
-    async def change_memory(
-        self, tenant_id: UUID, name: str, change: Change, respond: Callable[[Memory], Response], *, at: datetime
-    ) -> Changed[Response]: ...
-
-    @overload
     async def change_memory(
         self,
         tenant_id: UUID,
@@ -149,17 +146,6 @@ class MemoryStore:
         *,
         at: datetime,
         once: Once,
-    ) -> Changed[Response] | bytes: ...
-
-    async def change_memory(
-        self,
-        tenant_id: UUID,
-        name: str,
-        change: Change,
-        respond: Callable[[Memory], Response],
-        *,
-        at: datetime,
-        once: Once | None = None,
     ) -> Changed[Response] | bytes:
         """Replace a memory by what `change` makes of it, with tags, key and place in the index, and keep the answer.
 
@@ -167,21 +153,32 @@ class MemoryStore:
         nothing is written. Raises MemoryNotFound and FactKeyTaken.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = None if once is None else await self._requests.claim(tx, tenant_id, once)
+            first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, name)
             after = change(before)
             documents = [] if after is before else await _replace(tx, tenant_id, before, after, at)
             response = respond(after)
-            if once is not None:
-                await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.answer(tx, tenant_id, once, response)
         return Changed(response=response, documents=documents)
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove the tenant's stored answers whose time is over; return how many."""
+        """Remove the tenant's stored answers whose time is over, and expired memories from the search index.
+
+        Return how many. So many memories go at once that nobody waits long for the rows; the next call goes on.
+        """
         async with self._database.tenant(tenant_id) as tx:
-            return await self._requests.delete_expired(tx, tenant_id, at)
+            deleted = await self._requests.delete_expired(tx, tenant_id, at)
+            removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+        deleted += removed
+        for _ in range(1, _EXPIRED_PORTIONS):
+            if removed < _EXPIRED_AT_ONCE:
+                break
+            async with self._database.tenant(tenant_id) as tx:
+                removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+            deleted += removed
+        return deleted
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
@@ -211,11 +208,19 @@ async def _replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memo
     await _add_tags(tx, tenant_id, [(after.memory_id, tag) for tag in added])
     if before.fact_key != after.fact_key:
         await _move_key(tx, tenant_id, before, after)
-    was, is_now = before.document(at), after.document(at)
-    if was == is_now or (was is not None and replace(was, revision=after.revision) == is_now):
-        return []
-    # An expired memory has no document any more, and yet its rows may be there: they go in any case.
-    await postings.remove(tx, tenant_id, [after.memory_id])
+    return await _reindex(tx, tenant_id, before.indexed, after.document(at))
+
+
+async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
+    """Bring a memory's place in the index up to date; return what was put there anew. `was` may be gone already."""
+    if was is not None and is_now is not None and was.text == is_now.text:
+        if replace(was, revision=is_now.revision) == is_now:
+            return []
+        # The same text has the same vectors, so only what filters ask for changes.
+        if await postings.update(tx, tenant_id, is_now):
+            return []
+    elif was is not None:
+        await postings.remove(tx, tenant_id, [was.item_id])
     documents = [] if is_now is None else [is_now]
     await postings.put(tx, tenant_id, documents)
     return documents

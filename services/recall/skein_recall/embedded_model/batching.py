@@ -6,7 +6,6 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,15 +20,26 @@ if TYPE_CHECKING:
 # while memory and the wait of whoever comes next grow with them.
 BATCH_TOKENS = 256
 
-# Texts that are tokenised and sorted by length together.
+# What is tokenised and sorted by length together: some milliseconds' work, because whoever asks next waits for it.
 WINDOW_TEXTS = 64
+WINDOW_CHARACTERS = 16_384
 
-# A request of more texts than this is a backlog, and takes turns with the small ones.
+# A request of more than this is a backlog, and takes turns with the small ones. A single text is always small.
 SMALL_REQUEST_TEXTS = 8
+SMALL_REQUEST_CHARACTERS = 8192
+
+# Texts that may wait in each lane: seconds' work, beyond which nobody would wait for the answer. Whoever comes to an
+# empty lane is taken whatever he brings.
+SMALL_LANE_TEXTS = 256
+BACKLOG_LANE_TEXTS = 2048
 
 
 class EmbedderClosed(RuntimeError):
     """The embedder was closed before it came to this text."""
+
+
+class EmbedderBusy(RuntimeError):
+    """Too many texts wait already; ask again later, or do without."""
 
 
 class Model(Protocol):
@@ -83,6 +93,9 @@ class _Tokens:
 class _Lane:
     """Texts waiting in order of arrival, and batches cut from those that came before them."""
 
+    room: int
+    # Texts that wait, in either form.
+    depth: int = 0
     waiting: deque[_Text] = field(default_factory=deque)
     batches: deque[list[_Tokens]] = field(default_factory=deque)
 
@@ -98,27 +111,31 @@ class Batcher:
         self._model = model
         self._on_batch = on_batch
         self._lock = Lock()
-        self._small, self._backlog = _Lane(), _Lane()
+        self._small, self._backlog = _Lane(SMALL_LANE_TEXTS), _Lane(BACKLOG_LANE_TEXTS)
         self._turn = deque([self._small, self._backlog])
         self._pumping = False
         self._closed = False
-        self._depth = 0
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
 
     @property
     def depth(self) -> int:
         """Texts that wait for their batch."""
-        return self._depth
+        return self._small.depth + self._backlog.depth
 
     def submit(self, texts: Sequence[str]) -> Future[NDArray[np.float32]]:
-        """Queue one caller's texts; cancelling the future drops those that have not run yet."""
+        """Queue one caller's texts; cancelling the future drops those that have not run yet.
+
+        Raises EmbedderClosed, and EmbedderBusy when as many texts wait already as a lane has room for.
+        """
         request = _Request(np.empty((len(texts), self._model.dimensions), dtype=np.float32), len(texts))
-        lane = self._small if len(texts) <= SMALL_REQUEST_TEXTS else self._backlog
+        lane = self._small if _is_small(texts) else self._backlog
         with self._lock:
             if self._closed:
                 raise EmbedderClosed
+            if lane.depth and lane.depth + len(texts) > lane.room:
+                raise EmbedderBusy
             lane.waiting.extend(_Text(request, place, text) for place, text in enumerate(texts))
-            self._depth += len(texts)
+            lane.depth += len(texts)
             if not self._pumping:
                 self._pumping = True
                 self._executor.submit(self._pump)
@@ -135,7 +152,7 @@ class Batcher:
             if not lane.batches:
                 self._plan(lane)
             if lane.batches:
-                self._run(lane.batches.popleft())
+                self._run(lane, lane.batches.popleft())
 
     def _next_lane(self) -> _Lane | None:
         """Whose turn it is; `None` when nothing waits, and from then on the next text starts a new pump."""
@@ -155,29 +172,27 @@ class Batcher:
             abandoned.update(entry.request for batch in lane.batches for entry in batch)
             lane.waiting.clear()
             lane.batches.clear()
+            lane.depth = 0
             for request in abandoned:
                 request.fail(EmbedderClosed())
-        self._depth = 0
 
     def _plan(self, lane: _Lane) -> None:
         """Tokenise the head of a lane and cut it into batches of similar length."""
         with self._lock:
-            head = list(islice(lane.waiting, WINDOW_TEXTS))
-            for _ in head:
-                lane.waiting.popleft()
+            head = _head(lane.waiting)
         wanted = [entry for entry in head if not entry.request.done.done()]
-        self._leave(len(head) - len(wanted))
+        self._leave(lane, len(head) - len(wanted))
         try:
             rows = self._model.tokens([entry.text for entry in wanted])
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers; the thread serves on
-            self._leave(len(wanted))
+            self._leave(lane, len(wanted))
             _fail(wanted, error)
             return
         tokens = [_Tokens(entry.request, entry.place, ids) for entry, ids in zip(wanted, rows, strict=True)]
         lane.batches.extend(batches(tokens))
 
-    def _run(self, batch: list[_Tokens]) -> None:
-        self._leave(len(batch))
+    def _run(self, lane: _Lane, batch: list[_Tokens]) -> None:
+        self._leave(lane, len(batch))
         wanted = [entry for entry in batch if not entry.request.done.done()]
         if not wanted:
             return
@@ -192,9 +207,26 @@ class Batcher:
         for entry, vector in zip(wanted, vectors, strict=True):
             entry.request.deliver(entry.place, vector)
 
-    def _leave(self, texts: int) -> None:
+    def _leave(self, lane: _Lane, texts: int) -> None:
         with self._lock:
-            self._depth -= texts
+            lane.depth -= texts
+
+
+def _is_small(texts: Sequence[str]) -> bool:
+    few = len(texts) <= SMALL_REQUEST_TEXTS and sum(map(len, texts)) <= SMALL_REQUEST_CHARACTERS
+    return len(texts) == 1 or few
+
+
+def _head(waiting: deque[_Text]) -> list[_Text]:
+    """Take the texts that are planned together; at least one."""
+    head: list[_Text] = []
+    characters = 0
+    while waiting and len(head) < WINDOW_TEXTS:
+        characters += len(waiting[0].text)
+        if head and characters > WINDOW_CHARACTERS:
+            break
+        head.append(waiting.popleft())
+    return head
 
 
 def batches(tokens: Sequence[_Tokens]) -> Iterator[list[_Tokens]]:

@@ -1,8 +1,8 @@
 -- list_pending --
--- Find the oldest items whose vectors are still to be made.
+-- Find the oldest items whose vectors are still to be made, but for some.
 SELECT d.item_id, d.kind, d.revision
 FROM recall.documents AS d
-WHERE d.tenant_id = :tenant_id AND d.pending
+WHERE d.tenant_id = :tenant_id AND d.pending AND d.item_id <> ALL (:passed_over::uuid[])
 ORDER BY d.item_id
 LIMIT :limit;
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import postings
 from skein_kit.database import refusing
-from skein_kit.errors import ExternalIdTaken, MessageTooLarge
+from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import parse_id
-from skein_kit.interceptors import MAX_MESSAGE_BYTES
-from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
+from skein_kit.messages import message as wired
+from skein_kit.pages import PAGE_BYTES, must_fit, page_size, read_token, write_token
 from skein_kit.sql import Queries
-from skein_session import wire
 from skein_session.errors import MessageNotFound, SessionEnded, SessionNotFound
 from skein_session.messages import sequence_of
 from skein_session.sessions import DEFAULT_TYPE
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Database, Transaction
     from skein_kit.identity import Caller
+    from skein_kit.months import Months
     from skein_kit.requests import Once, Requests
     from skein_session.messages import Batch
-    from skein_session.store.months import Months
 
 _QUERIES = Queries.of("skein_session")
 # Messages read at once, so that a page of the longest ones is never held whole.
@@ -102,9 +101,12 @@ class MessageStore:
             response.next_page_token = write_token([str(last)], tenant_id, request)
         return response
 
-    async def delete(self, tenant_id: UUID, name: str) -> None:
-        """Take a message out of its session and out of search."""
+    async def delete(self, tenant_id: UUID, once: Once, name: str) -> pb.DeleteMessageResponse:
+        """Take a message out of its session and out of search, once for each request."""
+        response = pb.DeleteMessageResponse()
         async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return response
             message = await self._named(tx, tenant_id, name)
             of_session = {"tenant_id": tenant_id, "session_id": message.session_id}
             message_id = parse_id(message.message_id)
@@ -116,6 +118,7 @@ class MessageStore:
                 raise MessageNotFound
             await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=gone["sequence"])
             await postings.remove(tx, tenant_id, [message_id])
+        return response
 
     async def _append(self, who: Caller, once: Once, batch: Batch, pending: int) -> Appended:
         tenant_id = who.tenant()
@@ -131,9 +134,7 @@ class MessageStore:
             if batch.external_ids:
                 await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
-            if (size := response.ByteSize()) > MAX_MESSAGE_BYTES:
-                # The answer says more than the request did, and a caller that cannot take it would not learn of it.
-                raise MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
+            must_fit(response)
             await self._requests.answer(tx, tenant_id, once, response)
         return Appended(response=response, is_first=True)
 
@@ -193,7 +194,7 @@ async def in_order(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]
         found = {row["message_id"]: row for row in rows}
         for message_id in part:
             if message_id in found:
-                yield wire.message(found[message_id])
+                yield wired(found[message_id])
 
 
 async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> None:

@@ -113,9 +113,14 @@ class SessionStore:
             await self._requests.answer(tx, tenant_id, once, response)
             return response
 
-    async def end(self, tenant_id: UUID, request: pb.EndSessionRequest, at: datetime) -> pb.Session:
-        """Close a session; one that is closed already comes back as it is."""
+    async def end(
+        self, tenant_id: UUID, once: Once, request: pb.EndSessionRequest, at: datetime
+    ) -> pb.EndSessionResponse:
+        """Close a session; one that is closed already comes back as it is, a repeated request gets its first answer."""
         async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return pb.EndSessionResponse.FromString(first)
             row = await tx.row(
                 _QUERIES["end_session"],
                 tenant_id=tenant_id,
@@ -126,23 +131,29 @@ class SessionStore:
             )
             if row is None:
                 row = await self._row(tx, tenant_id, request.session_id)
-        return wire.session(row)
+            response = pb.EndSessionResponse(session=wire.session(row))
+            await self._requests.answer(tx, tenant_id, once, response)
+            return response
 
-    async def delete(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
-        """Take a session, its messages and what search knows of them away, all or nothing."""
+    async def delete(self, tenant_id: UUID, once: Once, session_id: str, at: datetime) -> pb.DeleteSessionResponse:
+        """Take a session, its messages and what search knows of them away, all or nothing, once for each request."""
         of_session = {"tenant_id": tenant_id, "session_id": session_id}
+        response = pb.DeleteSessionResponse()
         async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return response
             # First, for its lock: no message can be added or deleted from here on.
             if await tx.row(_QUERIES["delete_session"], **of_session, at=at) is None:
                 raise SessionNotFound(session_id=session_id)
             ids = await tx.row(_QUERIES["id_range_of_session"], **of_session)
             if ids is None or ids["lowest"] is None:
-                return
+                return response
             await tx.execute(
                 _QUERIES["delete_messages_of_session"], **of_session, lowest=ids["lowest"], highest=ids["highest"]
             )
             await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
             await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
+        return response
 
     @staticmethod
     async def _row(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:

@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18skein/auth/v1/auth.proto\x12\rskein.auth.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x02\n\x06\x41piKey\x12\x1c\n\napi_key_id\x18\x01 \x01(\tR\x08\x61piKeyId\x12!\n\x0c\x64isplay_name\x18\x02 \x01(\tR\x0b\x64isplayName\x12 \n\x0bpermissions\x18\x03 \x03(\tR\x0bpermissions\x12\x19\n\x08\x61gent_id\x18\x04 \x01(\tR\x07\x61gentId\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0brevoke_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nrevokeTime\x12\x1d\n\ncreated_by\x18\x08 \x01(\tR\tcreatedBy\"\x0e\n\x0cGetMeRequest\"\x87\x01\n\rGetMeResponse\x12\x1c\n\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1b\n\ttenant_id\x18\x02 \x01(\tR\x08tenantId\x12 \n\x0bpermissions\x18\x03 \x03(\tR\x0bpermissions\x12\x19\n\x08\x61gent_id\x18\x04 \x01(\tR\x07\x61gentId\"\x87\x02\n\x13\x43reateApiKeyRequest\x12-\n\x0c\x64isplay_name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x0b\x64isplayName\x12,\n\x0bpermissions\x18\x02 \x03(\tB\n\xbaH\x07\x92\x01\x04\x10 \x18\x01R\x0bpermissions\x12#\n\x08\x61gent_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12\x45\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\xbaH\x05\xb2\x01\x02@\x01R\nexpireTime\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"^\n\x14\x43reateApiKeyResponse\x12.\n\x07\x61pi_key\x18\x01 \x01(\x0b\x32\x15.skein.auth.v1.ApiKeyR\x06\x61piKey\x12\x16\n\x06secret\x18\x02 \x01(\tR\x06secret\"f\n\x12ListApiKeysRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"o\n\x13ListApiKeysResponse\x12\x30\n\x08\x61pi_keys\x18\x01 \x03(\x0b\x32\x15.skein.auth.v1.ApiKeyR\x07\x61piKeys\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"=\n\x13RevokeApiKeyRequest\x12&\n\napi_key_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x08\x61piKeyId\"F\n\x14RevokeApiKeyResponse\x12.\n\x07\x61pi_key\x18\x01 \x01(\x0b\x32\x15.skein.auth.v1.ApiKeyR\x06\x61piKey\"B\n\x11IntrospectRequest\x12-\n\ncredential\x18\x01 \x01(\tB\r\x80\x01\x01\xbaH\x07r\x05\x10\x01\x18\x80@R\ncredential\"\xc6\x01\n\x12IntrospectResponse\x12\x16\n\x06\x61\x63tive\x18\x01 \x01(\x08R\x06\x61\x63tive\x12\x1c\n\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1b\n\ttenant_id\x18\x03 \x01(\tR\x08tenantId\x12 \n\x0bpermissions\x18\x04 \x03(\tR\x0bpermissions\x12;\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\"\xaf\x01\n\nSigningKey\x12\x15\n\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x10\n\x03jwk\x18\x02 \x01(\tR\x03jwk\x12;\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\"\x18\n\x16ListSigningKeysRequest\"W\n\x17ListSigningKeysResponse\x12<\n\x0csigning_keys\x18\x01 \x03(\x0b\x32\x19.skein.auth.v1.SigningKeyR\x0bsigningKeys\"\x19\n\x17RotateSigningKeyRequest\"V\n\x18RotateSigningKeyResponse\x12:\n\x0bsigning_key\x18\x01 \x01(\x0b\x32\x19.skein.auth.v1.SigningKeyR\nsigningKey\"X\n\x10SystemCredential\x12\x1f\n\x03key\x18\x01 \x01(\tB\r\x80\x01\x01\xbaH\x07r\x05\x10 \x18\x80\x08R\x03key\x12#\n\x07service\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x07service\"\xb4\x01\n\x0f\x45xchangeRequest\x12\'\n\x06\x62\x65\x61rer\x18\x01 \x01(\tB\r\x80\x01\x01\xbaH\x07r\x05\x10\x01\x18\x80@H\x00R\x06\x62\x65\x61rer\x12\x39\n\x06system\x18\x02 \x01(\x0b\x32\x1f.skein.auth.v1.SystemCredentialH\x00R\x06system\x12(\n\ttenant_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x08tenantIdB\x13\n\ncredential\x12\x05\xbaH\x02\x08\x01\"j\n\x10\x45xchangeResponse\x12\x19\n\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\x12;\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\"\x16\n\x14\x44\x65leteExpiredRequest\"<\n\x15\x44\x65leteExpiredResponse\x12#\n\rdeleted_count\x18\x01 \x01(\x03R\x0c\x64\x65letedCount2\xf3\x04\n\x0b\x41uthService\x12\x42\n\x05GetMe\x12\x1b.skein.auth.v1.GetMeRequest\x1a\x1c.skein.auth.v1.GetMeResponse\x12W\n\x0c\x43reateApiKey\x12\".skein.auth.v1.CreateApiKeyRequest\x1a#.skein.auth.v1.CreateApiKeyResponse\x12T\n\x0bListApiKeys\x12!.skein.auth.v1.ListApiKeysRequest\x1a\".skein.auth.v1.ListApiKeysResponse\x12W\n\x0cRevokeApiKey\x12\".skein.auth.v1.RevokeApiKeyRequest\x1a#.skein.auth.v1.RevokeApiKeyResponse\x12Q\n\nIntrospect\x12 .skein.auth.v1.IntrospectRequest\x1a!.skein.auth.v1.IntrospectResponse\x12`\n\x0fListSigningKeys\x12%.skein.auth.v1.ListSigningKeysRequest\x1a&.skein.auth.v1.ListSigningKeysResponse\x12\x63\n\x10RotateSigningKey\x12&.skein.auth.v1.RotateSigningKeyRequest\x1a\'.skein.auth.v1.RotateSigningKeyResponse2\xba\x01\n\x0fIdentityService\x12K\n\x08\x45xchange\x12\x1e.skein.auth.v1.ExchangeRequest\x1a\x1f.skein.auth.v1.ExchangeResponse\x12Z\n\rDeleteExpired\x12#.skein.auth.v1.DeleteExpiredRequest\x1a$.skein.auth.v1.DeleteExpiredResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18skein/auth/v1/auth.proto\x12\rskein.auth.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x02\n\x06\x41piKey\x12\x1c\n\napi_key_id\x18\x01 \x01(\tR\x08\x61piKeyId\x12!\n\x0c\x64isplay_name\x18\x02 \x01(\tR\x0b\x64isplayName\x12 \n\x0bpermissions\x18\x03 \x03(\tR\x0bpermissions\x12\x19\n\x08\x61gent_id\x18\x04 \x01(\tR\x07\x61gentId\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0brevoke_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nrevokeTime\x12\x1d\n\ncreated_by\x18\x08 \x01(\tR\tcreatedBy\"\x0e\n\x0cGetMeRequest\"\x87\x01\n\rGetMeResponse\x12\x1c\n\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x1b\n\ttenant_id\x18\x02 \x01(\tR\x08tenantId\x12 \n\x0bpermissions\x18\x03 \x03(\tR\x0bpermissions\x12\x19\n\x08\x61gent_id\x18\x04 \x01(\tR\x07\x61gentId\"\xfd\x01\n\x13\x43reateApiKeyRequest\x12-\n\x0c\x64isplay_name\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x0b\x64isplayName\x12,\n\x0bpermissions\x18\x02 \x03(\tB\n\xbaH\x07\x92\x01\x04\x10 \x18\x01R\x0bpermissions\x12#\n\x08\x61gent_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12;\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\x12\'\n\nrequest_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"^\n\x14\x43reateApiKeyResponse\x12.\n\x07\x61pi_key\x18\x01 \x01(\x0b\x32\x15.skein.auth.v1.ApiKeyR\x06\x61piKey\x12\x16\n\x06secret\x18\x02 \x01(\tR\x06secret\"f\n\x12ListApiKeysRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"o\n\x13ListApiKeysResponse\x12\x30\n\x08\x61pi_keys\x18\x01 \x03(\x0b\x32\x15.skein.auth.v1.ApiKeyR\x07\x61piKeys\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"f\n\x13RevokeApiKeyRequest\x12&\n\napi_key_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x08\x61piKeyId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"F\n\x14RevokeApiKeyResponse\x12.\n\x07\x61pi_key\x18\x01 \x01(\x0b\x32\x15.skein.auth.v1.ApiKeyR\x06\x61piKey\"B\n\x11IntrospectRequest\x12-\n\ncredential\x18\x01 \x01(\tB\r\x80\x01\x01\xbaH\x07r\x05\x10\x01\x18\x80@R\ncredential\"\xc6\x01\n\x12IntrospectResponse\x12\x16\n\x06\x61\x63tive\x18\x01 \x01(\x08R\x06\x61\x63tive\x12\x1c\n\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1b\n\ttenant_id\x18\x03 \x01(\tR\x08tenantId\x12 \n\x0bpermissions\x18\x04 \x03(\tR\x0bpermissions\x12;\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\"\xaf\x01\n\nSigningKey\x12\x15\n\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x10\n\x03jwk\x18\x02 \x01(\tR\x03jwk\x12;\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\"\x18\n\x16ListSigningKeysRequest\"W\n\x17ListSigningKeysResponse\x12<\n\x0csigning_keys\x18\x01 \x03(\x0b\x32\x19.skein.auth.v1.SigningKeyR\x0bsigningKeys\"B\n\x17RotateSigningKeyRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"V\n\x18RotateSigningKeyResponse\x12:\n\x0bsigning_key\x18\x01 \x01(\x0b\x32\x19.skein.auth.v1.SigningKeyR\nsigningKey\"X\n\x10SystemCredential\x12\x1f\n\x03key\x18\x01 \x01(\tB\r\x80\x01\x01\xbaH\x07r\x05\x10 \x18\x80\x08R\x03key\x12#\n\x07service\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x07service\"\xb4\x01\n\x0f\x45xchangeRequest\x12\'\n\x06\x62\x65\x61rer\x18\x01 \x01(\tB\r\x80\x01\x01\xbaH\x07r\x05\x10\x01\x18\x80@H\x00R\x06\x62\x65\x61rer\x12\x39\n\x06system\x18\x02 \x01(\x0b\x32\x1f.skein.auth.v1.SystemCredentialH\x00R\x06system\x12(\n\ttenant_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x08tenantIdB\x13\n\ncredential\x12\x05\xbaH\x02\x08\x01\"j\n\x10\x45xchangeResponse\x12\x19\n\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\x12;\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nexpireTime\"\x16\n\x14\x44\x65leteExpiredRequest\"<\n\x15\x44\x65leteExpiredResponse\x12#\n\rdeleted_count\x18\x01 \x01(\x03R\x0c\x64\x65letedCount2\xf3\x04\n\x0b\x41uthService\x12\x42\n\x05GetMe\x12\x1b.skein.auth.v1.GetMeRequest\x1a\x1c.skein.auth.v1.GetMeResponse\x12W\n\x0c\x43reateApiKey\x12\".skein.auth.v1.CreateApiKeyRequest\x1a#.skein.auth.v1.CreateApiKeyResponse\x12T\n\x0bListApiKeys\x12!.skein.auth.v1.ListApiKeysRequest\x1a\".skein.auth.v1.ListApiKeysResponse\x12W\n\x0cRevokeApiKey\x12\".skein.auth.v1.RevokeApiKeyRequest\x1a#.skein.auth.v1.RevokeApiKeyResponse\x12Q\n\nIntrospect\x12 .skein.auth.v1.IntrospectRequest\x1a!.skein.auth.v1.IntrospectResponse\x12`\n\x0fListSigningKeys\x12%.skein.auth.v1.ListSigningKeysRequest\x1a&.skein.auth.v1.ListSigningKeysResponse\x12\x63\n\x10RotateSigningKey\x12&.skein.auth.v1.RotateSigningKeyRequest\x1a\'.skein.auth.v1.RotateSigningKeyResponse2\xba\x01\n\x0fIdentityService\x12K\n\x08\x45xchange\x12\x1e.skein.auth.v1.ExchangeRequest\x1a\x1f.skein.auth.v1.ExchangeResponse\x12Z\n\rDeleteExpired\x12#.skein.auth.v1.DeleteExpiredRequest\x1a$.skein.auth.v1.DeleteExpiredResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,8 +39,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEAPIKEYREQUEST'].fields_by_name['permissions']._serialized_options = b'\272H\007\222\001\004\020 \030\001'
   _globals['_CREATEAPIKEYREQUEST'].fields_by_name['agent_id']._loaded_options = None
   _globals['_CREATEAPIKEYREQUEST'].fields_by_name['agent_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_CREATEAPIKEYREQUEST'].fields_by_name['expire_time']._loaded_options = None
-  _globals['_CREATEAPIKEYREQUEST'].fields_by_name['expire_time']._serialized_options = b'\272H\005\262\001\002@\001'
   _globals['_CREATEAPIKEYREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_CREATEAPIKEYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_LISTAPIKEYSREQUEST'].fields_by_name['page_size']._loaded_options = None
@@ -49,8 +47,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTAPIKEYSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\200\020'
   _globals['_REVOKEAPIKEYREQUEST'].fields_by_name['api_key_id']._loaded_options = None
   _globals['_REVOKEAPIKEYREQUEST'].fields_by_name['api_key_id']._serialized_options = b'\272H\005r\003\260\001\001'
+  _globals['_REVOKEAPIKEYREQUEST'].fields_by_name['request_id']._loaded_options = None
+  _globals['_REVOKEAPIKEYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_INTROSPECTREQUEST'].fields_by_name['credential']._loaded_options = None
   _globals['_INTROSPECTREQUEST'].fields_by_name['credential']._serialized_options = b'\200\001\001\272H\007r\005\020\001\030\200@'
+  _globals['_ROTATESIGNINGKEYREQUEST'].fields_by_name['request_id']._loaded_options = None
+  _globals['_ROTATESIGNINGKEYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_SYSTEMCREDENTIAL'].fields_by_name['key']._loaded_options = None
   _globals['_SYSTEMCREDENTIAL'].fields_by_name['key']._serialized_options = b'\200\001\001\272H\007r\005\020 \030\200\010'
   _globals['_SYSTEMCREDENTIAL'].fields_by_name['service']._loaded_options = None
@@ -70,43 +72,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMERESPONSE']._serialized_start=473
   _globals['_GETMERESPONSE']._serialized_end=608
   _globals['_CREATEAPIKEYREQUEST']._serialized_start=611
-  _globals['_CREATEAPIKEYREQUEST']._serialized_end=874
-  _globals['_CREATEAPIKEYRESPONSE']._serialized_start=876
-  _globals['_CREATEAPIKEYRESPONSE']._serialized_end=970
-  _globals['_LISTAPIKEYSREQUEST']._serialized_start=972
-  _globals['_LISTAPIKEYSREQUEST']._serialized_end=1074
-  _globals['_LISTAPIKEYSRESPONSE']._serialized_start=1076
-  _globals['_LISTAPIKEYSRESPONSE']._serialized_end=1187
-  _globals['_REVOKEAPIKEYREQUEST']._serialized_start=1189
-  _globals['_REVOKEAPIKEYREQUEST']._serialized_end=1250
-  _globals['_REVOKEAPIKEYRESPONSE']._serialized_start=1252
-  _globals['_REVOKEAPIKEYRESPONSE']._serialized_end=1322
-  _globals['_INTROSPECTREQUEST']._serialized_start=1324
-  _globals['_INTROSPECTREQUEST']._serialized_end=1390
-  _globals['_INTROSPECTRESPONSE']._serialized_start=1393
-  _globals['_INTROSPECTRESPONSE']._serialized_end=1591
-  _globals['_SIGNINGKEY']._serialized_start=1594
-  _globals['_SIGNINGKEY']._serialized_end=1769
-  _globals['_LISTSIGNINGKEYSREQUEST']._serialized_start=1771
-  _globals['_LISTSIGNINGKEYSREQUEST']._serialized_end=1795
-  _globals['_LISTSIGNINGKEYSRESPONSE']._serialized_start=1797
-  _globals['_LISTSIGNINGKEYSRESPONSE']._serialized_end=1884
-  _globals['_ROTATESIGNINGKEYREQUEST']._serialized_start=1886
-  _globals['_ROTATESIGNINGKEYREQUEST']._serialized_end=1911
-  _globals['_ROTATESIGNINGKEYRESPONSE']._serialized_start=1913
-  _globals['_ROTATESIGNINGKEYRESPONSE']._serialized_end=1999
-  _globals['_SYSTEMCREDENTIAL']._serialized_start=2001
-  _globals['_SYSTEMCREDENTIAL']._serialized_end=2089
-  _globals['_EXCHANGEREQUEST']._serialized_start=2092
-  _globals['_EXCHANGEREQUEST']._serialized_end=2272
-  _globals['_EXCHANGERESPONSE']._serialized_start=2274
-  _globals['_EXCHANGERESPONSE']._serialized_end=2380
-  _globals['_DELETEEXPIREDREQUEST']._serialized_start=2382
-  _globals['_DELETEEXPIREDREQUEST']._serialized_end=2404
-  _globals['_DELETEEXPIREDRESPONSE']._serialized_start=2406
-  _globals['_DELETEEXPIREDRESPONSE']._serialized_end=2466
-  _globals['_AUTHSERVICE']._serialized_start=2469
-  _globals['_AUTHSERVICE']._serialized_end=3096
-  _globals['_IDENTITYSERVICE']._serialized_start=3099
-  _globals['_IDENTITYSERVICE']._serialized_end=3285
+  _globals['_CREATEAPIKEYREQUEST']._serialized_end=864
+  _globals['_CREATEAPIKEYRESPONSE']._serialized_start=866
+  _globals['_CREATEAPIKEYRESPONSE']._serialized_end=960
+  _globals['_LISTAPIKEYSREQUEST']._serialized_start=962
+  _globals['_LISTAPIKEYSREQUEST']._serialized_end=1064
+  _globals['_LISTAPIKEYSRESPONSE']._serialized_start=1066
+  _globals['_LISTAPIKEYSRESPONSE']._serialized_end=1177
+  _globals['_REVOKEAPIKEYREQUEST']._serialized_start=1179
+  _globals['_REVOKEAPIKEYREQUEST']._serialized_end=1281
+  _globals['_REVOKEAPIKEYRESPONSE']._serialized_start=1283
+  _globals['_REVOKEAPIKEYRESPONSE']._serialized_end=1353
+  _globals['_INTROSPECTREQUEST']._serialized_start=1355
+  _globals['_INTROSPECTREQUEST']._serialized_end=1421
+  _globals['_INTROSPECTRESPONSE']._serialized_start=1424
+  _globals['_INTROSPECTRESPONSE']._serialized_end=1622
+  _globals['_SIGNINGKEY']._serialized_start=1625
+  _globals['_SIGNINGKEY']._serialized_end=1800
+  _globals['_LISTSIGNINGKEYSREQUEST']._serialized_start=1802
+  _globals['_LISTSIGNINGKEYSREQUEST']._serialized_end=1826
+  _globals['_LISTSIGNINGKEYSRESPONSE']._serialized_start=1828
+  _globals['_LISTSIGNINGKEYSRESPONSE']._serialized_end=1915
+  _globals['_ROTATESIGNINGKEYREQUEST']._serialized_start=1917
+  _globals['_ROTATESIGNINGKEYREQUEST']._serialized_end=1983
+  _globals['_ROTATESIGNINGKEYRESPONSE']._serialized_start=1985
+  _globals['_ROTATESIGNINGKEYRESPONSE']._serialized_end=2071
+  _globals['_SYSTEMCREDENTIAL']._serialized_start=2073
+  _globals['_SYSTEMCREDENTIAL']._serialized_end=2161
+  _globals['_EXCHANGEREQUEST']._serialized_start=2164
+  _globals['_EXCHANGEREQUEST']._serialized_end=2344
+  _globals['_EXCHANGERESPONSE']._serialized_start=2346
+  _globals['_EXCHANGERESPONSE']._serialized_end=2452
+  _globals['_DELETEEXPIREDREQUEST']._serialized_start=2454
+  _globals['_DELETEEXPIREDREQUEST']._serialized_end=2476
+  _globals['_DELETEEXPIREDRESPONSE']._serialized_start=2478
+  _globals['_DELETEEXPIREDRESPONSE']._serialized_end=2538
+  _globals['_AUTHSERVICE']._serialized_start=2541
+  _globals['_AUTHSERVICE']._serialized_end=3168
+  _globals['_IDENTITYSERVICE']._serialized_start=3171
+  _globals['_IDENTITYSERVICE']._serialized_end=3357
 # @@protoc_insertion_point(module_scope)

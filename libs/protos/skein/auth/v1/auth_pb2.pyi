@@ -85,10 +85,12 @@ class ListApiKeysResponse(_message.Message):
     def __init__(self, api_keys: _Optional[_Iterable[_Union[ApiKey, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RevokeApiKeyRequest(_message.Message):
-    __slots__ = ("api_key_id",)
+    __slots__ = ("api_key_id", "request_id")
     API_KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     api_key_id: str
-    def __init__(self, api_key_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, api_key_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RevokeApiKeyResponse(_message.Message):
     __slots__ = ("api_key",)
@@ -139,8 +141,10 @@ class ListSigningKeysResponse(_message.Message):
     def __init__(self, signing_keys: _Optional[_Iterable[_Union[SigningKey, _Mapping]]] = ...) -> None: ...
 
 class RotateSigningKeyRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class RotateSigningKeyResponse(_message.Message):
     __slots__ = ("signing_key",)

@@ -88,7 +88,9 @@ class AuthServiceServicer:
     def CreateApiKey(self, request, context):
         """CreateApiKey makes a key for the caller's tenant and returns its secret
         this one time. A repeated request_id returns the same key without the
-        secret. The new key never carries more than its creator has.
+        secret. The new key never carries more than its creator has, and never
+        outlives it: a later expire_time, or none, becomes that of the key that
+        makes the call.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -108,10 +110,12 @@ class AuthServiceServicer:
 
     def RevokeApiKey(self, request, context):
         """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-        Revoking again changes nothing, so a caller may retry freely.
+        Revoking again changes nothing, so a caller may retry freely. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
+        - INVALID_ARGUMENT, REQUEST_ID_REUSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,7 +124,8 @@ class AuthServiceServicer:
     def Introspect(self, request, context):
         """Introspect says whether a credential of the caller's own tenant is valid
         and what it allows. A credential of anybody else is answered like an
-        unknown one: active is false and nothing else is set. Safe to retry.
+        unknown one, and so is every credential of a deleted tenant: active is
+        false and nothing else is set. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,7 +142,8 @@ class AuthServiceServicer:
     def RotateSigningKey(self, request, context):
         """RotateSigningKey makes a new signing key the active one; the old key goes
         on verifying until the tokens it signed have expired. Operators only.
-        Every call makes another key: do not retry blindly.
+        Repeating a request_id returns the first answer; without one, every call
+        makes another key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -426,8 +432,8 @@ class IdentityServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes expired signing keys and stored answers of the
-        tenant that the token names. Idempotent. System only.
+        """DeleteExpired removes expired signing keys, and stored answers of the
+        operator and of the tenant that the token names. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

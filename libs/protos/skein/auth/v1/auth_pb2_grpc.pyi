@@ -40,7 +40,9 @@ class AuthServiceStub:
     CreateApiKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.CreateApiKeyRequest, _auth_pb2.CreateApiKeyResponse]
     """CreateApiKey makes a key for the caller's tenant and returns its secret
     this one time. A repeated request_id returns the same key without the
-    secret. The new key never carries more than its creator has.
+    secret. The new key never carries more than its creator has, and never
+    outlives it: a later expire_time, or none, becomes that of the key that
+    makes the call.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -52,15 +54,18 @@ class AuthServiceStub:
     """
     RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.RevokeApiKeyRequest, _auth_pb2.RevokeApiKeyResponse]
     """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-    Revoking again changes nothing, so a caller may retry freely.
+    Revoking again changes nothing, so a caller may retry freely. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
+    - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     Introspect: _grpc.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]
     """Introspect says whether a credential of the caller's own tenant is valid
     and what it allows. A credential of anybody else is answered like an
-    unknown one: active is false and nothing else is set. Safe to retry.
+    unknown one, and so is every credential of a deleted tenant: active is
+    false and nothing else is set. Safe to retry.
     """
     ListSigningKeys: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ListSigningKeysRequest, _auth_pb2.ListSigningKeysResponse]
     """ListSigningKeys returns the public keys that verify internal identity
@@ -69,7 +74,8 @@ class AuthServiceStub:
     RotateSigningKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]
     """RotateSigningKey makes a new signing key the active one; the old key goes
     on verifying until the tokens it signed have expired. Operators only.
-    Every call makes another key: do not retry blindly.
+    Repeating a request_id returns the first answer; without one, every call
+    makes another key.
     """
 
 @_typing.type_check_only
@@ -84,7 +90,9 @@ class AuthServiceAsyncStub(AuthServiceStub):
     CreateApiKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.CreateApiKeyRequest, _auth_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
     """CreateApiKey makes a key for the caller's tenant and returns its secret
     this one time. A repeated request_id returns the same key without the
-    secret. The new key never carries more than its creator has.
+    secret. The new key never carries more than its creator has, and never
+    outlives it: a later expire_time, or none, becomes that of the key that
+    makes the call.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -96,15 +104,18 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     RevokeApiKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.RevokeApiKeyRequest, _auth_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
     """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-    Revoking again changes nothing, so a caller may retry freely.
+    Revoking again changes nothing, so a caller may retry freely. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
+    - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     Introspect: _aio.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]  # type: ignore[assignment]
     """Introspect says whether a credential of the caller's own tenant is valid
     and what it allows. A credential of anybody else is answered like an
-    unknown one: active is false and nothing else is set. Safe to retry.
+    unknown one, and so is every credential of a deleted tenant: active is
+    false and nothing else is set. Safe to retry.
     """
     ListSigningKeys: _aio.UnaryUnaryMultiCallable[_auth_pb2.ListSigningKeysRequest, _auth_pb2.ListSigningKeysResponse]  # type: ignore[assignment]
     """ListSigningKeys returns the public keys that verify internal identity
@@ -113,7 +124,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     RotateSigningKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]  # type: ignore[assignment]
     """RotateSigningKey makes a new signing key the active one; the old key goes
     on verifying until the tokens it signed have expired. Operators only.
-    Every call makes another key: do not retry blindly.
+    Repeating a request_id returns the first answer; without one, every call
+    makes another key.
     """
 
 class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -137,7 +149,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_auth_pb2.CreateApiKeyResponse, _abc.Awaitable[_auth_pb2.CreateApiKeyResponse]]:
         """CreateApiKey makes a key for the caller's tenant and returns its secret
         this one time. A repeated request_id returns the same key without the
-        secret. The new key never carries more than its creator has.
+        secret. The new key never carries more than its creator has, and never
+        outlives it: a later expire_time, or none, becomes that of the key that
+        makes the call.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -161,10 +175,12 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.RevokeApiKeyResponse, _abc.Awaitable[_auth_pb2.RevokeApiKeyResponse]]:
         """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-        Revoking again changes nothing, so a caller may retry freely.
+        Revoking again changes nothing, so a caller may retry freely. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
+        - INVALID_ARGUMENT, REQUEST_ID_REUSED.
         """
 
     @_abc_1.abstractmethod
@@ -175,7 +191,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_auth_pb2.IntrospectResponse, _abc.Awaitable[_auth_pb2.IntrospectResponse]]:
         """Introspect says whether a credential of the caller's own tenant is valid
         and what it allows. A credential of anybody else is answered like an
-        unknown one: active is false and nothing else is set. Safe to retry.
+        unknown one, and so is every credential of a deleted tenant: active is
+        false and nothing else is set. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -196,7 +213,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_auth_pb2.RotateSigningKeyResponse, _abc.Awaitable[_auth_pb2.RotateSigningKeyResponse]]:
         """RotateSigningKey makes a new signing key the active one; the old key goes
         on verifying until the tokens it signed have expired. Operators only.
-        Every call makes another key: do not retry blindly.
+        Repeating a request_id returns the first answer; without one, every call
+        makes another key.
         """
 
 def add_AuthServiceServicer_to_server(servicer: AuthServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
@@ -220,8 +238,8 @@ class IdentityServiceStub:
       that does not exist.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes expired signing keys and stored answers of the
-    tenant that the token names. Idempotent. System only.
+    """DeleteExpired removes expired signing keys, and stored answers of the
+    operator and of the tenant that the token names. Idempotent. System only.
     """
 
 @_typing.type_check_only
@@ -241,8 +259,8 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
       that does not exist.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes expired signing keys and stored answers of the
-    tenant that the token names. Idempotent. System only.
+    """DeleteExpired removes expired signing keys, and stored answers of the
+    operator and of the tenant that the token names. Idempotent. System only.
     """
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -271,8 +289,8 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.DeleteExpiredResponse, _abc.Awaitable[_auth_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes expired signing keys and stored answers of the
-        tenant that the token names. Idempotent. System only.
+        """DeleteExpired removes expired signing keys, and stored answers of the
+        operator and of the tenant that the token names. Idempotent. System only.
         """
 
 def add_IdentityServiceServicer_to_server(servicer: IdentityServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -61,10 +61,14 @@ class GatewayServiceServicer:
     """
 
     def Remember(self, request, context):
-        """Remember appends turns to a session (opening it on first use) and stores
-        memories, under one request_id: a repeated call completes what the first
-        one left undone and returns the same answer. Each part is atomic by itself;
-        when one part fails the call fails, and retrying it is safe.
+        """Remember stores memories, then appends turns to a session (opening it on
+        first use), under one request_id. Each part is atomic by itself. When the
+        memories are refused nothing is stored; when the turns are, the memories
+        are stored already. Either way the call may be repeated with the same
+        request_id: it returns what is done, completes what is left undone, and a
+        part that was refused may be corrected. A part that is stored must come
+        again unchanged, or the call is refused (REQUEST_ID_REUSED); one that is
+        left out is not missed.
 
         Errors:
         - as AppendMessages and BatchCreateMemories.

@@ -37,10 +37,14 @@ class GatewayServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> GatewayServiceAsyncStub: ...
     Remember: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.RememberRequest, _gateway_pb2.RememberResponse]
-    """Remember appends turns to a session (opening it on first use) and stores
-    memories, under one request_id: a repeated call completes what the first
-    one left undone and returns the same answer. Each part is atomic by itself;
-    when one part fails the call fails, and retrying it is safe.
+    """Remember stores memories, then appends turns to a session (opening it on
+    first use), under one request_id. Each part is atomic by itself. When the
+    memories are refused nothing is stored; when the turns are, the memories
+    are stored already. Either way the call may be repeated with the same
+    request_id: it returns what is done, completes what is left undone, and a
+    part that was refused may be corrected. A part that is stored must come
+    again unchanged, or the call is refused (REQUEST_ID_REUSED); one that is
+    left out is not missed.
 
     Errors:
     - as AppendMessages and BatchCreateMemories.
@@ -66,10 +70,14 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Remember: _aio.UnaryUnaryMultiCallable[_gateway_pb2.RememberRequest, _gateway_pb2.RememberResponse]  # type: ignore[assignment]
-    """Remember appends turns to a session (opening it on first use) and stores
-    memories, under one request_id: a repeated call completes what the first
-    one left undone and returns the same answer. Each part is atomic by itself;
-    when one part fails the call fails, and retrying it is safe.
+    """Remember stores memories, then appends turns to a session (opening it on
+    first use), under one request_id. Each part is atomic by itself. When the
+    memories are refused nothing is stored; when the turns are, the memories
+    are stored already. Either way the call may be repeated with the same
+    request_id: it returns what is done, completes what is left undone, and a
+    part that was refused may be corrected. A part that is stored must come
+    again unchanged, or the call is refused (REQUEST_ID_REUSED); one that is
+    left out is not missed.
 
     Errors:
     - as AppendMessages and BatchCreateMemories.
@@ -98,10 +106,14 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.RememberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.RememberResponse, _abc.Awaitable[_gateway_pb2.RememberResponse]]:
-        """Remember appends turns to a session (opening it on first use) and stores
-        memories, under one request_id: a repeated call completes what the first
-        one left undone and returns the same answer. Each part is atomic by itself;
-        when one part fails the call fails, and retrying it is safe.
+        """Remember stores memories, then appends turns to a session (opening it on
+        first use), under one request_id. Each part is atomic by itself. When the
+        memories are refused nothing is stored; when the turns are, the memories
+        are stored already. Either way the call may be repeated with the same
+        request_id: it returns what is done, completes what is left undone, and a
+        part that was refused may be corrected. A part that is stored must come
+        again unchanged, or the call is refused (REQUEST_ID_REUSED); one that is
+        left out is not missed.
 
         Errors:
         - as AppendMessages and BatchCreateMemories.

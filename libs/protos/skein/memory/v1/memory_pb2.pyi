@@ -213,12 +213,14 @@ class BatchGetMemoriesRequest(_message.Message):
     def __init__(self, memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BatchGetMemoriesResponse(_message.Message):
-    __slots__ = ("memories", "not_found")
+    __slots__ = ("memories", "not_found", "deferred")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    DEFERRED_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     not_found: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., not_found: _Optional[_Iterable[str]] = ...) -> None: ...
+    deferred: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., not_found: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListMemoriesRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "filter", "show_archived", "show_deleted")
@@ -261,22 +263,26 @@ class UpdateMemoryResponse(_message.Message):
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
 
 class DeleteMemoryRequest(_message.Message):
-    __slots__ = ("memory_id", "revision")
+    __slots__ = ("memory_id", "revision", "request_id")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     revision: int
-    def __init__(self, memory_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteMemoryResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class RestoreMemoryRequest(_message.Message):
-    __slots__ = ("memory_id",)
+    __slots__ = ("memory_id", "request_id")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
-    def __init__(self, memory_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RestoreMemoryResponse(_message.Message):
     __slots__ = ("memory", "embedding_pending")
@@ -301,10 +307,12 @@ class CreateLinkResponse(_message.Message):
     def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ...) -> None: ...
 
 class DeleteLinkRequest(_message.Message):
-    __slots__ = ("link_id",)
+    __slots__ = ("link_id", "request_id")
     LINK_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     link_id: str
-    def __init__(self, link_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, link_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteLinkResponse(_message.Message):
     __slots__ = ()

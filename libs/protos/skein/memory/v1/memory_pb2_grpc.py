@@ -108,13 +108,17 @@ class MemoryServiceServicer:
         Errors:
         - as CreateMemory; metadata "index" names the memory at fault.
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+        memories with their ids, would pass 4 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetMemory(self, request, context):
-        """GetMemory reads one memory. Safe to retry.
+        """GetMemory reads one memory: also one that is archived or past its
+        expire_time, which lists and recall leave out, until it is purged. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
@@ -126,7 +130,9 @@ class MemoryServiceServicer:
 
     def BatchGetMemories(self, request, context):
         """BatchGetMemories reads several memories in the order asked. Ids that do not
-        exist are named in not_found instead of failing the call.
+        exist are named in not_found instead of failing the call, and ids that the
+        answer had no room for in deferred: ask again for these. Expired and
+        archived memories are read as by GetMemory. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,7 +151,7 @@ class MemoryServiceServicer:
 
     def UpdateMemory(self, request, context):
         """UpdateMemory changes the fields named in update_mask and returns the memory
-        at its new revision.
+        at its new revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -159,7 +165,8 @@ class MemoryServiceServicer:
 
     def DeleteMemory(self, request, context):
         """DeleteMemory hides a memory from every read and from recall; RestoreMemory
-        brings it back. Deleting again is NOT_FOUND.
+        brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -171,7 +178,8 @@ class MemoryServiceServicer:
 
     def RestoreMemory(self, request, context):
         """RestoreMemory brings a deleted memory back, searchable as before. Restoring
-        one that is not deleted returns it unchanged.
+        one that is not deleted returns it unchanged. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -503,7 +511,8 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteLink(self, request, context):
-        """DeleteLink removes a link for good.
+        """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
@@ -673,8 +682,9 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names. Idempotent. System only.
+        """DeleteExpired removes stored answers older than 24 hours, and what the
+        search index holds of memories past their expire_time, of the tenant that
+        the token names. The memories themselves stay. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

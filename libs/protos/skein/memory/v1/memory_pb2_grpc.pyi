@@ -54,9 +54,13 @@ class MemoryServiceStub:
     Errors:
     - as CreateMemory; metadata "index" names the memory at fault.
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+      memories with their ids, would pass 4 MiB.
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]
-    """GetMemory reads one memory. Safe to retry.
+    """GetMemory reads one memory: also one that is archived or past its
+    expire_time, which lists and recall leave out, until it is purged. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
@@ -64,7 +68,9 @@ class MemoryServiceStub:
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
-    exist are named in not_found instead of failing the call.
+    exist are named in not_found instead of failing the call, and ids that the
+    answer had no room for in deferred: ask again for these. Expired and
+    archived memories are read as by GetMemory. Safe to retry.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]
     """ListMemories pages through memories that pass the filter, newest first.
@@ -75,7 +81,7 @@ class MemoryServiceStub:
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]
     """UpdateMemory changes the fields named in update_mask and returns the memory
-    at its new revision.
+    at its new revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -85,7 +91,8 @@ class MemoryServiceStub:
     """
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]
     """DeleteMemory hides a memory from every read and from recall; RestoreMemory
-    brings it back. Deleting again is NOT_FOUND.
+    brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -93,7 +100,8 @@ class MemoryServiceStub:
     """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RestoreMemoryRequest, _memory_pb2.RestoreMemoryResponse]
     """RestoreMemory brings a deleted memory back, searchable as before. Restoring
-    one that is not deleted returns it unchanged.
+    one that is not deleted returns it unchanged. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -126,9 +134,13 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - as CreateMemory; metadata "index" names the memory at fault.
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+      memories with their ids, would pass 4 MiB.
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]  # type: ignore[assignment]
-    """GetMemory reads one memory. Safe to retry.
+    """GetMemory reads one memory: also one that is archived or past its
+    expire_time, which lists and recall leave out, until it is purged. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
@@ -136,7 +148,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
-    exist are named in not_found instead of failing the call.
+    exist are named in not_found instead of failing the call, and ids that the
+    answer had no room for in deferred: ask again for these. Expired and
+    archived memories are read as by GetMemory. Safe to retry.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """ListMemories pages through memories that pass the filter, newest first.
@@ -147,7 +161,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes the fields named in update_mask and returns the memory
-    at its new revision.
+    at its new revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -157,7 +171,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
     """DeleteMemory hides a memory from every read and from recall; RestoreMemory
-    brings it back. Deleting again is NOT_FOUND.
+    brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -165,7 +180,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.RestoreMemoryRequest, _memory_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory brings a deleted memory back, searchable as before. Restoring
-    one that is not deleted returns it unchanged.
+    one that is not deleted returns it unchanged. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -207,6 +223,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - as CreateMemory; metadata "index" names the memory at fault.
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
+          memories with their ids, would pass 4 MiB.
         """
 
     @_abc_1.abstractmethod
@@ -215,7 +233,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.GetMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.GetMemoryResponse, _abc.Awaitable[_memory_pb2.GetMemoryResponse]]:
-        """GetMemory reads one memory. Safe to retry.
+        """GetMemory reads one memory: also one that is archived or past its
+        expire_time, which lists and recall leave out, until it is purged. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
@@ -229,7 +249,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_pb2.BatchGetMemoriesResponse]]:
         """BatchGetMemories reads several memories in the order asked. Ids that do not
-        exist are named in not_found instead of failing the call.
+        exist are named in not_found instead of failing the call, and ids that the
+        answer had no room for in deferred: ask again for these. Expired and
+        archived memories are read as by GetMemory. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -252,7 +274,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UpdateMemoryResponse, _abc.Awaitable[_memory_pb2.UpdateMemoryResponse]]:
         """UpdateMemory changes the fields named in update_mask and returns the memory
-        at its new revision.
+        at its new revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -268,7 +290,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteMemoryResponse, _abc.Awaitable[_memory_pb2.DeleteMemoryResponse]]:
         """DeleteMemory hides a memory from every read and from recall; RestoreMemory
-        brings it back. Deleting again is NOT_FOUND.
+        brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -282,7 +305,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_pb2.RestoreMemoryResponse]]:
         """RestoreMemory brings a deleted memory back, searchable as before. Restoring
-        one that is not deleted returns it unchanged.
+        one that is not deleted returns it unchanged. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -310,7 +334,8 @@ class LinkServiceStub:
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
     DeleteLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]
-    """DeleteLink removes a link for good.
+    """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
@@ -340,7 +365,8 @@ class LinkServiceAsyncStub(LinkServiceStub):
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
     DeleteLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]  # type: ignore[assignment]
-    """DeleteLink removes a link for good.
+    """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
@@ -379,7 +405,8 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteLinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteLinkResponse, _abc.Awaitable[_memory_pb2.DeleteLinkResponse]]:
-        """DeleteLink removes a link for good.
+        """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
@@ -414,8 +441,9 @@ class UpkeepServiceStub:
     System only.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names. Idempotent. System only.
+    """DeleteExpired removes stored answers older than 24 hours, and what the
+    search index holds of memories past their expire_time, of the tenant that
+    the token names. The memories themselves stay. Idempotent. System only.
     """
 
 @_typing.type_check_only
@@ -430,8 +458,9 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     System only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names. Idempotent. System only.
+    """DeleteExpired removes stored answers older than 24 hours, and what the
+    search index holds of memories past their expire_time, of the tenant that
+    the token names. The memories themselves stay. Idempotent. System only.
     """
 
 class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -455,8 +484,9 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteExpiredResponse, _abc.Awaitable[_memory_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names. Idempotent. System only.
+        """DeleteExpired removes stored answers older than 24 hours, and what the
+        search index holds of memories past their expire_time, of the tenant that
+        the token names. The memories themselves stay. Idempotent. System only.
         """
 
 def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

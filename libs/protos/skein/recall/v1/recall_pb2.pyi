@@ -127,10 +127,12 @@ class ListEmbeddingModelsResponse(_message.Message):
     def __init__(self, embedding_models: _Optional[_Iterable[_Union[EmbeddingModel, _Mapping]]] = ...) -> None: ...
 
 class RegisterEmbeddingModelRequest(_message.Message):
-    __slots__ = ("embedding_model",)
+    __slots__ = ("embedding_model", "request_id")
     EMBEDDING_MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     embedding_model: EmbeddingModel
-    def __init__(self, embedding_model: _Optional[_Union[EmbeddingModel, _Mapping]] = ...) -> None: ...
+    request_id: str
+    def __init__(self, embedding_model: _Optional[_Union[EmbeddingModel, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RegisterEmbeddingModelResponse(_message.Message):
     __slots__ = ("embedding_model",)

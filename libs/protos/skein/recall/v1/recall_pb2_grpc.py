@@ -78,7 +78,15 @@ class RecallServiceServicer:
 
     def EmbedText(self, request, context):
         """EmbedText returns the active model's vectors of up to 100 texts, of unit
-        length. Safe to retry.
+        length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
+        counts. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
+        characters together.
+        - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
+        model.
+        - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,7 +101,8 @@ class RecallServiceServicer:
 
     def RegisterEmbeddingModel(self, request, context):
         """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-        not become the active one. Operators only.
+        not become the active one. Repeating a request_id returns the first answer.
+        Operators only.
 
         Errors:
         - ALREADY_EXISTS, MODEL_EXISTS.

@@ -46,13 +46,22 @@ class RecallServiceStub:
     """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
-    length. Safe to retry.
+    length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
+    counts. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
+      characters together.
+    - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
+      model.
+    - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
     """
     ListEmbeddingModels: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListEmbeddingModelsRequest, _recall_pb2.ListEmbeddingModelsResponse]
     """ListEmbeddingModels lists the registered models. Safe to retry."""
     RegisterEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.RegisterEmbeddingModelRequest, _recall_pb2.RegisterEmbeddingModelResponse]
     """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-    not become the active one. Operators only.
+    not become the active one. Repeating a request_id returns the first answer.
+    Operators only.
 
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
@@ -76,13 +85,22 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
-    length. Safe to retry.
+    length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
+    counts. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
+      characters together.
+    - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
+      model.
+    - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
     """
     ListEmbeddingModels: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListEmbeddingModelsRequest, _recall_pb2.ListEmbeddingModelsResponse]  # type: ignore[assignment]
     """ListEmbeddingModels lists the registered models. Safe to retry."""
     RegisterEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.RegisterEmbeddingModelRequest, _recall_pb2.RegisterEmbeddingModelResponse]  # type: ignore[assignment]
     """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-    not become the active one. Operators only.
+    not become the active one. Repeating a request_id returns the first answer.
+    Operators only.
 
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
@@ -115,7 +133,15 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.EmbedTextResponse, _abc.Awaitable[_recall_pb2.EmbedTextResponse]]:
         """EmbedText returns the active model's vectors of up to 100 texts, of unit
-        length. Safe to retry.
+        length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
+        counts. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
+          characters together.
+        - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
+          model.
+        - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
         """
 
     @_abc_1.abstractmethod
@@ -133,7 +159,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.RegisterEmbeddingModelResponse, _abc.Awaitable[_recall_pb2.RegisterEmbeddingModelResponse]]:
         """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-        not become the active one. Operators only.
+        not become the active one. Repeating a request_id returns the first answer.
+        Operators only.
 
         Errors:
         - ALREADY_EXISTS, MODEL_EXISTS.

@@ -188,14 +188,16 @@ class UpdateSessionResponse(_message.Message):
     def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
 
 class EndSessionRequest(_message.Message):
-    __slots__ = ("session_id", "summary", "reason")
+    __slots__ = ("session_id", "summary", "reason", "request_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     summary: str
     reason: str
-    def __init__(self, session_id: _Optional[str] = ..., summary: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., summary: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class EndSessionResponse(_message.Message):
     __slots__ = ("session",)
@@ -204,10 +206,12 @@ class EndSessionResponse(_message.Message):
     def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
 
 class DeleteSessionRequest(_message.Message):
-    __slots__ = ("session_id",)
+    __slots__ = ("session_id", "request_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteSessionResponse(_message.Message):
     __slots__ = ()
@@ -300,10 +304,12 @@ class SearchMessagesResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[MessageHit, _Mapping]]] = ...) -> None: ...
 
 class DeleteMessageRequest(_message.Message):
-    __slots__ = ("message_id",)
+    __slots__ = ("message_id", "request_id")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     message_id: str
-    def __init__(self, message_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, message_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteMessageResponse(_message.Message):
     __slots__ = ()

@@ -131,7 +131,7 @@ class SessionServiceServicer:
 
     def UpdateSession(self, request, context):
         """UpdateSession changes the fields named in update_mask. A session that has
-        ended stays ended.
+        ended stays ended. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -147,6 +147,7 @@ class SessionServiceServicer:
     def EndSession(self, request, context):
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -157,7 +158,8 @@ class SessionServiceServicer:
 
     def DeleteSession(self, request, context):
         """DeleteSession removes a session and its messages from every list and from
-        recall. Its id stays taken. Deleting again is NOT_FOUND.
+        recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -221,7 +223,8 @@ class SessionServiceServicer:
 
     def DeleteMessage(self, request, context):
         """DeleteMessage removes one message from every list and from recall. The
-        sequence numbers of the others stay.
+        sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
+        a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.

@@ -55,7 +55,7 @@ class SessionServiceStub:
     """
     UpdateSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]
     """UpdateSession changes the fields named in update_mask. A session that has
-    ended stays ended.
+    ended stays ended. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -67,13 +67,15 @@ class SessionServiceStub:
     EndSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     DeleteSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]
     """DeleteSession removes a session and its messages from every list and from
-    recall. Its id stays taken. Deleting again is NOT_FOUND.
+    recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -117,7 +119,8 @@ class SessionServiceStub:
     """
     DeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]
     """DeleteMessage removes one message from every list and from recall. The
-    sequence numbers of the others stay.
+    sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
+    a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -150,7 +153,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     UpdateSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]  # type: ignore[assignment]
     """UpdateSession changes the fields named in update_mask. A session that has
-    ended stays ended.
+    ended stays ended. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -162,13 +165,15 @@ class SessionServiceAsyncStub(SessionServiceStub):
     EndSession: _aio.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]  # type: ignore[assignment]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]  # type: ignore[assignment]
     """DeleteSession removes a session and its messages from every list and from
-    recall. Its id stays taken. Deleting again is NOT_FOUND.
+    recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -212,7 +217,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     DeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]  # type: ignore[assignment]
     """DeleteMessage removes one message from every list and from recall. The
-    sequence numbers of the others stay.
+    sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
+    a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -266,7 +272,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.UpdateSessionResponse, _abc.Awaitable[_session_pb2.UpdateSessionResponse]]:
         """UpdateSession changes the fields named in update_mask. A session that has
-        ended stays ended.
+        ended stays ended. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -284,6 +290,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.EndSessionResponse, _abc.Awaitable[_session_pb2.EndSessionResponse]]:
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -296,7 +303,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteSessionResponse, _abc.Awaitable[_session_pb2.DeleteSessionResponse]]:
         """DeleteSession removes a session and its messages from every list and from
-        recall. Its id stays taken. Deleting again is NOT_FOUND.
+        recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -370,7 +378,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteMessageResponse, _abc.Awaitable[_session_pb2.DeleteMessageResponse]]:
         """DeleteMessage removes one message from every list and from recall. The
-        sequence numbers of the others stay.
+        sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
+        a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.

@@ -145,10 +145,12 @@ class UpdateOrganizationResponse(_message.Message):
     def __init__(self, organization: _Optional[_Union[Organization, _Mapping]] = ...) -> None: ...
 
 class DeleteOrganizationRequest(_message.Message):
-    __slots__ = ("organization_id",)
+    __slots__ = ("organization_id", "request_id")
     ORGANIZATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     organization_id: str
-    def __init__(self, organization_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, organization_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteOrganizationResponse(_message.Message):
     __slots__ = ()
@@ -215,10 +217,12 @@ class UpdateTenantResponse(_message.Message):
     def __init__(self, tenant: _Optional[_Union[Tenant, _Mapping]] = ...) -> None: ...
 
 class DeleteTenantRequest(_message.Message):
-    __slots__ = ("tenant_id",)
+    __slots__ = ("tenant_id", "request_id")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
-    def __init__(self, tenant_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteTenantResponse(_message.Message):
     __slots__ = ()
@@ -283,10 +287,12 @@ class UpdateAgentResponse(_message.Message):
     def __init__(self, agent: _Optional[_Union[Agent, _Mapping]] = ...) -> None: ...
 
 class DeleteAgentRequest(_message.Message):
-    __slots__ = ("agent_id",)
+    __slots__ = ("agent_id", "request_id")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
-    def __init__(self, agent_id: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, agent_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteAgentResponse(_message.Message):
     __slots__ = ()

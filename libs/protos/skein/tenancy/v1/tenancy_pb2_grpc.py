@@ -153,7 +153,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateOrganization(self, request, context):
-        """UpdateOrganization changes the fields named in update_mask. Operators only.
+        """UpdateOrganization changes the fields named in update_mask. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - ABORTED, REVISION_STALE: the revision given is not the current one.
@@ -165,7 +166,7 @@ class TenancyServiceServicer:
 
     def DeleteOrganization(self, request, context):
         """DeleteOrganization marks an organization as deleted. Deleting again is
-        NOT_FOUND. Operators only.
+        NOT_FOUND; repeating a request_id returns the first answer. Operators only.
 
         Errors:
         - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
@@ -206,11 +207,16 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTenant(self, request, context):
-        """UpdateTenant changes the fields named in update_mask.
+        """UpdateTenant changes the fields named in update_mask. Repeating a
+        request_id returns the first answer. The slug is the operator's business:
+        it is unique among tenants that do not know of each other.
 
         Errors:
+        - NOT_FOUND, TENANT_NOT_FOUND.
+        - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
         - ABORTED, REVISION_STALE.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
+        than the operator wants to change.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -218,7 +224,8 @@ class TenancyServiceServicer:
 
     def DeleteTenant(self, request, context):
         """DeleteTenant closes a tenant: its credentials are refused within five
-        seconds and its rows are no longer visible. Operators only.
+        seconds and its rows are no longer visible. Repeating a request_id returns
+        the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
@@ -256,7 +263,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateAgent(self, request, context):
-        """UpdateAgent changes the fields named in update_mask.
+        """UpdateAgent changes the fields named in update_mask. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
@@ -269,7 +277,7 @@ class TenancyServiceServicer:
 
     def DeleteAgent(self, request, context):
         """DeleteAgent removes an agent from every list. What it stored stays. Its id
-        may be used again.
+        may be used again. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.

@@ -54,7 +54,8 @@ class TenancyServiceStub:
     ListOrganizations: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.ListOrganizationsRequest, _tenancy_pb2.ListOrganizationsResponse]
     """ListOrganizations pages through all, newest first. Operators only."""
     UpdateOrganization: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateOrganizationRequest, _tenancy_pb2.UpdateOrganizationResponse]
-    """UpdateOrganization changes the fields named in update_mask. Operators only.
+    """UpdateOrganization changes the fields named in update_mask. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - ABORTED, REVISION_STALE: the revision given is not the current one.
@@ -62,7 +63,7 @@ class TenancyServiceStub:
     """
     DeleteOrganization: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteOrganizationRequest, _tenancy_pb2.DeleteOrganizationResponse]
     """DeleteOrganization marks an organization as deleted. Deleting again is
-    NOT_FOUND. Operators only.
+    NOT_FOUND; repeating a request_id returns the first answer. Operators only.
 
     Errors:
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
@@ -87,15 +88,21 @@ class TenancyServiceStub:
     first: all for an operator, its own for a tenant's credential.
     """
     UpdateTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateTenantRequest, _tenancy_pb2.UpdateTenantResponse]
-    """UpdateTenant changes the fields named in update_mask.
+    """UpdateTenant changes the fields named in update_mask. Repeating a
+    request_id returns the first answer. The slug is the operator's business:
+    it is unique among tenants that do not know of each other.
 
     Errors:
+    - NOT_FOUND, TENANT_NOT_FOUND.
+    - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
     - ABORTED, REVISION_STALE.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
+      than the operator wants to change.
     """
     DeleteTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteTenantRequest, _tenancy_pb2.DeleteTenantResponse]
     """DeleteTenant closes a tenant: its credentials are refused within five
-    seconds and its rows are no longer visible. Operators only.
+    seconds and its rows are no longer visible. Repeating a request_id returns
+    the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
@@ -116,7 +123,8 @@ class TenancyServiceStub:
     ListAgents: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.ListAgentsRequest, _tenancy_pb2.ListAgentsResponse]
     """ListAgents pages through the tenant's agents, in order of agent_id."""
     UpdateAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateAgentRequest, _tenancy_pb2.UpdateAgentResponse]
-    """UpdateAgent changes the fields named in update_mask.
+    """UpdateAgent changes the fields named in update_mask. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
@@ -125,7 +133,7 @@ class TenancyServiceStub:
     """
     DeleteAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteAgentRequest, _tenancy_pb2.DeleteAgentResponse]
     """DeleteAgent removes an agent from every list. What it stored stays. Its id
-    may be used again.
+    may be used again. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
@@ -157,7 +165,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     ListOrganizations: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.ListOrganizationsRequest, _tenancy_pb2.ListOrganizationsResponse]  # type: ignore[assignment]
     """ListOrganizations pages through all, newest first. Operators only."""
     UpdateOrganization: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateOrganizationRequest, _tenancy_pb2.UpdateOrganizationResponse]  # type: ignore[assignment]
-    """UpdateOrganization changes the fields named in update_mask. Operators only.
+    """UpdateOrganization changes the fields named in update_mask. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - ABORTED, REVISION_STALE: the revision given is not the current one.
@@ -165,7 +174,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     DeleteOrganization: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteOrganizationRequest, _tenancy_pb2.DeleteOrganizationResponse]  # type: ignore[assignment]
     """DeleteOrganization marks an organization as deleted. Deleting again is
-    NOT_FOUND. Operators only.
+    NOT_FOUND; repeating a request_id returns the first answer. Operators only.
 
     Errors:
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
@@ -190,15 +199,21 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     first: all for an operator, its own for a tenant's credential.
     """
     UpdateTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateTenantRequest, _tenancy_pb2.UpdateTenantResponse]  # type: ignore[assignment]
-    """UpdateTenant changes the fields named in update_mask.
+    """UpdateTenant changes the fields named in update_mask. Repeating a
+    request_id returns the first answer. The slug is the operator's business:
+    it is unique among tenants that do not know of each other.
 
     Errors:
+    - NOT_FOUND, TENANT_NOT_FOUND.
+    - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
     - ABORTED, REVISION_STALE.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
+      than the operator wants to change.
     """
     DeleteTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteTenantRequest, _tenancy_pb2.DeleteTenantResponse]  # type: ignore[assignment]
     """DeleteTenant closes a tenant: its credentials are refused within five
-    seconds and its rows are no longer visible. Operators only.
+    seconds and its rows are no longer visible. Repeating a request_id returns
+    the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
@@ -219,7 +234,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     ListAgents: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.ListAgentsRequest, _tenancy_pb2.ListAgentsResponse]  # type: ignore[assignment]
     """ListAgents pages through the tenant's agents, in order of agent_id."""
     UpdateAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateAgentRequest, _tenancy_pb2.UpdateAgentResponse]  # type: ignore[assignment]
-    """UpdateAgent changes the fields named in update_mask.
+    """UpdateAgent changes the fields named in update_mask. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
@@ -228,7 +244,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     DeleteAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteAgentRequest, _tenancy_pb2.DeleteAgentResponse]  # type: ignore[assignment]
     """DeleteAgent removes an agent from every list. What it stored stays. Its id
-    may be used again.
+    may be used again. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
@@ -281,7 +297,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.UpdateOrganizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.UpdateOrganizationResponse, _abc.Awaitable[_tenancy_pb2.UpdateOrganizationResponse]]:
-        """UpdateOrganization changes the fields named in update_mask. Operators only.
+        """UpdateOrganization changes the fields named in update_mask. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - ABORTED, REVISION_STALE: the revision given is not the current one.
@@ -295,7 +312,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteOrganizationResponse, _abc.Awaitable[_tenancy_pb2.DeleteOrganizationResponse]]:
         """DeleteOrganization marks an organization as deleted. Deleting again is
-        NOT_FOUND. Operators only.
+        NOT_FOUND; repeating a request_id returns the first answer. Operators only.
 
         Errors:
         - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
@@ -344,11 +361,16 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.UpdateTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.UpdateTenantResponse, _abc.Awaitable[_tenancy_pb2.UpdateTenantResponse]]:
-        """UpdateTenant changes the fields named in update_mask.
+        """UpdateTenant changes the fields named in update_mask. Repeating a
+        request_id returns the first answer. The slug is the operator's business:
+        it is unique among tenants that do not know of each other.
 
         Errors:
+        - NOT_FOUND, TENANT_NOT_FOUND.
+        - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
         - ABORTED, REVISION_STALE.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
+          than the operator wants to change.
         """
 
     @_abc_1.abstractmethod
@@ -358,7 +380,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteTenantResponse, _abc.Awaitable[_tenancy_pb2.DeleteTenantResponse]]:
         """DeleteTenant closes a tenant: its credentials are refused within five
-        seconds and its rows are no longer visible. Operators only.
+        seconds and its rows are no longer visible. Repeating a request_id returns
+        the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
@@ -403,7 +426,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.UpdateAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.UpdateAgentResponse, _abc.Awaitable[_tenancy_pb2.UpdateAgentResponse]]:
-        """UpdateAgent changes the fields named in update_mask.
+        """UpdateAgent changes the fields named in update_mask. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
@@ -418,7 +442,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteAgentResponse, _abc.Awaitable[_tenancy_pb2.DeleteAgentResponse]]:
         """DeleteAgent removes an agent from every list. What it stored stays. Its id
-        may be used again.
+        may be used again. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.

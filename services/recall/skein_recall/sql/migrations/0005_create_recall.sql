@@ -75,6 +75,25 @@ CREATE TABLE recall.embedding_models (
 );
 -- One model is active at a time.
 CREATE UNIQUE INDEX embedding_models_active_key ON recall.embedding_models ((true)) WHERE active;
+
+-- Answers to the operator's requests that carry a request_id, so that a repeated one has one effect.
+CREATE TABLE recall.requests (
+    tenant_id uuid NOT NULL,
+    principal text NOT NULL,
+    method text NOT NULL,
+    request_id text NOT NULL,
+    fingerprint bytea NOT NULL,
+    response bytea NOT NULL,
+    create_time timestamptz NOT NULL,
+    CONSTRAINT requests_pkey PRIMARY KEY (tenant_id, principal, method, request_id)
+);
+CREATE INDEX requests_create_time ON recall.requests (tenant_id, create_time);
+-- No reference to tenants: the operator's own requests are kept under the nil tenant.
+ALTER TABLE recall.requests ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.requests FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.requests
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
 ALTER TABLE recall.documents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall.documents FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.documents
@@ -84,11 +103,14 @@ ALTER TABLE recall.postings FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.postings
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON recall.documents, recall.postings TO skein_recall;
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.documents, recall.postings, recall.requests TO skein_recall;
 GRANT SELECT ON recall.embedding_models TO skein_recall;
 
 -- The crossings between schemas, all of them. Items are written with their index rows ...
 GRANT SELECT, INSERT, DELETE ON recall.documents, recall.postings TO skein_memory, skein_session;
+-- (a change that leaves a memory's text as it is keeps its vectors)
+GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time)
+    ON recall.documents TO skein_memory;
 -- ... and hybrid search reads the items that it found.
 GRANT USAGE ON SCHEMA memory, session TO skein_recall;
 GRANT SELECT ON memory.entries, memory.tags, session.messages TO skein_recall;

@@ -1,0 +1,85 @@
+"""Work beside the calls: what runs for as long as a service does, and what nobody waits for. Knows no service."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from skein_kit import logs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+# Between an unexpected failure and the next try: doubled each time, and from the start again after a long good time.
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+# Words of asyncio's messages before they begin to quote.
+_WORDS = 3
+
+_log = logs.get("skein")
+
+
+async def lasting(
+    work: Callable[[], Awaitable[None]],
+    *,
+    name: str,
+    first_pause: float = FIRST_PAUSE_SECONDS,
+    longest_pause: float = LONGEST_PAUSE_SECONDS,
+) -> None:
+    """Do endless work until cancelled: whatever ends it early is logged, and after a pause it begins again."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    pause = first_pause
+    while True:
+        started = loop.time()
+        try:
+            await work()
+            _log.error("background_work_ended", work=name, pause_seconds=pause)
+        except (Exception, asyncio.CancelledError) as error:
+            # Something that the work waited for may have been cancelled, and not the work.
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
+            _log.exception("background_work_failed", work=name, pause_seconds=pause)
+        if loop.time() - started > longest_pause:
+            pause = first_pause
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, longest_pause)
+
+
+@asynccontextmanager
+async def alongside(**works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Keep endless work going, each by its name in the logs, while the block runs."""
+    tasks = [asyncio.create_task(lasting(work, name=name), name=name) for name, work in works.items()]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def orphans_logged() -> Iterator[None]:
+    """Log what asyncio would print of failures that nobody waited for, while the block runs: without their words.
+
+    asyncio's own handler prints the exception and the objects around it, which quote what callers sent.
+    """
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(_log_orphan)
+    try:
+        yield
+    finally:
+        loop.set_exception_handler(before)
+
+
+def _log_orphan(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    task = context.get("task") or context.get("future")
+    coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+    _log.error(
+        "background_failure",
+        what=" ".join(str(context.get("message", "")).split()[:_WORDS]),
+        work=getattr(coroutine, "__qualname__", ""),
+        exc_info=error if isinstance(error, BaseException) else None,
+    )

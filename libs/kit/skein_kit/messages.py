@@ -1,0 +1,38 @@
+"""Messages as protobuf, from the rows of session.messages: session reads them, and recall reads those that it found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.wire import list_value, struct, time
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+
+def message(row: Record) -> pb.Message:
+    """Convert a row, complete."""
+    return pb.Message(
+        message_id=str(row["message_id"]),
+        external_id=row["external_id"],
+        session_id=row["session_id"],
+        sequence=row["sequence"],
+        role=f"MESSAGE_ROLE_{row['role'].upper()}",
+        content=row["content"],
+        name=row["name"],
+        subject_id=row["subject_id"],
+        agent_id=row["agent_id"],
+        parts=list_value(row["parts"]),
+        tool_calls=list_value(row["tool_calls"]),
+        tool_call_id=row["tool_call_id"],
+        tool_returns=list_value(row["tool_returns"]),
+        model=row["model"],
+        step_id=row["step_id"],
+        group_id=row["group_id"],
+        sender_id=row["sender_id"],
+        offline_thread_id=row["offline_thread_id"],
+        metadata=struct(row["metadata"]),
+        create_time=time(row["create_time"]),
+        created_by=row["created_by"],
+    )

@@ -1,0 +1,49 @@
+"""Partitions of months, made by whoever needs them first."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from fix_database import TestDatabase
+
+from skein_kit.database import Database
+from skein_kit.months import Months
+from skein_kit.sql import Queries
+
+MAY = datetime(2031, 5, 17, tzinfo=UTC)
+JUNE = datetime(2031, 6, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("service", ["memory", "session"])
+async def test_a_month_is_made_once_however_many_ask_at_the_same_time(database: TestDatabase, service: str) -> None:
+    query = Queries.of(f"skein_{service}")["ensure_month"]
+    async with (
+        Database.open(database.url, service=service, size=4, timeout=5.0) as here,
+        Database.open(database.url, service=service, size=4, timeout=5.0) as there,
+    ):
+        months, others = Months(here, query), Months(there, query)
+
+        made = await asyncio.gather(*(each.ensure([MAY, JUNE]) for each in (months, others) for _ in range(3)))
+
+        assert sum(made) == 2
+        assert await months.ensure([MAY]) == 0
+        assert await months.ensure_ahead(MAY, 2) == (1, datetime(2031, 8, 1, tzinfo=UTC))
+
+
+async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: TestDatabase) -> None:
+    """Whoever makes a partition waits for those who write, and one of two who wait for one another must give way."""
+    query = Queries.of("skein_memory")["ensure_month"]
+    async with (
+        database.superuser() as connection,
+        Database.open(database.url, service="memory", size=1, timeout=5) as db,
+    ):
+        await connection.execute("CREATE SEQUENCE public.tries; GRANT USAGE ON public.tries TO PUBLIC")
+        await connection.execute(
+            "CREATE FUNCTION public.give_way(month timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
+            "IF nextval('public.tries') < 3 THEN RAISE deadlock_detected; END IF; RETURN true; END $$"
+        )
+        stubborn = Months(db, type(query).of("ensure_month", "SELECT public.give_way(:month)"))
+
+        assert await stubborn.ensure([MAY]) == 1

@@ -1,0 +1,119 @@
+"""Endless work survives what nobody expected, and failures that nobody waits for are logged without their words."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from skein_kit import background, logs
+
+SECRET = "the dentist is on Tuesday"
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    text = io.StringIO()
+    logs.configure("info", text)
+    yield text
+    structlog.reset_defaults()
+
+
+async def fail() -> None:
+    raise ValueError(SECRET)
+
+
+async def test_endless_work_goes_on_after_any_exception_and_after_an_early_end(stream: io.StringIO) -> None:
+    turns = 0
+    done = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            await fail()
+        if turns > 2:
+            done.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(background.lasting(work, name="counting", first_pause=0.0))
+    async with asyncio.timeout(5):
+        await done.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line["work"]) for line in lines] == [
+        ("background_work_failed", "counting"),
+        ("background_work_ended", "counting"),
+    ]
+    assert SECRET not in stream.getvalue()
+    assert task.cancelled()
+
+
+async def test_pauses_between_failures_grow_up_to_a_limit(stream: io.StringIO) -> None:
+    failures = 0
+    done = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal failures
+        failures += 1
+        if failures > 4:
+            done.set()
+        await fail()
+
+    task = asyncio.create_task(background.lasting(work, name="failing", first_pause=0.001, longest_pause=0.004))
+    async with asyncio.timeout(5):
+        await done.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    pauses = [json.loads(line)["pause_seconds"] for line in stream.getvalue().splitlines()]
+    assert pauses[:4] == [0.001, 0.002, 0.004, 0.004]
+
+
+async def test_work_alongside_ends_with_its_block() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with background.alongside(waiting=work):
+        await begun.wait()
+
+    assert ended.is_set()
+
+
+async def test_a_failure_that_nobody_waits_for_is_logged_without_its_words(
+    stream: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+
+    with background.orphans_logged():
+        task: asyncio.Task[None] | None = asyncio.create_task(fail())
+        await asyncio.sleep(0)
+        task = None
+        gc.collect()
+        loop.call_soon(int, SECRET)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line["what"], line["work"]) for line in lines] == [
+        ("background_failure", "Task exception was", "fail"),
+        ("background_failure", "Exception in callback", ""),
+    ]
+    assert lines[0]["exception"][0]["exc_type"] == "ValueError"
+    assert SECRET not in stream.getvalue() + "".join(capsys.readouterr())
+    assert task is None
+    assert loop.get_exception_handler() is before

@@ -1,0 +1,133 @@
+"""What the interceptors promise whoever calls, each alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc import aio
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import TraceFlags
+
+from skein_kit import errors, interceptors
+from skein_kit.call import Call
+from skein_kit.interceptors import Method
+from skein_kit.telemetry import TRACING, inject
+
+CALLERS_TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+async def answer(_request: object, _call: Call) -> None:
+    """Do nothing."""
+
+
+METHOD = Method(path="/skein.x.v1.X/Y", handler=answer, deserializer=None, serializer=None)
+
+
+def call(*, seconds: float | None = None, **metadata: str) -> Call:
+    deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    return Call(path=METHOD.path, metadata=metadata, deadline=deadline, peer="")
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 30.0), (10.0, 10.0), (300.0, 300.0), (1e9, 300.0)])
+async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(asked: float | None, given: float) -> None:
+    asking = call(seconds=asked)
+
+    await interceptors.deadline(30.0, 300.0, answer)(None, asking)
+
+    assert asking.remaining() == pytest.approx(given, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "refusal"),
+    [
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "SERVER: Received message larger than max (70000000 vs. 67108864)",
+            errors.MessageTooLarge,
+        ),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "CLIENT: Sent message larger than max (70000000 vs. 67108864)",
+            errors.MessageTooLarge,
+        ),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!", errors.ServiceUnavailable),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, None, errors.ServiceUnavailable),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, None, errors.DeadlineExceeded),
+        (grpc.StatusCode.UNIMPLEMENTED, None, errors.MethodUnknown),
+        (grpc.StatusCode.INTERNAL, "a stack trace", errors.ServiceUnavailable),
+    ],
+)
+def test_what_another_service_ends_with_is_told_as_what_it_is(
+    code: grpc.StatusCode, details: str | None, refusal: type[errors.Refusal]
+) -> None:
+    error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
+
+    assert type(interceptors.passed(error, service="memory")) is refusal
+
+
+@pytest.fixture
+def spans() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    TRACING.start(SimpleSpanProcessor(exporter), ratio=0.0)
+    yield exporter
+    TRACING.stop()
+
+
+async def traced(*, continues: bool, sampled: bool) -> dict[str, str]:
+    """Answer a call of a caller who traces; return what a call made meanwhile carries."""
+    carried: dict[str, str] = {}
+
+    async def calling(_request: Any, _call: Call) -> None:
+        inject(carried)
+
+    traceparent = f"00-{CALLERS_TRACE}-b7ad6b7169203331-{int(sampled):02}"
+    asking = call(traceparent=traceparent, baggage="name=Marta")
+    await interceptors.trace(METHOD, calling, continues=continues)(None, asking)
+    return carried
+
+
+def trace_ids(spans: tuple[ReadableSpan, ...]) -> list[str]:
+    return [f"{span.context.trace_id:032x}" for span in spans if span.context is not None]
+
+
+async def test_a_caller_of_the_edge_cannot_have_its_trace_recorded(spans: InMemorySpanExporter) -> None:
+    carried = await traced(continues=False, sampled=True)
+
+    assert spans.get_finished_spans() == ()
+    assert not int(carried["traceparent"][-2:], 16) & TraceFlags.SAMPLED
+    assert CALLERS_TRACE not in carried["traceparent"]
+
+
+async def test_a_trace_that_begins_at_the_edge_is_linked_to_the_caller_s() -> None:
+    exporter = InMemorySpanExporter()
+    TRACING.start(SimpleSpanProcessor(exporter))
+    try:
+        await traced(continues=False, sampled=False)
+    finally:
+        TRACING.stop()
+
+    (span,) = exporter.get_finished_spans()
+    assert span.parent is None
+    assert trace_ids((span,)) != [CALLERS_TRACE]
+    assert [f"{link.context.trace_id:032x}" for link in span.links] == [CALLERS_TRACE]
+
+
+async def test_between_services_the_caller_s_trace_goes_on(spans: InMemorySpanExporter) -> None:
+    carried = await traced(continues=True, sampled=True)
+
+    assert trace_ids(spans.get_finished_spans()) == [CALLERS_TRACE]
+    assert CALLERS_TRACE in carried["traceparent"]
+
+
+@pytest.mark.parametrize("continues", [True, False])
+async def test_baggage_goes_no_further(spans: InMemorySpanExporter, continues: bool) -> None:  # noqa: FBT001
+    carried = await traced(continues=continues, sampled=True)
+
+    assert set(carried) == {"traceparent"}
+    assert spans is not None

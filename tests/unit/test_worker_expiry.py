@@ -1,0 +1,83 @@
+"""When the expiry job runs again, and what one tenant's failure keeps the others from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import grpc
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_worker.jobs import EXPIRY, Clients, Jobs
+from skein_worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TENANTS = ("a", "b", "c")
+CADENCE = WorkerSettings().expiry_seconds
+
+
+class Played:
+    """Services of which one fails for one tenant, and the system that acts in it."""
+
+    def __init__(self, failing: str, code: grpc.StatusCode) -> None:
+        self.failing = failing
+        self.code = code
+        self.tenant = ""
+        self.asked: dict[str, list[str]] = defaultdict(list)
+
+    @asynccontextmanager
+    async def acting(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+        self.tenant = tenant_id
+        yield
+
+    async def ListTenants(self, _request: Any) -> tenancy_pb2.ListTenantsResponse:
+        return tenancy_pb2.ListTenantsResponse(tenants=[tenancy_pb2.Tenant(tenant_id=name) for name in TENANTS])
+
+    def service(self, name: str) -> Any:
+        class Service:
+            async def DeleteExpired(_self, _request: Any) -> memory_pb2.DeleteExpiredResponse:  # noqa: N805 - self is ours.
+                self.asked[name].append(self.tenant)
+                if name == "session" and self.tenant == self.failing:
+                    raise aio.AioRpcError(self.code, aio.Metadata(), aio.Metadata())
+                return memory_pb2.DeleteExpiredResponse(deleted_count=1)
+
+        return Service()
+
+    async def expiry(self) -> float | None:
+        clients = Clients(
+            auth=self.service("auth"),
+            tenancy=cast("Any", self),
+            index=cast("Any", None),
+            memory=self.service("memory"),
+            session=self.service("session"),
+        )
+        one_at_a_time = WorkerSettings(tenants_at_once=1)
+        jobs = Jobs(clients, cast("Any", self), cast("Any", None), one_at_a_time, cast("Any", None))
+        return await jobs.works()[EXPIRY](b"", asyncio.Event())
+
+
+async def test_it_runs_every_five_minutes() -> None:
+    assert await Played("", grpc.StatusCode.INTERNAL).expiry() == CADENCE == 300
+
+
+async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat() -> None:
+    played = Played("a", grpc.StatusCode.INTERNAL)
+
+    assert await played.expiry() == CADENCE
+    assert played.asked == {name: list(TENANTS) for name in ("auth", "session", "memory")}
+
+
+async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -> None:
+    played = Played("b", grpc.StatusCode.UNAVAILABLE)
+
+    again = await played.expiry()
+
+    assert again is not None
+    assert again < CADENCE
+    assert played.asked["memory"] == ["a"]
