@@ -10,6 +10,8 @@ PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
 WORKERS ?= 2
+# What must hold for one process and for one process per service alike; the rest does not meet the cluster.
+BOTH_FORMS := tests/service tests/cluster/test_remember.py
 
 # An environment that was made for another path (a moved or copied clone) is made again.
 ifneq ($(shell test "$$(cat .venv/ready 2>/dev/null)" = "$$(pwd)" && echo yes),yes)
@@ -35,6 +37,10 @@ cluster: .venv/ready ## Keep the whole cluster up, one process per service, unti
 .PHONY: test
 test: .venv/ready ## Run every test but tests/edge (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
 	@$(PYTHON) -m pytest -n $(WORKERS) $(TESTS) --ignore=tests/edge
+ifeq ($(TESTS),tests)
+	@echo "The same against a process for each service:"
+	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(WORKERS) $(BOTH_FORMS)
+endif
 
 .PHONY: test-edge
 test-edge: .venv/ready ## Fetch promtool and the like into .edge and run the tests that need them

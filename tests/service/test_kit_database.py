@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from fix_database import TestDatabase
 
+from skein_kit.call import Call, working_for
 from skein_kit.database import Database, Pulse
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded
 from skein_kit.sql import Query
@@ -53,6 +54,17 @@ async def test_a_call_cancelled_twice_stays_cancelled_and_leaves_its_connection_
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await backend(pool) == before
+
+
+async def test_the_server_itself_ends_a_statement_whose_call_is_over(pool: Database) -> None:
+    """A cancellation can be lost: it is ignored when it reaches the server before the statement does."""
+    deadline = asyncio.get_running_loop().time() + 0.2
+    call = Call(path="/test", metadata={}, deadline=deadline, peer="test")
+
+    with working_for(call), pytest.raises(DeadlineExceeded):
+        await slow(pool, asyncio.Event())
+
+    assert asyncio.get_running_loop().time() - deadline < 5
 
 
 async def test_a_transaction_cancelled_at_any_moment_leaves_nothing_open(pool: Database) -> None:

@@ -19,6 +19,7 @@ from opentelemetry.semconv.attributes import db_attributes, error_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import sql
+from skein_kit.call import current
 from skein_kit.errors import (
     DatabaseBusy,
     DatabaseUnavailable,
@@ -39,6 +40,8 @@ NO_TENANT = UUID(int=0)
 # Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
 _STATEMENT_CACHE = 512
 _CONNECT_SECONDS = 5.0
+# How long after a call's deadline the server ends a statement that was not cancelled.
+_CANCEL_MILLISECONDS = 100
 _UNAVAILABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
@@ -200,7 +203,7 @@ class Database:
             connection = await self._acquire()
             is_committed = False
             try:
-                await connection.execute(begin)
+                await connection.execute(begin + _time_limit())
                 yield Transaction(connection, self)
                 await connection.execute("COMMIT")
                 is_committed = True
@@ -307,6 +310,17 @@ class Pulse:
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
+
+
+def _time_limit() -> str:
+    """Let the server itself end a statement when the call's time is over.
+
+    A cancellation is sent as well, and sooner; but one that reaches the server before its statement does is lost, and
+    the statement would wait for its lock as long as it takes.
+    """
+    call = current()
+    left = None if call is None else call.remaining()
+    return "" if left is None else f"; SET LOCAL statement_timeout = {int(left * 1000) + _CANCEL_MILLISECONDS}"
 
 
 @contextmanager

@@ -12,9 +12,8 @@ from skein_kit.telemetry import EMBEDDER_QUEUE
 from skein_recall.embedder import Embedder
 from skein_recall.index import Indexer
 from skein_recall.models import Registry
-from skein_recall.registering import RegisteringServicer
 from skein_recall.search import Searcher
-from skein_recall.servicer import IndexServicer
+from skein_recall.servicer import IndexServicer, RecallServicer
 from skein_recall.settings import RecallSettings
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vectors import Vectors, observe_batch
@@ -35,7 +34,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         registry = Registry(store.active_model, seconds=settings.models_seconds)
         vectors = Vectors(embedder, query_seconds=settings.embed_timeout_seconds)
         searcher, indexer = Searcher(store, registry, vectors), Indexer(store, registry, vectors)
-        servicer = RegisteringServicer(searcher, vectors, registry, store)
+        servicer = RecallServicer(searcher, vectors, registry, store)
         servicers.add(rpc.add_RecallServiceServicer_to_server, servicer)
         servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer))
         yield servicers

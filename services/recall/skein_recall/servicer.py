@@ -10,6 +10,7 @@ from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.call import Context, caller
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now
+from skein_kit.requests import Once
 from skein_recall import wire
 from skein_recall.errors import ModelNotFound
 from skein_recall.models import Draft
@@ -60,8 +61,8 @@ class RecallServicer(rpc.RecallServiceServicer):
     async def RegisterEmbeddingModel(
         self, request: pb.RegisterEmbeddingModelRequest, context: Context
     ) -> pb.RegisterEmbeddingModelResponse:
-        model = await self._store.register_model(Draft.of(request.embedding_model), now())
-        return pb.RegisterEmbeddingModelResponse(embedding_model=wire.embedding_model(model))
+        once = Once.of(caller(context), request)
+        return await self._store.register_model(Draft.of(request.embedding_model), now(), once)
 
 
 class IndexServicer(rpc.IndexServiceServicer):

@@ -200,14 +200,8 @@ class Store:
         async with self._database.shared() as tx:
             return [EmbeddingModel(**row) for row in await tx.rows(QUERIES["list_models"])]
 
-    async def register_model(self, draft: Draft, at: datetime) -> EmbeddingModel:
-        """Register a model and make its table; refuse with ModelExists."""
-        with refusing(_REFUSALS):
-            async with self._database.shared() as tx:
-                return await _registered(tx, draft, at)
-
-    async def register_once(self, draft: Draft, at: datetime, once: Once) -> pb.RegisterEmbeddingModelResponse:
-        """Register a model once for each request, like `register_model`.
+    async def register_model(self, draft: Draft, at: datetime, once: Once) -> pb.RegisterEmbeddingModelResponse:
+        """Register a model and make its table, once for each request; refuse with ModelExists.
 
         Answers that nobody can ask for any more are let go of: registrations are too rare for a job.
         """
