@@ -322,11 +322,14 @@ async def test_hanging_up_in_the_middle_of_a_body_is_no_fault(
 
 
 async def test_an_answer_too_large_to_send_says_so(
-    address: str, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tenant: Tenant, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skein_gateway.http.MAX_ANSWER_BYTES", 10)
 
-    answer = await ask(address, f"{MEMORIES}/CreateMemory", {"memory": {"content": "tea"}}, **bearer)
+    # A gateway in this process, whatever the cluster's form: its limit is what was changed.
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        address = gateway.host.addresses["http"]
+        answer = await ask(address, f"{MEMORIES}/CreateMemory", {"memory": {"content": "tea"}}, **bearer)
 
     assert (answer.status, answer.reason) == (429, "MESSAGE_TOO_LARGE")
 
