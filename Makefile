@@ -69,7 +69,7 @@ protos-check: .venv/ready ## Compare libs/protos with what protos give
 fmt: .venv/ready ## Format everything
 	@$(PYTHON) -m ruff check --fix --exit-zero --quiet
 	@$(PYTHON) -m ruff format
-	@.venv/bin/buf format --write --path protos
+	@.venv/bin/buf format --write protos
 
 .PHONY: bench
 bench: .venv/ready ## Print how fast it is

@@ -21,7 +21,7 @@ from skein_auth.keys import Key
 from skein_auth.sealing import SealBroken, Sealer
 from skein_auth.settings import SystemKeys
 from skein_auth.signing import Keyring
-from skein_auth.store import Store
+from skein_auth.store import KeyStore
 from skein_cluster import registry
 from skein_kit.database import NO_TENANT, Database
 from skein_kit.migrate import migrate
@@ -48,7 +48,7 @@ async def url(cluster: Cluster) -> str:
 @asynccontextmanager
 async def keyring(url: str, system_keys: SystemKeys) -> AsyncIterator[Keyring]:
     async with Database.open(url, service="auth", size=2, timeout=5.0) as database:
-        yield Keyring(Store(database), Sealer(system_keys))
+        yield Keyring(KeyStore(database), Sealer(system_keys))
 
 
 @asynccontextmanager

@@ -6,13 +6,13 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_auth.keys import Key
+from skein_auth.keys import PREFIX, Key
 from skein_kit.database import NO_TENANT
 
 TENANT = uuid.UUID("01a1fc11-c5a3-7be6-ab82-eb8af43be1c4")
 KEY_ID = uuid.UUID("01a1fc11-c5aa-7fac-9c12-d766ff7582c6")
 
-keys = st.builds(Key, st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
+keys = st.builds(Key, st.just(PREFIX), st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
 
 
 @given(keys)

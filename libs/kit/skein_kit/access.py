@@ -1,7 +1,8 @@
 """Who may call what: one table for the whole cluster. A method without a row here does not start.
 
-Permissions are what API keys carry. `operator` and `system` are held by the operator's keys and by the cluster's own
-services; no key of a tenant can be given them.
+Permissions are what API keys and access tokens carry (OAuth calls them scopes). What a member of a tenant may do
+follows from its role. `operator` and `system` are held by the operator's keys and by the cluster's own services,
+`account` by people who signed in themselves; no key of a tenant and no application can be given them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import PermissionMissing, TenantMissing
+from skein_kit.errors import AccountNeeded, PermissionMissing, TenantClosed, TenantMissing, TenantNotDeleted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,58 +19,140 @@ if TYPE_CHECKING:
 
 OPERATOR = "operator"
 SYSTEM = "system"
+# A person's own sign-in: what concerns the account itself is open to no key and no application.
+ACCOUNT = "account"
+CREATE_TENANT = "tenant.create"
+
+# What each role of a tenant may do, the roles above including those below.
+_VIEWER = frozenset({"memory.read", "session.read", "recall.read", "subject.read", "tenant.read"})
+_MEMBER = _VIEWER | {"memory.write", "session.write", "subject.write", "members.read"}
+_ADMIN = _MEMBER | {"tenant.write", "keys.read", "keys.write", "members.write", "audit.read"}
+_OWNER = _ADMIN | {"tenant.own"}
+ROLES: Mapping[str, frozenset[str]] = {"viewer": _VIEWER, "member": _MEMBER, "admin": _ADMIN, "owner": _OWNER}
+# What each permission lets an application do, in words for the person who is asked.
+MEANINGS: Mapping[str, str] = {
+    "memory.read": "Read what is remembered",
+    "memory.write": "Remember, change and forget",
+    "session.read": "Read conversations",
+    "session.write": "Write and delete conversations",
+    "recall.read": "Search memories and conversations",
+    "subject.read": "Read profiles of the people that memories are about",
+    "subject.write": "Change these profiles",
+    "tenant.read": "See the tenant, its agents, tools and policy",
+    "tenant.write": "Manage the tenant, its agents, tools and policy",
+    "keys.read": "List API keys and service accounts",
+    "keys.write": "Create and revoke API keys and service accounts",
+    "members.read": "See who the members are",
+    "members.write": "Invite, change and remove members",
+    "audit.read": "Read the record of sign-ins and credentials",
+    "tenant.own": "Delete the tenant or pass it on",
+}
 # What a tenant's key can be given.
-TENANT_PERMISSIONS = frozenset(
-    {
-        "memory.read",
-        "memory.write",
-        "session.read",
-        "session.write",
-        "recall.read",
-        "tenant.read",
-        "tenant.write",
-        "keys.read",
-        "keys.write",
-    }
-)
-OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR}
+TENANT_PERMISSIONS = frozenset(MEANINGS)
+OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR, CREATE_TENANT}
 # The internal RPCs, and which tenants there are: a stolen token of the worker reads no content and makes no key.
 SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a caller needs: nothing at all (public), any credential (None), or one of these permissions."""
+    """What a caller needs: nothing at all (public), any credential (None), or one permission."""
 
     permission: str | None = None
     # The call acts inside one tenant, so the caller must belong to one.
     tenant: bool = True
     public: bool = False
+    # The call removes what is left of a deleted tenant, so it must be one. Every other call needs an open one.
+    closed: bool = False
 
     def check(self, caller: Caller) -> None:
         """Refuse a caller that lacks the permission or the tenant."""
         if self.permission is not None and self.permission not in caller.permissions:
-            raise PermissionMissing(permission=self.permission)
+            raise AccountNeeded if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
         if self.tenant and caller.tenant_id is None:
             raise TenantMissing
+        if caller.closed and not self.closed:
+            raise TenantClosed
+        if self.closed and not caller.closed:
+            raise TenantNotDeleted
 
 
 def _rules() -> dict[str, Rule]:
     anybody = Rule(public=True, tenant=False)
+    account = Rule(ACCOUNT, tenant=False)
     operator = Rule(OPERATOR, tenant=False)
+    purge = Rule(SYSTEM, closed=True)
     table: dict[str, dict[str, Rule]] = {
         "skein.auth.v1.AuthService": {
+            # Each of these carries its own proof: a password, a token, an invitation.
+            "SignUp": anybody,
+            "VerifyEmail": anybody,
+            "RequestPasswordReset": anybody,
+            "ResetPassword": anybody,
+            "SignIn": anybody,
+            "SignInWithIdentity": anybody,
+            "RefreshSession": anybody,
             "GetMe": Rule(tenant=False),
+            "SignOut": account,
+            "UpdateMe": account,
+            "ChangePassword": account,
+            "DeactivateMe": account,
+            "DeleteMe": account,
+            "RequestEmailVerification": account,
+            "StartTotp": account,
+            "ConfirmTotp": account,
+            "DisableTotp": account,
+            "ListAuthSessions": account,
+            "RevokeAuthSession": account,
+            "LinkIdentity": account,
+            "UnlinkIdentity": account,
+            "ListIdentities": account,
+            "ListMyAuditEvents": account,
+            "CreateAccount": operator,
+            "GetAccount": operator,
+            "ListAccounts": operator,
+            "UpdateAccount": operator,
+            "DeleteAccount": operator,
+            "CreateOneTimeToken": operator,
+            "RevokeCredentials": operator,
+            "RotateSigningKey": operator,
+            "SetLegacyToken": Rule(OPERATOR),
+            "ListAuditEvents": Rule("audit.read", tenant=False),
+            "CreateServiceAccount": Rule("keys.write"),
+            "UpdateServiceAccount": Rule("keys.write"),
+            "DeleteServiceAccount": Rule("keys.write"),
             "CreateApiKey": Rule("keys.write"),
-            "ListApiKeys": Rule("keys.read"),
+            "RotateApiKey": Rule("keys.write"),
             "RevokeApiKey": Rule("keys.write"),
+            "GetServiceAccount": Rule("keys.read"),
+            "ListServiceAccounts": Rule("keys.read"),
+            "ListApiKeys": Rule("keys.read"),
             "Introspect": Rule("keys.read"),
             "ListSigningKeys": anybody,
-            "RotateSigningKey": operator,
+        },
+        "skein.auth.v1.OAuthService": {
+            # Clients, codes and tokens prove themselves; consent is a person's.
+            "GetServerMetadata": anybody,
+            "RegisterClient": anybody,
+            "GetClient": anybody,
+            "UpdateClient": anybody,
+            "DeleteClient": anybody,
+            "CreateAuthorization": anybody,
+            "ExchangeToken": anybody,
+            "StartDeviceAuthorization": anybody,
+            "RevokeToken": anybody,
+            "IntrospectToken": anybody,
+            "GetUserInfo": anybody,
+            "ApproveAuthorization": account,
+            "GetDeviceAuthorization": account,
+            "ApproveDevice": account,
         },
         "skein.auth.v1.IdentityService": {
             "Exchange": anybody,
             "DeleteExpired": Rule(SYSTEM),
+            "PurgeTenant": purge,
+            # Called by tenancy in the name of whoever manages members.
+            "GetAccountStanding": Rule(tenant=False),
         },
         "skein.tenancy.v1.TenancyService": {
             "CreateOrganization": operator,
@@ -77,16 +160,60 @@ def _rules() -> dict[str, Rule]:
             "ListOrganizations": operator,
             "UpdateOrganization": operator,
             "DeleteOrganization": operator,
-            "CreateTenant": operator,
+            "CreateTenant": Rule(CREATE_TENANT, tenant=False),
             "GetTenant": Rule("tenant.read", tenant=False),
             "ListTenants": Rule("tenant.read", tenant=False),
             "UpdateTenant": Rule("tenant.write", tenant=False),
-            "DeleteTenant": operator,
+            "DeleteTenant": Rule("tenant.own", tenant=False),
+            "UndeleteTenant": operator,
+            "GetDeletion": operator,
+            "ListDeletions": operator,
+            "TransferOwnership": Rule("tenant.own"),
+            "AddMember": Rule(OPERATOR),
+            "GetMember": Rule("members.read"),
+            "ListMembers": Rule("members.read"),
+            "ListInvitations": Rule("members.read"),
+            "UpdateMember": Rule("members.write"),
+            "RemoveMember": Rule("members.write"),
+            "CreateInvitation": Rule("members.write"),
+            "RevokeInvitation": Rule("members.write"),
+            "LeaveTenant": Rule(ACCOUNT),
+            "AcceptInvitation": account,
             "CreateAgent": Rule("tenant.write"),
-            "GetAgent": Rule("tenant.read"),
-            "ListAgents": Rule("tenant.read"),
             "UpdateAgent": Rule("tenant.write"),
             "DeleteAgent": Rule("tenant.write"),
+            "CreateTool": Rule("tenant.write"),
+            "UpdateTool": Rule("tenant.write"),
+            "DeleteTool": Rule("tenant.write"),
+            "AttachTool": Rule("tenant.write"),
+            "DetachTool": Rule("tenant.write"),
+            "UpdatePolicy": Rule("tenant.write"),
+            "GetAgent": Rule("tenant.read"),
+            "ListAgents": Rule("tenant.read"),
+            "GetTool": Rule("tenant.read"),
+            "ListTools": Rule("tenant.read"),
+            "GetPolicy": Rule("tenant.read"),
+            "CreateSubject": Rule("subject.write"),
+            "UpdateSubject": Rule("subject.write"),
+            "DeleteSubject": Rule("subject.write"),
+            "GetSubject": Rule("subject.read"),
+            "ListSubjects": Rule("subject.read"),
+            # Without a tenant, an operator names an organization.
+            "GetQuota": Rule("tenant.read", tenant=False),
+            "GetUsage": Rule("tenant.read", tenant=False),
+            "UpdateQuota": operator,
+        },
+        "skein.tenancy.v1.UpkeepService": {
+            "GetStanding": Rule(SYSTEM, tenant=False),
+            "CheckInvitation": Rule(SYSTEM, tenant=False),
+            "RemoveAccount": Rule(SYSTEM, tenant=False),
+            "ListDueDeletions": Rule(SYSTEM, tenant=False),
+            "RecordDeletion": Rule(SYSTEM, tenant=False),
+            # Called by the gateway in the name of whoever calls it.
+            "LeaseRequests": Rule(tenant=False),
+            "PurgeTenant": purge,
+            "CollectUsage": Rule(SYSTEM),
+            "DeleteExpired": Rule(SYSTEM),
         },
         "skein.session.v1.SessionService": {
             "CreateSession": Rule("session.write"),
@@ -104,6 +231,7 @@ def _rules() -> dict[str, Rule]:
         "skein.session.v1.UpkeepService": {
             "EnsurePartitions": Rule(SYSTEM, tenant=False),
             "DeleteExpired": Rule(SYSTEM),
+            "PurgeTenant": purge,
         },
         "skein.memory.v1.MemoryService": {
             "CreateMemory": Rule("memory.write"),
@@ -123,6 +251,7 @@ def _rules() -> dict[str, Rule]:
         "skein.memory.v1.UpkeepService": {
             "EnsurePartitions": Rule(SYSTEM, tenant=False),
             "DeleteExpired": Rule(SYSTEM),
+            "PurgeTenant": purge,
         },
         "skein.recall.v1.RecallService": {
             "Recall": Rule("recall.read"),
@@ -134,6 +263,7 @@ def _rules() -> dict[str, Rule]:
             # Called by memory and session in the name of whoever wrote the items.
             "IndexItems": Rule(),
             "IndexBacklog": Rule(SYSTEM),
+            "PurgeTenant": purge,
         },
         "skein.gateway.v1.GatewayService": {
             # Each part is checked again by the service that does it.

@@ -7,6 +7,7 @@ import uuid
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from google.rpc.status_pb2 import Status
 from grpc import aio
@@ -28,6 +29,10 @@ else:
 REQUEST_ID_KEY = "skein-request-id"
 AUTHORIZATION_KEY = "authorization"
 TENANT_KEY = "skein-tenant-id"
+# Where a call entered the cluster and what made it, as the gateway saw it; a caller's own claims end at the gateway.
+ADDRESS_KEY = "skein-client-address"
+AGENT_KEY = "skein-user-agent"
+_MAX_USER_AGENT = 255
 _MAX_REQUEST_ID = 128
 
 
@@ -40,12 +45,20 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.metadata = metadata
         self.deadline = deadline
         self.peer_address = peer
+        # Where the call entered the cluster; empty for what the cluster does by itself.
+        self.client_address = metadata.get(ADDRESS_KEY, "")
+        self.user_agent = metadata.get(AGENT_KEY, "")
         self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
         # The signed identity that goes along with calls made on behalf of this one.
         self.token = ""
         # 32 hexadecimal digits; empty while tracing is off.
         self.trace_id = ""
+
+    def entered(self, address: str) -> None:
+        """Say that the call enters the cluster here, from this address, whatever its metadata claims."""
+        self.client_address = address
+        self.user_agent = self.metadata.get("user-agent", "")[:_MAX_USER_AGENT]
 
     def facts(self) -> dict[str, str]:
         """Return what finds this call again, for a log line that is written when the call is over."""
@@ -122,6 +135,14 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 def _request_id(given: str) -> str:
     """Return the caller's own id, or a new one for none and for one that gRPC's metadata could not carry on."""
     return given if given and given.isascii() and given.isprintable() else str(uuid.uuid4())
+
+
+def address_of(peer: str) -> str:
+    """Return the address in what grpc calls a peer: "ipv4:192.0.2.1:50", "ipv6:%5B::1%5D:50"; else empty."""
+    kind, _, rest = peer.partition(":")
+    if kind not in {"ipv4", "ipv6"}:
+        return ""
+    return unquote(rest).rpartition(":")[0].strip("[]")
 
 
 class Ended(Exception):

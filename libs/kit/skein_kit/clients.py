@@ -17,7 +17,7 @@ from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import errors
-from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, current, trailing
+from skein_kit.call import ADDRESS_KEY, AGENT_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, current, trailing
 from skein_kit.telemetry import TRACING, inject
 
 if TYPE_CHECKING:
@@ -115,6 +115,10 @@ class Outgoing:
         headers = dict(metadata or {})
         if call is not None:
             headers.setdefault(REQUEST_ID_KEY, call.request_id)
+            if call.client_address:
+                headers.setdefault(ADDRESS_KEY, call.client_address)
+            if call.user_agent:
+                headers.setdefault(AGENT_KEY, call.user_agent)
             if call.token:
                 headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
         if not TRACING.on:

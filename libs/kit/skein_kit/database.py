@@ -198,6 +198,18 @@ class Database:
             yield transaction
 
     @asynccontextmanager
+    async def account(self, account_id: UUID, *, directory: bool = False) -> AsyncIterator[Transaction]:
+        """Run a transaction that sees what one account has in every tenant: its memberships, its sign-ins.
+
+        With `directory` it sees the directory of all tenants as well, to find those that the account is a member of.
+        """
+        begin = f"BEGIN; SET LOCAL skein.account_id = '{account_id}'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
+        if directory:
+            begin += "; SET LOCAL skein.operator = 'on'"
+        async with self._transaction(begin) as transaction:
+            yield transaction
+
+    @asynccontextmanager
     async def _transaction(self, begin: str) -> AsyncIterator[Transaction]:
         with translated():
             connection = await self._acquire()

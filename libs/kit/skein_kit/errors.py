@@ -33,7 +33,7 @@ class Refusal(Exception):
     code: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
     reason: ClassVar[str] = ""
     # Seconds after which a retry may succeed; None when a retry is not the answer.
-    retry_after: ClassVar[float | None] = None
+    retry_after: float | None = None
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
         """Remember `facts` for the caller. They must never hold content or a secret."""
@@ -210,10 +210,52 @@ class PermissionMissing(PermissionDenied):
     reason = "PERMISSION_MISSING"
 
 
+class AccountNeeded(PermissionDenied):
+    """Only an account's own sign-in may do this, not a key and not an application."""
+
+    reason = "ACCOUNT_NEEDED"
+
+
 class TenantMissing(InvalidArgument):
-    """This call concerns one tenant; an operator names it in the metadata key skein-tenant-id."""
+    """This call concerns one tenant; operators and accounts name it in the metadata key skein-tenant-id."""
 
     reason = "TENANT_MISSING"
+
+
+class TenantClosed(NotFound):
+    """No such tenant."""
+
+    reason = "TENANT_NOT_FOUND"
+
+
+class TenantNotDeleted(FailedPrecondition):
+    """The tenant is open; delete it first."""
+
+    reason = "TENANT_NOT_DELETED"
+
+
+class Exhausted(Refusal):
+    """There is no more of it for now."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    def __init__(self, *, after: float | None = None, **facts: object) -> None:
+        """Tell the caller to come back `after` so many seconds."""
+        super().__init__(violations=(), **facts)
+        if after is not None:
+            self.retry_after = after
+
+
+class QuotaExceeded(Exhausted):
+    """The quota is used up; delete something, or ask the operator for more."""
+
+    reason = "QUOTA_EXCEEDED"
+
+
+class RateLimited(Exhausted):
+    """More calls than are allowed; wait as long as RetryInfo says."""
+
+    reason = "RATE_LIMITED"
 
 
 class DatabaseUnavailable(Unavailable):

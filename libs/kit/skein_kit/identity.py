@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import time
 from collections import OrderedDict
@@ -29,21 +30,46 @@ LEEWAY_SECONDS = 5
 _MAX_CACHED_TOKENS = 10_000
 # An unknown key id asks auth for the keys at most this often.
 _REFRESH_SECONDS = 1.0
-# A key that auth lists no more verifies nothing after this long.
-_BELIEVED_SECONDS = 60.0
+# A key that auth lists no more verifies nothing after this long: a stolen signing key is of no use within five seconds.
+_BELIEVED_SECONDS = 4.0
+# Busy verifiers ask again after this long, without holding up a call.
+_RENEW_SECONDS = 2.0
+# While auth does not answer, what it said last is believed for this long.
+_UNHEARD_SECONDS = 60.0
+# An auth that hangs holds up a call no longer than this.
+_WAIT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
     """The verified maker of a call."""
 
-    # "api_key:<id>", "operator:<id>" or "system:<service>".
+    # "account:<id>", "api_key:<id>", "service_account:<id>", "legacy:bearer", "operator:<id>" or "system:<service>".
     principal: str
-    # None for an operator or the system acting on no tenant.
+    # None for an operator, an account or the system acting in no tenant.
     tenant_id: UUID | None
     permissions: frozenset[str]
     # The agent that the credential acts as; may be empty.
     agent_id: str = ""
+    # The account that signed in, itself or through an application; None for every other credential.
+    account_id: UUID | None = None
+    # Its sign-in, which the application's access or the browser's session is part of.
+    sign_in_id: UUID | None = None
+    # The application that acts for the account; empty for none.
+    client_id: str = ""
+    # owner, admin, member or viewer of the tenant; empty for who is no member.
+    role: str = ""
+    # The account's address, once it is verified; only for the account's own sign-ins.
+    email: str = ""
+    # The tenant is deleted: nothing but removing the rest of it is allowed.
+    closed: bool = False
+
+    def account(self) -> UUID:
+        """Return the account; methods whose rule wants one always have it."""
+        if self.account_id is None:
+            message = "the method's access rule must want an account"
+            raise LookupError(message)
+        return self.account_id
 
     def tenant(self) -> UUID:
         """Return the tenant; methods whose rule wants one always have it."""
@@ -69,16 +95,29 @@ def sign(caller: Caller, *, key: OKPKey, at: float, until: float | None = None) 
     }
     if caller.tenant_id is not None:
         claims["tid"] = str(caller.tenant_id)
-    if caller.agent_id:
-        claims["agent"] = caller.agent_id
+    claims |= {name: value for name, value in _optional(caller).items() if value}
     header = {"alg": ALGORITHM, "kid": key.kid, "typ": TOKEN_TYPE}
     return jwt.encode(header, claims, key, algorithms=[ALGORITHM]), float(int(ends))
 
 
-class TokenVerifier:
-    """Verifies identity tokens with auth's public keys, fetched when they are old or an unknown key id turns up.
+def _optional(caller: Caller) -> dict[str, str | bool]:
+    """Return the claims that most callers do not have."""
+    return {
+        "agent": caller.agent_id,
+        "account": "" if caller.account_id is None else str(caller.account_id),
+        "sign_in": "" if caller.sign_in_id is None else str(caller.sign_in_id),
+        "client": caller.client_id,
+        "role": caller.role,
+        "email": caller.email,
+        "closed": caller.closed,
+    }
 
-    A verified token is remembered until it ends, so that a busy caller costs one signature check a minute.
+
+class TokenVerifier:
+    """Verifies identity tokens with auth's public keys, which it asks for again every few seconds.
+
+    A verified token is remembered until it ends or its key is withdrawn, so that a busy caller costs one signature
+    check a minute.
     """
 
     def __init__(
@@ -88,22 +127,26 @@ class TokenVerifier:
         self._fetch = fetch
         self._believed_seconds = believed_seconds
         self._keys: dict[str, OKPKey] = {}
-        self._fetched = -_REFRESH_SECONDS
+        self._fetched = -_UNHEARD_SECONDS
+        self._tried = -_REFRESH_SECONDS
         self._fetching = asyncio.Lock()
-        self._verified: OrderedDict[str, tuple[Caller, float]] = OrderedDict()
+        self._renewal: asyncio.Task[None] | None = None
+        self._verified: OrderedDict[str, tuple[Caller, float, str]] = OrderedDict()
 
     async def verify(self, token: str) -> Caller:
         """Return the caller, or refuse with CredentialInvalid or CredentialExpired."""
+        await self._keep_fresh()
         at = time.time()
         known = self._verified.get(token)
         if known is not None:
-            caller, ends = known
+            caller, ends, _ = known
             if at < ends:
                 return caller
             del self._verified[token]
             raise CredentialExpired
-        caller, ends = self._read(token, await self._key(token), at)
-        self._verified[token] = (caller, ends)
+        key = await self._key(token)
+        caller, ends = self._read(token, key, at)
+        self._verified[token] = (caller, ends, str(key.kid))
         if len(self._verified) > _MAX_CACHED_TOKENS:
             self._verified.popitem(last=False)
         return caller
@@ -114,9 +157,28 @@ class TokenVerifier:
             await self._refresh()
         return bool(self._keys)
 
+    async def _keep_fresh(self) -> None:
+        """Renew the keys: beside the call while they are young, before it when they are old."""
+        age = time.monotonic() - self._fetched
+        if age < min(_RENEW_SECONDS, self._believed_seconds) or not self._keys:
+            return
+        if self._renewal is None or self._renewal.done():
+            # What it raises is nobody's: the next call tries again, and in the end waits.
+            # In a context of its own: it is not the call's work, so it has neither its deadline nor its identity.
+            self._renewal = asyncio.create_task(self._renew(), context=contextvars.Context())
+        if age >= self._believed_seconds:
+            await asyncio.wait({self._renewal}, timeout=_WAIT_SECONDS)
+
+    async def _renew(self) -> None:
+        try:
+            await self._fetch_since(time.monotonic())
+        except Exception:  # noqa: BLE001 - whatever it is: auth does not answer.
+            if time.monotonic() - self._fetched >= _UNHEARD_SECONDS:
+                self._withdraw({})
+
     async def _key(self, token: str) -> OKPKey:
         key_id = _key_id(token)
-        if key_id not in self._keys or time.monotonic() >= self._fetched + self._believed_seconds:
+        if key_id not in self._keys:
             await self._fetch_since(time.monotonic())
         try:
             return self._keys[key_id]
@@ -128,14 +190,22 @@ class TokenVerifier:
         async with self._fetching:
             if self._fetched >= asked:
                 return
-            await asyncio.sleep(self._fetched + _REFRESH_SECONDS - time.monotonic())
+            await asyncio.sleep(self._tried + _REFRESH_SECONDS - time.monotonic())
             await self._refresh()
 
     async def _refresh(self) -> None:
-        started = time.monotonic()
+        self._tried = started = time.monotonic()
         keys = await self._fetch()
         self._fetched = started
+        self._withdraw(keys)
+
+    def _withdraw(self, keys: Mapping[str, str]) -> None:
+        """Believe these keys, and nothing that any other has signed."""
+        gone = self._keys.keys() - keys.keys()
         self._keys = {key_id: OKPKey.import_key(json.loads(jwk)) for key_id, jwk in keys.items()}
+        if gone:
+            kept = ((token, known) for token, known in self._verified.items() if known[2] not in gone)
+            self._verified = OrderedDict(kept)
 
     @staticmethod
     def _read(token: str, key: OKPKey, at: float) -> tuple[Caller, float]:
@@ -160,6 +230,12 @@ class TokenVerifier:
                 tenant_id=UUID(claims["tid"]) if "tid" in claims else None,
                 permissions=frozenset(claims["perms"]),
                 agent_id=str(claims.get("agent", "")),
+                account_id=UUID(claims["account"]) if "account" in claims else None,
+                sign_in_id=UUID(claims["sign_in"]) if "sign_in" in claims else None,
+                client_id=str(claims.get("client", "")),
+                role=str(claims.get("role", "")),
+                email=str(claims.get("email", "")),
+                closed=claims.get("closed") is True,
             )
         except (KeyError, ValueError, TypeError):
             raise CredentialInvalid from None

@@ -22,7 +22,7 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_kit import errors, logs
 from skein_kit.admin import serve_admin
 from skein_kit.background import lasting, orphans_logged
-from skein_kit.call import Call, Ended, trailing
+from skein_kit.call import Call, Ended, address_of, trailing
 from skein_kit.clients import Channel, LocalMethods
 from skein_kit.database import Database, Pulse
 from skein_kit.identity import TokenVerifier
@@ -72,9 +72,13 @@ class NotReady(Exception):
 class Servicers:
     """What a service answers: its methods, how it learns who calls, and when it is ready."""
 
-    def __init__(self, *, identify: Identify | None = None, continues_trace: bool = True) -> None:
+    def __init__(
+        self, *, identify: Identify | None = None, continues_trace: bool = True, is_edge: bool = False
+    ) -> None:
         """Verify signed identities and continue callers' traces, unless told otherwise (the gateway is)."""
         self.identify = identify
+        # Calls enter the cluster here: where from is what the socket says, not the metadata.
+        self.is_edge = is_edge
         self.continues_trace = continues_trace
         self.methods: list[Method] = []
         self.names: set[str] = set()
@@ -271,7 +275,7 @@ async def _serving(
         host.local.setdefault(service.name, {}).update(answers)
     server: aio.Server | None = None
     if service.port is not None:
-        server = await _listen(service, answers, servicers.names, checker, host)
+        server = await _listen(service, answers, servicers, checker, host)
     watch = functools.partial(_watch, service, servicers, checker, names, ready, host)
     watcher = asyncio.create_task(lasting(watch, name=f"readiness of {service.name}"))
     try:
@@ -287,14 +291,14 @@ async def _serving(
 async def _listen(
     service: Service,
     answers: LocalMethods,
-    names: Iterable[str],
+    servicers: Servicers,
     checker: health.aio.HealthServicer,
     host: Host,
 ) -> aio.Server:
     server = aio.server(options=_SERVER_OPTIONS)
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
-    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    server.add_generic_rpc_handlers((_Door(answers),))
+    reflection.enable_server_reflection([*servicers.names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    server.add_generic_rpc_handlers((_Door(answers, is_edge=servicers.is_edge),))
     wanted = host.addresses[service.name]
     try:
         port = server.add_insecure_port(wanted)
@@ -311,8 +315,10 @@ async def _listen(
 class _Door(grpc.GenericRpcHandler):
     """Brings calls from the socket to the interceptors, as bytes."""
 
-    def __init__(self, answers: LocalMethods) -> None:
-        self._handlers = {path: _unary(path, method, handler) for path, (method, handler) in answers.items()}
+    def __init__(self, answers: LocalMethods, *, is_edge: bool) -> None:
+        self._handlers = {
+            path: _unary(path, method, handler, is_edge=is_edge) for path, (method, handler) in answers.items()
+        }
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         path = str(handler_call_details.method)
@@ -322,7 +328,7 @@ class _Door(grpc.GenericRpcHandler):
         return handler
 
 
-def _unary(path: str, method: Method, handler: Handler) -> grpc.RpcMethodHandler[bytes, bytes]:
+def _unary(path: str, method: Method, handler: Handler, *, is_edge: bool) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
 
     async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
@@ -333,6 +339,8 @@ def _unary(path: str, method: Method, handler: Handler) -> grpc.RpcMethodHandler
             deadline=None if left is None else asyncio.get_running_loop().time() + left,
             peer=context.peer(),
         )
+        if is_edge:
+            call.entered(address_of(call.peer_address))
         try:
             response = await handler(request, call)
         except Ended as ended:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_auth.settings import SystemKeys
-    from skein_auth.store import Store
+    from skein_auth.store import KeyStore
     from skein_auth.tenants import Tenants
 
 # What a key that is not there is compared with, so that a wrong secret takes the same path.
@@ -61,7 +61,7 @@ class Identity:
 class Identities:
     """Turns credentials into identities."""
 
-    def __init__(self, store: Store, tenants: Tenants, system_keys: SystemKeys) -> None:
+    def __init__(self, store: KeyStore, tenants: Tenants, system_keys: SystemKeys) -> None:
         self._store = store
         self._tenants = tenants
         self._system_keys = tuple(key.encode() for key in system_keys.keys)

@@ -1,35 +1,17 @@
-"""The form of API keys: one text that names its tenant, proves itself and notices typing errors. No SQL, no clock.
-
-    skein_ + base32(tenant id 16 | key id 16 | secret 32 | CRC-32 of these 4), lower case, without padding
-
-The tenant comes first so that the lookup can say whose rows it may see before it reads any; the operator's keys carry
-the nil tenant. A character stands for five bits, and CRC-32 finds every error within 32 bits: no single wrong character
-gets as far as the database.
-"""
+"""API keys: what a new one shall be, and the form that its holder has. No SQL, no clock."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
-import secrets
-import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 from uuid import UUID
 
 from skein_kit.database import NO_TENANT
 from skein_kit.errors import FieldInvalid
+from skein_kit.tokens import Token
 
 PREFIX = "skein_"
-_ID_BYTES = 16
-_SECRET_BYTES = 32
-_CHECK_BYTES = 4
-_PAYLOAD_BYTES = 2 * _ID_BYTES + _SECRET_BYTES
-# 68 bytes are 109 characters of five bits, and three of padding that we leave out.
-_CHARACTERS = 109
-_PADDING = "==="
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,56 +36,27 @@ class Draft:
         return min((end for end in (self.expire_time, creator_ends) if end is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One API key as its holder has it."""
+class Key(Token):
+    """One API key as its holder has it; of the nil tenant it is a key of the operator."""
 
-    # NO_TENANT: a key of the operator.
-    tenant_id: UUID
-    key_id: UUID
-    secret: bytes = field(repr=False)
+    __slots__ = ()
 
     @classmethod
-    def new(cls, tenant_id: UUID, key_id: UUID) -> Key:
+    def new(cls, tenant_id: UUID, key_id: UUID) -> Self:
         """Make a key with a fresh secret."""
-        return cls(tenant_id, key_id, secrets.token_bytes(_SECRET_BYTES))
+        return cls.made(PREFIX, tenant_id, key_id)
 
     @classmethod
-    def parse(cls, text: str) -> Key | None:
+    def parse(cls, text: str) -> Self | None:
         """Read a key; None for a text that is not exactly one."""
-        encoded = text.removeprefix(PREFIX)
-        if not text.startswith(PREFIX) or len(encoded) != _CHARACTERS or encoded != encoded.lower():
-            return None
-        try:
-            raw = base64.b32decode(encoded.upper() + _PADDING)
-        except (binascii.Error, ValueError):
-            return None
-        payload, check = raw[:_PAYLOAD_BYTES], raw[_PAYLOAD_BYTES:]
-        if zlib.crc32(payload).to_bytes(_CHECK_BYTES) != check:
-            return None
-        key = cls(
-            UUID(bytes=payload[:_ID_BYTES]),
-            UUID(bytes=payload[_ID_BYTES : 2 * _ID_BYTES]),
-            payload[2 * _ID_BYTES :],
-        )
-        # The last character has a bit to spare: of its two spellings only ours is the key.
-        return key if key.text() == text else None
+        return cls.read(PREFIX, text)
+
+    @property
+    def key_id(self) -> UUID:
+        """Return the id of the key's row."""
+        return self.token_id
 
     @property
     def is_operators(self) -> bool:
         """Say whether the key belongs to the operator rather than to a tenant."""
         return self.tenant_id == NO_TENANT
-
-    def text(self) -> str:
-        """Return what its holder presents. Show it once, log it never."""
-        payload = self.tenant_id.bytes + self.key_id.bytes + self.secret
-        raw = payload + zlib.crc32(payload).to_bytes(_CHECK_BYTES)
-        return PREFIX + base64.b32encode(raw).decode("ascii").rstrip("=").lower()
-
-    def secret_hash(self) -> bytes:
-        """Return what is stored: the secret is random, so nothing slower than SHA-256 is needed."""
-        return hashlib.sha256(self.secret).digest()
-
-    def proves(self, secret_hash: bytes) -> bool:
-        """Say whether this is the key whose hash was stored, in a time that tells nothing."""
-        return hmac.compare_digest(self.secret_hash(), secret_hash)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_auth.identities import Identities
+from skein_auth.parts import Parts
 from skein_auth.sealing import Sealer
 from skein_auth.servicer import AuthServicer, IdentityServicer
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_auth.signing import Keyring
-from skein_auth.store import Store
+from skein_auth.store import KeyStore
 from skein_auth.tenants import Tenants
 from skein_kit.background import alongside
 from skein_kit.service import Host, Service, Servicers
@@ -29,12 +30,18 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     system_keys = SystemKeys.of(host.settings.system_key, settings.previous_system_key)
     servicers = Servicers()
     async with host.database("auth", servicers) as database:
-        store = Store(database)
-        keyring = Keyring(store, Sealer(system_keys))
+        keys = KeyStore(database)
+        keyring = Keyring(keys, Sealer(system_keys))
         tenants = Tenants(tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")), keyring)
-        identities = Identities(store, tenants, system_keys)
-        servicers.add(rpc.add_AuthServiceServicer_to_server, AuthServicer(store, keyring, identities))
-        servicers.add(rpc.add_IdentityServiceServicer_to_server, IdentityServicer(store, keyring, identities))
+        parts = Parts(
+            settings=settings,
+            keys=keys,
+            keyring=keyring,
+            tenants=tenants,
+            identities=Identities(keys, tenants, system_keys),
+        )
+        servicers.add(rpc.add_AuthServiceServicer_to_server, AuthServicer(parts))
+        servicers.add(rpc.add_IdentityServiceServicer_to_server, IdentityServicer(parts))
 
         async def can_sign() -> bool:
             return bool(await keyring.active())

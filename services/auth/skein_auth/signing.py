@@ -20,7 +20,7 @@ from skein_kit.ids import now
 if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2 as pb
     from skein_auth.sealing import Sealer
-    from skein_auth.store import Store
+    from skein_auth.store import KeyStore
     from skein_kit.requests import Once
 
 # A replaced key verifies for two lifetimes of a token: one for the last token that it signed, and time enough for other
@@ -58,7 +58,7 @@ class NewKey:
 class Keyring:
     """The key that signs, as this replica knows it. The public halves are always read from the database."""
 
-    def __init__(self, store: Store, sealer: Sealer) -> None:
+    def __init__(self, store: KeyStore, sealer: Sealer) -> None:
         self._store = store
         self._sealer = sealer
         self._active: OKPKey | None = None

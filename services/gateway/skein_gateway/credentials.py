@@ -106,6 +106,7 @@ class Credentials:
             deadline=asyncio.get_running_loop().time() + EXCHANGE_SECONDS,
             peer=call.peer_address,
         )
+        asking.client_address, asking.user_agent = call.client_address, call.user_agent
         with working_for(asking):
             request = auth_pb2.ExchangeRequest(bearer=credential, tenant_id=tenant_id)
             response = await self._identities.Exchange(request)

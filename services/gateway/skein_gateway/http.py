@@ -93,6 +93,7 @@ class Door:
         metadata = {key: value for key, value in request.headers.items() if value.isascii() and value.isprintable()}
         peer = f"{request.client.host}:{request.client.port}" if request.client else ""
         call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
+        call.entered(request.client.host if request.client else "")
         headers = {REQUEST_ID_KEY: call.request_id}
         try:
             body = await self._answered(call, request, as_json=content_type == connect.JSON)

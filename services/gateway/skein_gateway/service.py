@@ -29,7 +29,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     """Open the HTTP door and put every public method of the cluster behind both doors."""
     settings = GatewaySettings.read(host.environment)
     credentials = Credentials(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), host.verifier)
-    servicers = Servicers(identify=credentials.identify, continues_trace=settings.trust_traceparent)
+    servicers = Servicers(identify=credentials.identify, continues_trace=settings.trust_traceparent, is_edge=True)
     servicers.ready_checks.append(host.verifier.ready)
     remembering = Remembering(
         session_pb2_grpc.SessionServiceStub(host.channel("session")),

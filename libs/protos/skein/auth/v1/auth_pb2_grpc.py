@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from skein.auth.v1 import accounts_pb2 as skein_dot_auth_dot_v1_dot_accounts__pb2
 from skein.auth.v1 import auth_pb2 as skein_dot_auth_dot_v1_dot_auth__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -26,8 +27,11 @@ if _version_not_supported:
 
 
 class AuthServiceStub:
-    """AuthService keeps API keys and the keys that sign identities. It is the only
-    holder of secrets. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService knows who may come in: accounts and how they sign in, API keys and
+    service accounts, and the keys that sign identities. It is the only holder of
+    secrets. Calls that need no credential are limited by address, and failures by
+    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
+    are documented in skein/errors/v1/errors.proto.
     """
 
     def __init__(self, channel):
@@ -36,6 +40,186 @@ class AuthServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.SignUp = channel.unary_unary(
+                '/skein.auth.v1.AuthService/SignUp',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignUpRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignUpResponse.FromString,
+                _registered_method=True)
+        self.VerifyEmail = channel.unary_unary(
+                '/skein.auth.v1.AuthService/VerifyEmail',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.VerifyEmailRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.VerifyEmailResponse.FromString,
+                _registered_method=True)
+        self.RequestEmailVerification = channel.unary_unary(
+                '/skein.auth.v1.AuthService/RequestEmailVerification',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestEmailVerificationRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestEmailVerificationResponse.FromString,
+                _registered_method=True)
+        self.RequestPasswordReset = channel.unary_unary(
+                '/skein.auth.v1.AuthService/RequestPasswordReset',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestPasswordResetRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestPasswordResetResponse.FromString,
+                _registered_method=True)
+        self.ResetPassword = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ResetPassword',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ResetPasswordRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ResetPasswordResponse.FromString,
+                _registered_method=True)
+        self.SignIn = channel.unary_unary(
+                '/skein.auth.v1.AuthService/SignIn',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInResponse.FromString,
+                _registered_method=True)
+        self.SignInWithIdentity = channel.unary_unary(
+                '/skein.auth.v1.AuthService/SignInWithIdentity',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInWithIdentityRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInWithIdentityResponse.FromString,
+                _registered_method=True)
+        self.RefreshSession = channel.unary_unary(
+                '/skein.auth.v1.AuthService/RefreshSession',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RefreshSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RefreshSessionResponse.FromString,
+                _registered_method=True)
+        self.SignOut = channel.unary_unary(
+                '/skein.auth.v1.AuthService/SignOut',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignOutRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignOutResponse.FromString,
+                _registered_method=True)
+        self.UpdateMe = channel.unary_unary(
+                '/skein.auth.v1.AuthService/UpdateMe',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateMeRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateMeResponse.FromString,
+                _registered_method=True)
+        self.ChangePassword = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ChangePassword',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ChangePasswordRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ChangePasswordResponse.FromString,
+                _registered_method=True)
+        self.DeactivateMe = channel.unary_unary(
+                '/skein.auth.v1.AuthService/DeactivateMe',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeactivateMeRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeactivateMeResponse.FromString,
+                _registered_method=True)
+        self.DeleteMe = channel.unary_unary(
+                '/skein.auth.v1.AuthService/DeleteMe',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteMeRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteMeResponse.FromString,
+                _registered_method=True)
+        self.StartTotp = channel.unary_unary(
+                '/skein.auth.v1.AuthService/StartTotp',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.StartTotpRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.StartTotpResponse.FromString,
+                _registered_method=True)
+        self.ConfirmTotp = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ConfirmTotp',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ConfirmTotpRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ConfirmTotpResponse.FromString,
+                _registered_method=True)
+        self.DisableTotp = channel.unary_unary(
+                '/skein.auth.v1.AuthService/DisableTotp',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DisableTotpRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DisableTotpResponse.FromString,
+                _registered_method=True)
+        self.ListAuthSessions = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ListAuthSessions',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuthSessionsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuthSessionsResponse.FromString,
+                _registered_method=True)
+        self.RevokeAuthSession = channel.unary_unary(
+                '/skein.auth.v1.AuthService/RevokeAuthSession',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeAuthSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeAuthSessionResponse.FromString,
+                _registered_method=True)
+        self.LinkIdentity = channel.unary_unary(
+                '/skein.auth.v1.AuthService/LinkIdentity',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.LinkIdentityRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.LinkIdentityResponse.FromString,
+                _registered_method=True)
+        self.UnlinkIdentity = channel.unary_unary(
+                '/skein.auth.v1.AuthService/UnlinkIdentity',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UnlinkIdentityRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UnlinkIdentityResponse.FromString,
+                _registered_method=True)
+        self.ListIdentities = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ListIdentities',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListIdentitiesRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListIdentitiesResponse.FromString,
+                _registered_method=True)
+        self.CreateAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/CreateAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateAccountResponse.FromString,
+                _registered_method=True)
+        self.GetAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/GetAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetAccountResponse.FromString,
+                _registered_method=True)
+        self.ListAccounts = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ListAccounts',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAccountsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAccountsResponse.FromString,
+                _registered_method=True)
+        self.UpdateAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/UpdateAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateAccountResponse.FromString,
+                _registered_method=True)
+        self.DeleteAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/DeleteAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteAccountResponse.FromString,
+                _registered_method=True)
+        self.CreateOneTimeToken = channel.unary_unary(
+                '/skein.auth.v1.AuthService/CreateOneTimeToken',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateOneTimeTokenRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateOneTimeTokenResponse.FromString,
+                _registered_method=True)
+        self.RevokeCredentials = channel.unary_unary(
+                '/skein.auth.v1.AuthService/RevokeCredentials',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeCredentialsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeCredentialsResponse.FromString,
+                _registered_method=True)
+        self.SetLegacyToken = channel.unary_unary(
+                '/skein.auth.v1.AuthService/SetLegacyToken',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenResponse.FromString,
+                _registered_method=True)
+        self.ListAuditEvents = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ListAuditEvents',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuditEventsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuditEventsResponse.FromString,
+                _registered_method=True)
+        self.ListMyAuditEvents = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ListMyAuditEvents',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListMyAuditEventsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListMyAuditEventsResponse.FromString,
+                _registered_method=True)
+        self.CreateServiceAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/CreateServiceAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateServiceAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateServiceAccountResponse.FromString,
+                _registered_method=True)
+        self.GetServiceAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/GetServiceAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetServiceAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetServiceAccountResponse.FromString,
+                _registered_method=True)
+        self.ListServiceAccounts = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ListServiceAccounts',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListServiceAccountsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListServiceAccountsResponse.FromString,
+                _registered_method=True)
+        self.UpdateServiceAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/UpdateServiceAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountResponse.FromString,
+                _registered_method=True)
+        self.DeleteServiceAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/DeleteServiceAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountResponse.FromString,
+                _registered_method=True)
         self.GetMe = channel.unary_unary(
                 '/skein.auth.v1.AuthService/GetMe',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetMeRequest.SerializeToString,
@@ -56,6 +240,11 @@ class AuthServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.RevokeApiKeyRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.RevokeApiKeyResponse.FromString,
                 _registered_method=True)
+        self.RotateApiKey = channel.unary_unary(
+                '/skein.auth.v1.AuthService/RotateApiKey',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RotateApiKeyRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.RotateApiKeyResponse.FromString,
+                _registered_method=True)
         self.Introspect = channel.unary_unary(
                 '/skein.auth.v1.AuthService/Introspect',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.IntrospectRequest.SerializeToString,
@@ -74,9 +263,421 @@ class AuthServiceStub:
 
 
 class AuthServiceServicer:
-    """AuthService keeps API keys and the keys that sign identities. It is the only
-    holder of secrets. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService knows who may come in: accounts and how they sign in, API keys and
+    service accounts, and the keys that sign identities. It is the only holder of
+    secrets. Calls that need no credential are limited by address, and failures by
+    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
+    are documented in skein/errors/v1/errors.proto.
     """
+
+    def SignUp(self, request, context):
+        """SignUp makes an account and, where mail is set up, sends a link that
+        verifies its address. Needs no credential. Not to be repeated blindly: a
+        second call finds the address taken.
+
+        Errors:
+        - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
+        people only and the invitation is missing, spent or for another address.
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def VerifyEmail(self, request, context):
+        """VerifyEmail spends a token that was sent to an address, which is thereby
+        the account's. Needs no credential.
+
+        Errors:
+        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestEmailVerification(self, request, context):
+        """RequestEmailVerification sends another link to the account's address.
+        Earlier ones go on working until they expire. Repeating a request_id sends
+        nothing more.
+
+        Errors:
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestPasswordReset(self, request, context):
+        """RequestPasswordReset sends a link that sets a new password, if there is an
+        account with this address; the answer is the same if there is none. Needs
+        no credential. Safe to repeat, within the limits on attempts.
+
+        Errors:
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResetPassword(self, request, context):
+        """ResetPassword spends a token and sets a password. Every sign-in of the
+        account ends. Needs no credential.
+
+        Errors:
+        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignIn(self, request, context):
+        """SignIn gives tokens for an address and a password. An unknown address and a
+        wrong password get the same answer in the same time. Needs no credential.
+        Each call is a sign-in of its own.
+
+        Errors:
+        - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
+        wrong, or the account is deactivated.
+        - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignInWithIdentity(self, request, context):
+        """SignInWithIdentity gives tokens for what an identity provider says. An
+        identity that nobody linked gets an account of its own where sign-up is
+        open; an account is never found by an e-mail address. Needs no credential.
+
+        Errors:
+        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - NOT_FOUND, PROVIDER_NOT_FOUND.
+        - PERMISSION_DENIED, SIGN_UP_CLOSED.
+        - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RefreshSession(self, request, context):
+        """RefreshSession replaces a refresh token and gives a new access token. The
+        token just replaced gets the same successor again for a few seconds, so an
+        answer that was lost can be asked for again; any older one, or the same one
+        later, ends the sign-in, because somebody else has it. Needs no other
+        credential.
+
+        Errors:
+        - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignOut(self, request, context):
+        """SignOut ends the sign-in that makes the call. Repeating a request_id
+        changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateMe(self, request, context):
+        """UpdateMe changes the fields named in update_mask. A new address replaces
+        the old one once it is verified. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangePassword(self, request, context):
+        """ChangePassword sets a new password. Every other sign-in of the account
+        ends. Repeating a request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeactivateMe(self, request, context):
+        """DeactivateMe ends every sign-in of the account and lets nobody in again
+        until the operator reactivates it. Repeating a request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteMe(self, request, context):
+        """DeleteMe removes the account, its sign-ins, identities and memberships.
+        What it stored in tenants stays. Repeating a request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartTotp(self, request, context):
+        """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
+        30 seconds). It counts for nothing until ConfirmTotp. A repeated
+        request_id gets no secret.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ConfirmTotp(self, request, context):
+        """ConfirmTotp makes the second factor obligatory from now on. A repeated
+        request_id gets no recovery codes.
+
+        Errors:
+        - PERMISSION_DENIED, CODE_WRONG.
+        - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DisableTotp(self, request, context):
+        """DisableTotp removes the second factor and its recovery codes. Repeating a
+        request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
+        - FAILED_PRECONDITION, TOTP_STATE: there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAuthSessions(self, request, context):
+        """ListAuthSessions lists the account's live sign-ins and the applications
+        that act for it, newest first. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeAuthSession(self, request, context):
+        """RevokeAuthSession ends one of them, or all others. Calls with its tokens
+        are refused within five seconds. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, AUTH_SESSION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LinkIdentity(self, request, context):
+        """LinkIdentity lets an account at an identity provider sign into this one.
+        Repeating a request_id returns the first answer.
+
+        Errors:
+        - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
+        - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+        - NOT_FOUND, PROVIDER_NOT_FOUND.
+        - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnlinkIdentity(self, request, context):
+        """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+
+        Errors:
+        - NOT_FOUND, IDENTITY_NOT_FOUND.
+        - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+        other identity.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListIdentities(self, request, context):
+        """ListIdentities lists what signs into the account besides its password.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateAccount(self, request, context):
+        """CreateAccount makes an account whatever the sign-up setting says, with or
+        without a password. Operators only. Repeating a request_id returns the
+        first one.
+
+        Errors:
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - INVALID_ARGUMENT, PASSWORD_HASH_UNKNOWN.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAccount(self, request, context):
+        """GetAccount reads one account by id or address. Operators only.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAccounts(self, request, context):
+        """ListAccounts pages through all accounts, newest first. Operators only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateAccount(self, request, context):
+        """UpdateAccount changes the fields named in update_mask; deactivating ends
+        every sign-in within five seconds. Operators only. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAccount(self, request, context):
+        """DeleteAccount removes an account as DeleteMe does. Operators only.
+        Repeating a request_id changes nothing.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateOneTimeToken(self, request, context):
+        """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
+        only. A repeated request_id gets no token.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeCredentials(self, request, context):
+        """RevokeCredentials ends everything that an account, a tenant's applications
+        (and keys) or an application hold, within five seconds in every service.
+        Operators only. Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLegacyToken(self, request, context):
+        """SetLegacyToken lets callers of an earlier system, who share one bearer
+        token, act as a member of the operator's chosen tenant. Operators only.
+        Repeating a request_id changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAuditEvents(self, request, context):
+        """ListAuditEvents pages through authentication events, newest first: those of
+        the caller's tenant or, for an operator in no tenant, those that concern
+        none. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMyAuditEvents(self, request, context):
+        """ListMyAuditEvents pages through what happened to the account that makes the
+        call, newest first: its sign-ins, and failed ones. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateServiceAccount(self, request, context):
+        """CreateServiceAccount makes a name that keys can belong to. It never carries
+        more than its creator has. Repeating a request_id returns the first one.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetServiceAccount(self, request, context):
+        """GetServiceAccount reads one. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListServiceAccounts(self, request, context):
+        """ListServiceAccounts pages through the tenant's, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateServiceAccount(self, request, context):
+        """UpdateServiceAccount changes the fields named in update_mask, which bounds
+        its keys and tokens within five seconds. Repeating a request_id returns the
+        first answer.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteServiceAccount(self, request, context):
+        """DeleteServiceAccount removes it and revokes its keys. Repeating a
+        request_id changes nothing.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def GetMe(self, request, context):
         """GetMe says who the credential of this call belongs to. Safe to retry.
@@ -121,6 +722,20 @@ class AuthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RotateApiKey(self, request, context):
+        """RotateApiKey makes a successor with the same name, permissions and end, and
+        gives the old key the overlap to live. A repeated request_id returns the
+        same key without the secret.
+
+        Errors:
+        - NOT_FOUND, API_KEY_NOT_FOUND.
+        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Introspect(self, request, context):
         """Introspect says whether a credential of the caller's own tenant is valid
         and what it allows. A credential of anybody else is answered like an
@@ -142,8 +757,11 @@ class AuthServiceServicer:
     def RotateSigningKey(self, request, context):
         """RotateSigningKey makes a new signing key the active one; the old key goes
         on verifying until the tokens it signed have expired. Operators only.
-        Repeating a request_id returns the first answer; without one, every call
-        makes another key.
+        In an emergency the old key ends at once: every service refuses what it
+        signed within five seconds, and everybody has to be signed anew, which their
+        next call does by itself; access tokens have to be refreshed. Repeating a
+        request_id returns the first answer; without one, every call makes another
+        key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -152,6 +770,186 @@ class AuthServiceServicer:
 
 def add_AuthServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'SignUp': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignUp,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignUpRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignUpResponse.SerializeToString,
+            ),
+            'VerifyEmail': grpc.unary_unary_rpc_method_handler(
+                    servicer.VerifyEmail,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.VerifyEmailRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.VerifyEmailResponse.SerializeToString,
+            ),
+            'RequestEmailVerification': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestEmailVerification,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestEmailVerificationRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestEmailVerificationResponse.SerializeToString,
+            ),
+            'RequestPasswordReset': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestPasswordReset,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestPasswordResetRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RequestPasswordResetResponse.SerializeToString,
+            ),
+            'ResetPassword': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetPassword,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ResetPasswordRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ResetPasswordResponse.SerializeToString,
+            ),
+            'SignIn': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignIn,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInResponse.SerializeToString,
+            ),
+            'SignInWithIdentity': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignInWithIdentity,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInWithIdentityRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignInWithIdentityResponse.SerializeToString,
+            ),
+            'RefreshSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.RefreshSession,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RefreshSessionRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RefreshSessionResponse.SerializeToString,
+            ),
+            'SignOut': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignOut,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignOutRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SignOutResponse.SerializeToString,
+            ),
+            'UpdateMe': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateMe,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateMeRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateMeResponse.SerializeToString,
+            ),
+            'ChangePassword': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangePassword,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ChangePasswordRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ChangePasswordResponse.SerializeToString,
+            ),
+            'DeactivateMe': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeactivateMe,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeactivateMeRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeactivateMeResponse.SerializeToString,
+            ),
+            'DeleteMe': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteMe,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteMeRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteMeResponse.SerializeToString,
+            ),
+            'StartTotp': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartTotp,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.StartTotpRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.StartTotpResponse.SerializeToString,
+            ),
+            'ConfirmTotp': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConfirmTotp,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ConfirmTotpRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ConfirmTotpResponse.SerializeToString,
+            ),
+            'DisableTotp': grpc.unary_unary_rpc_method_handler(
+                    servicer.DisableTotp,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DisableTotpRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DisableTotpResponse.SerializeToString,
+            ),
+            'ListAuthSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuthSessions,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuthSessionsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuthSessionsResponse.SerializeToString,
+            ),
+            'RevokeAuthSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeAuthSession,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeAuthSessionRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeAuthSessionResponse.SerializeToString,
+            ),
+            'LinkIdentity': grpc.unary_unary_rpc_method_handler(
+                    servicer.LinkIdentity,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.LinkIdentityRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.LinkIdentityResponse.SerializeToString,
+            ),
+            'UnlinkIdentity': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnlinkIdentity,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UnlinkIdentityRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UnlinkIdentityResponse.SerializeToString,
+            ),
+            'ListIdentities': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListIdentities,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListIdentitiesRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListIdentitiesResponse.SerializeToString,
+            ),
+            'CreateAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateAccountResponse.SerializeToString,
+            ),
+            'GetAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetAccountResponse.SerializeToString,
+            ),
+            'ListAccounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAccounts,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAccountsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAccountsResponse.SerializeToString,
+            ),
+            'UpdateAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateAccountResponse.SerializeToString,
+            ),
+            'DeleteAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteAccountResponse.SerializeToString,
+            ),
+            'CreateOneTimeToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateOneTimeToken,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateOneTimeTokenRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateOneTimeTokenResponse.SerializeToString,
+            ),
+            'RevokeCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeCredentials,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeCredentialsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeCredentialsResponse.SerializeToString,
+            ),
+            'SetLegacyToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLegacyToken,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenResponse.SerializeToString,
+            ),
+            'ListAuditEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditEvents,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuditEventsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuditEventsResponse.SerializeToString,
+            ),
+            'ListMyAuditEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMyAuditEvents,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListMyAuditEventsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListMyAuditEventsResponse.SerializeToString,
+            ),
+            'CreateServiceAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateServiceAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateServiceAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.CreateServiceAccountResponse.SerializeToString,
+            ),
+            'GetServiceAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetServiceAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetServiceAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.GetServiceAccountResponse.SerializeToString,
+            ),
+            'ListServiceAccounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListServiceAccounts,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListServiceAccountsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.ListServiceAccountsResponse.SerializeToString,
+            ),
+            'UpdateServiceAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateServiceAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountResponse.SerializeToString,
+            ),
+            'DeleteServiceAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteServiceAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountResponse.SerializeToString,
+            ),
             'GetMe': grpc.unary_unary_rpc_method_handler(
                     servicer.GetMe,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetMeRequest.FromString,
@@ -171,6 +969,11 @@ def add_AuthServiceServicer_to_server(servicer, server):
                     servicer.RevokeApiKey,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.RevokeApiKeyRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.RevokeApiKeyResponse.SerializeToString,
+            ),
+            'RotateApiKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateApiKey,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RotateApiKeyRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.RotateApiKeyResponse.SerializeToString,
             ),
             'Introspect': grpc.unary_unary_rpc_method_handler(
                     servicer.Introspect,
@@ -196,9 +999,984 @@ def add_AuthServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AuthService:
-    """AuthService keeps API keys and the keys that sign identities. It is the only
-    holder of secrets. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService knows who may come in: accounts and how they sign in, API keys and
+    service accounts, and the keys that sign identities. It is the only holder of
+    secrets. Calls that need no credential are limited by address, and failures by
+    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
+    are documented in skein/errors/v1/errors.proto.
     """
+
+    @staticmethod
+    def SignUp(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/SignUp',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignUpRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignUpResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyEmail(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/VerifyEmail',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.VerifyEmailRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.VerifyEmailResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestEmailVerification(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/RequestEmailVerification',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RequestEmailVerificationRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RequestEmailVerificationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestPasswordReset(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/RequestPasswordReset',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RequestPasswordResetRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RequestPasswordResetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetPassword(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ResetPassword',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ResetPasswordRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ResetPasswordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignIn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/SignIn',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignInRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignInResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignInWithIdentity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/SignInWithIdentity',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignInWithIdentityRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignInWithIdentityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RefreshSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/RefreshSession',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RefreshSessionRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RefreshSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignOut(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/SignOut',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignOutRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SignOutResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateMe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/UpdateMe',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateMeRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateMeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangePassword(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ChangePassword',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ChangePasswordRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ChangePasswordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeactivateMe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/DeactivateMe',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeactivateMeRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeactivateMeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteMe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/DeleteMe',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteMeRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteMeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartTotp(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/StartTotp',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.StartTotpRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.StartTotpResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConfirmTotp(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ConfirmTotp',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ConfirmTotpRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ConfirmTotpResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DisableTotp(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/DisableTotp',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DisableTotpRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DisableTotpResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuthSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ListAuthSessions',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuthSessionsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuthSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeAuthSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/RevokeAuthSession',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeAuthSessionRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeAuthSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LinkIdentity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/LinkIdentity',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.LinkIdentityRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.LinkIdentityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnlinkIdentity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/UnlinkIdentity',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UnlinkIdentityRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UnlinkIdentityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListIdentities(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ListIdentities',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListIdentitiesRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListIdentitiesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/CreateAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.CreateAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.CreateAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/GetAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.GetAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.GetAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAccounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ListAccounts',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListAccountsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListAccountsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/UpdateAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/DeleteAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateOneTimeToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/CreateOneTimeToken',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.CreateOneTimeTokenRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.CreateOneTimeTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/RevokeCredentials',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeCredentialsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RevokeCredentialsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLegacyToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/SetLegacyToken',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ListAuditEvents',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuditEventsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListAuditEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMyAuditEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ListMyAuditEvents',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListMyAuditEventsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListMyAuditEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateServiceAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/CreateServiceAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.CreateServiceAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.CreateServiceAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetServiceAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/GetServiceAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.GetServiceAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.GetServiceAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListServiceAccounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ListServiceAccounts',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListServiceAccountsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.ListServiceAccountsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateServiceAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/UpdateServiceAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteServiceAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/DeleteServiceAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def GetMe(request,
@@ -298,6 +2076,33 @@ class AuthService:
             '/skein.auth.v1.AuthService/RevokeApiKey',
             skein_dot_auth_dot_v1_dot_auth__pb2.RevokeApiKeyRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.RevokeApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RotateApiKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/RotateApiKey',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.RotateApiKeyRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.RotateApiKeyResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -411,6 +2216,16 @@ class IdentityServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
+        self.PurgeTenant = channel.unary_unary(
+                '/skein.auth.v1.IdentityService/PurgeTenant',
+                request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantResponse.FromString,
+                _registered_method=True)
+        self.GetAccountStanding = channel.unary_unary(
+                '/skein.auth.v1.IdentityService/GetAccountStanding',
+                request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.FromString,
+                _registered_method=True)
 
 
 class IdentityServiceServicer:
@@ -432,8 +2247,32 @@ class IdentityServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes expired signing keys, and stored answers of the
-        operator and of the tenant that the token names. Idempotent. System only.
+        """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
+        tokens, limits and audit events, and stored answers of the operator and of
+        the tenant that the token names. Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeTenant(self, request, context):
+        """PurgeTenant removes some of what auth keeps of the token's tenant, which is
+        being deleted. Idempotent: called until it says that nothing is left.
+        System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAccountStanding(self, request, context):
+        """GetAccountStanding tells services that keep accounts' ids what they may know
+        of them: address, name and status. Safe to retry. System only.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -451,6 +2290,16 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     servicer.DeleteExpired,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.SerializeToString,
+            ),
+            'PurgeTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeTenant,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantResponse.SerializeToString,
+            ),
+            'GetAccountStanding': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAccountStanding,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -509,6 +2358,60 @@ class IdentityService:
             '/skein.auth.v1.IdentityService/DeleteExpired',
             skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.IdentityService/PurgeTenant',
+            skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAccountStanding(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.IdentityService/GetAccountStanding',
+            skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from skein.auth.v1 import accounts_pb2 as _accounts_pb2
 from skein.auth.v1 import auth_pb2 as _auth_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -27,14 +28,279 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AuthServiceStub:
-    """AuthService keeps API keys and the keys that sign identities. It is the only
-    holder of secrets. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService knows who may come in: accounts and how they sign in, API keys and
+    service accounts, and the keys that sign identities. It is the only holder of
+    secrets. Calls that need no credential are limited by address, and failures by
+    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
+    are documented in skein/errors/v1/errors.proto.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuthServiceAsyncStub: ...
+    SignUp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignUpRequest, _accounts_pb2.SignUpResponse]
+    """SignUp makes an account and, where mail is set up, sends a link that
+    verifies its address. Needs no credential. Not to be repeated blindly: a
+    second call finds the address taken.
+
+    Errors:
+    - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
+      people only and the invitation is missing, spent or for another address.
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    """
+    VerifyEmail: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.VerifyEmailRequest, _accounts_pb2.VerifyEmailResponse]
+    """VerifyEmail spends a token that was sent to an address, which is thereby
+    the account's. Needs no credential.
+
+    Errors:
+    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+    """
+    RequestEmailVerification: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RequestEmailVerificationRequest, _accounts_pb2.RequestEmailVerificationResponse]
+    """RequestEmailVerification sends another link to the account's address.
+    Earlier ones go on working until they expire. Repeating a request_id sends
+    nothing more.
+
+    Errors:
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    """
+    RequestPasswordReset: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RequestPasswordResetRequest, _accounts_pb2.RequestPasswordResetResponse]
+    """RequestPasswordReset sends a link that sets a new password, if there is an
+    account with this address; the answer is the same if there is none. Needs
+    no credential. Safe to repeat, within the limits on attempts.
+
+    Errors:
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    """
+    ResetPassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]
+    """ResetPassword spends a token and sets a password. Every sign-in of the
+    account ends. Needs no credential.
+
+    Errors:
+    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+    """
+    SignIn: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignInRequest, _accounts_pb2.SignInResponse]
+    """SignIn gives tokens for an address and a password. An unknown address and a
+    wrong password get the same answer in the same time. Needs no credential.
+    Each call is a sign-in of its own.
+
+    Errors:
+    - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
+      wrong, or the account is deactivated.
+    - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    """
+    SignInWithIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]
+    """SignInWithIdentity gives tokens for what an identity provider says. An
+    identity that nobody linked gets an account of its own where sign-up is
+    open; an account is never found by an e-mail address. Needs no credential.
+
+    Errors:
+    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - NOT_FOUND, PROVIDER_NOT_FOUND.
+    - PERMISSION_DENIED, SIGN_UP_CLOSED.
+    - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+    """
+    RefreshSession: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RefreshSessionRequest, _accounts_pb2.RefreshSessionResponse]
+    """RefreshSession replaces a refresh token and gives a new access token. The
+    token just replaced gets the same successor again for a few seconds, so an
+    answer that was lost can be asked for again; any older one, or the same one
+    later, ends the sign-in, because somebody else has it. Needs no other
+    credential.
+
+    Errors:
+    - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
+    """
+    SignOut: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignOutRequest, _accounts_pb2.SignOutResponse]
+    """SignOut ends the sign-in that makes the call. Repeating a request_id
+    changes nothing.
+    """
+    UpdateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UpdateMeRequest, _accounts_pb2.UpdateMeResponse]
+    """UpdateMe changes the fields named in update_mask. A new address replaces
+    the old one once it is verified. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    """
+    ChangePassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]
+    """ChangePassword sets a new password. Every other sign-in of the account
+    ends. Repeating a request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    """
+    DeactivateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]
+    """DeactivateMe ends every sign-in of the account and lets nobody in again
+    until the operator reactivates it. Repeating a request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    """
+    DeleteMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]
+    """DeleteMe removes the account, its sign-ins, identities and memberships.
+    What it stored in tenants stays. Repeating a request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+    """
+    StartTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]
+    """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
+    30 seconds). It counts for nothing until ConfirmTotp. A repeated
+    request_id gets no secret.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+    """
+    ConfirmTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]
+    """ConfirmTotp makes the second factor obligatory from now on. A repeated
+    request_id gets no recovery codes.
+
+    Errors:
+    - PERMISSION_DENIED, CODE_WRONG.
+    - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+    """
+    DisableTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DisableTotpRequest, _accounts_pb2.DisableTotpResponse]
+    """DisableTotp removes the second factor and its recovery codes. Repeating a
+    request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
+    - FAILED_PRECONDITION, TOTP_STATE: there is none.
+    """
+    ListAuthSessions: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]
+    """ListAuthSessions lists the account's live sign-ins and the applications
+    that act for it, newest first. Safe to retry.
+    """
+    RevokeAuthSession: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RevokeAuthSessionRequest, _accounts_pb2.RevokeAuthSessionResponse]
+    """RevokeAuthSession ends one of them, or all others. Calls with its tokens
+    are refused within five seconds. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, AUTH_SESSION_NOT_FOUND.
+    """
+    LinkIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.LinkIdentityRequest, _accounts_pb2.LinkIdentityResponse]
+    """LinkIdentity lets an account at an identity provider sign into this one.
+    Repeating a request_id returns the first answer.
+
+    Errors:
+    - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
+    - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+    - NOT_FOUND, PROVIDER_NOT_FOUND.
+    - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+    """
+    UnlinkIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]
+    """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+
+    Errors:
+    - NOT_FOUND, IDENTITY_NOT_FOUND.
+    - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+      other identity.
+    """
+    ListIdentities: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListIdentitiesRequest, _accounts_pb2.ListIdentitiesResponse]
+    """ListIdentities lists what signs into the account besides its password."""
+    CreateAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccountRequest, _accounts_pb2.CreateAccountResponse]
+    """CreateAccount makes an account whatever the sign-up setting says, with or
+    without a password. Operators only. Repeating a request_id returns the
+    first one.
+
+    Errors:
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - INVALID_ARGUMENT, PASSWORD_HASH_UNKNOWN.
+    """
+    GetAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.GetAccountRequest, _accounts_pb2.GetAccountResponse]
+    """GetAccount reads one account by id or address. Operators only.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    """
+    ListAccounts: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAccountsRequest, _accounts_pb2.ListAccountsResponse]
+    """ListAccounts pages through all accounts, newest first. Operators only."""
+    UpdateAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UpdateAccountRequest, _accounts_pb2.UpdateAccountResponse]
+    """UpdateAccount changes the fields named in update_mask; deactivating ends
+    every sign-in within five seconds. Operators only. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - ABORTED, REVISION_STALE.
+    """
+    DeleteAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteAccountRequest, _accounts_pb2.DeleteAccountResponse]
+    """DeleteAccount removes an account as DeleteMe does. Operators only.
+    Repeating a request_id changes nothing.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    CreateOneTimeToken: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateOneTimeTokenRequest, _accounts_pb2.CreateOneTimeTokenResponse]
+    """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
+    only. A repeated request_id gets no token.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    """
+    RevokeCredentials: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RevokeCredentialsRequest, _accounts_pb2.RevokeCredentialsResponse]
+    """RevokeCredentials ends everything that an account, a tenant's applications
+    (and keys) or an application hold, within five seconds in every service.
+    Operators only. Repeating a request_id returns the first answer.
+    """
+    SetLegacyToken: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SetLegacyTokenRequest, _accounts_pb2.SetLegacyTokenResponse]
+    """SetLegacyToken lets callers of an earlier system, who share one bearer
+    token, act as a member of the operator's chosen tenant. Operators only.
+    Repeating a request_id changes nothing.
+    """
+    ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAuditEventsRequest, _accounts_pb2.ListAuditEventsResponse]
+    """ListAuditEvents pages through authentication events, newest first: those of
+    the caller's tenant or, for an operator in no tenant, those that concern
+    none. Safe to retry.
+    """
+    ListMyAuditEvents: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListMyAuditEventsRequest, _accounts_pb2.ListMyAuditEventsResponse]
+    """ListMyAuditEvents pages through what happened to the account that makes the
+    call, newest first: its sign-ins, and failed ones. Safe to retry.
+    """
+    CreateServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateServiceAccountRequest, _accounts_pb2.CreateServiceAccountResponse]
+    """CreateServiceAccount makes a name that keys can belong to. It never carries
+    more than its creator has. Repeating a request_id returns the first one.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
+    GetServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.GetServiceAccountRequest, _accounts_pb2.GetServiceAccountResponse]
+    """GetServiceAccount reads one. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    """
+    ListServiceAccounts: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListServiceAccountsRequest, _accounts_pb2.ListServiceAccountsResponse]
+    """ListServiceAccounts pages through the tenant's, newest first."""
+    UpdateServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UpdateServiceAccountRequest, _accounts_pb2.UpdateServiceAccountResponse]
+    """UpdateServiceAccount changes the fields named in update_mask, which bounds
+    its keys and tokens within five seconds. Repeating a request_id returns the
+    first answer.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - ABORTED, REVISION_STALE.
+    """
+    DeleteServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]
+    """DeleteServiceAccount removes it and revokes its keys. Repeating a
+    request_id changes nothing.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    """
     GetMe: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetMeRequest, _auth_pb2.GetMeResponse]
     """GetMe says who the credential of this call belongs to. Safe to retry."""
     CreateApiKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.CreateApiKeyRequest, _auth_pb2.CreateApiKeyResponse]
@@ -61,6 +327,16 @@ class AuthServiceStub:
     - NOT_FOUND, API_KEY_NOT_FOUND.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
+    RotateApiKey: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RotateApiKeyRequest, _auth_pb2.RotateApiKeyResponse]
+    """RotateApiKey makes a successor with the same name, permissions and end, and
+    gives the old key the overlap to live. A repeated request_id returns the
+    same key without the secret.
+
+    Errors:
+    - NOT_FOUND, API_KEY_NOT_FOUND.
+    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
     Introspect: _grpc.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]
     """Introspect says whether a credential of the caller's own tenant is valid
     and what it allows. A credential of anybody else is answered like an
@@ -74,17 +350,285 @@ class AuthServiceStub:
     RotateSigningKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]
     """RotateSigningKey makes a new signing key the active one; the old key goes
     on verifying until the tokens it signed have expired. Operators only.
-    Repeating a request_id returns the first answer; without one, every call
-    makes another key.
+    In an emergency the old key ends at once: every service refuses what it
+    signed within five seconds, and everybody has to be signed anew, which their
+    next call does by itself; access tokens have to be refreshed. Repeating a
+    request_id returns the first answer; without one, every call makes another
+    key.
     """
 
 @_typing.type_check_only
 class AuthServiceAsyncStub(AuthServiceStub):
-    """AuthService keeps API keys and the keys that sign identities. It is the only
-    holder of secrets. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService knows who may come in: accounts and how they sign in, API keys and
+    service accounts, and the keys that sign identities. It is the only holder of
+    secrets. Calls that need no credential are limited by address, and failures by
+    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
+    are documented in skein/errors/v1/errors.proto.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    SignUp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignUpRequest, _accounts_pb2.SignUpResponse]  # type: ignore[assignment]
+    """SignUp makes an account and, where mail is set up, sends a link that
+    verifies its address. Needs no credential. Not to be repeated blindly: a
+    second call finds the address taken.
+
+    Errors:
+    - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
+      people only and the invitation is missing, spent or for another address.
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    """
+    VerifyEmail: _aio.UnaryUnaryMultiCallable[_accounts_pb2.VerifyEmailRequest, _accounts_pb2.VerifyEmailResponse]  # type: ignore[assignment]
+    """VerifyEmail spends a token that was sent to an address, which is thereby
+    the account's. Needs no credential.
+
+    Errors:
+    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+    """
+    RequestEmailVerification: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RequestEmailVerificationRequest, _accounts_pb2.RequestEmailVerificationResponse]  # type: ignore[assignment]
+    """RequestEmailVerification sends another link to the account's address.
+    Earlier ones go on working until they expire. Repeating a request_id sends
+    nothing more.
+
+    Errors:
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    """
+    RequestPasswordReset: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RequestPasswordResetRequest, _accounts_pb2.RequestPasswordResetResponse]  # type: ignore[assignment]
+    """RequestPasswordReset sends a link that sets a new password, if there is an
+    account with this address; the answer is the same if there is none. Needs
+    no credential. Safe to repeat, within the limits on attempts.
+
+    Errors:
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    """
+    ResetPassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]  # type: ignore[assignment]
+    """ResetPassword spends a token and sets a password. Every sign-in of the
+    account ends. Needs no credential.
+
+    Errors:
+    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+    """
+    SignIn: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignInRequest, _accounts_pb2.SignInResponse]  # type: ignore[assignment]
+    """SignIn gives tokens for an address and a password. An unknown address and a
+    wrong password get the same answer in the same time. Needs no credential.
+    Each call is a sign-in of its own.
+
+    Errors:
+    - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
+      wrong, or the account is deactivated.
+    - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    """
+    SignInWithIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]  # type: ignore[assignment]
+    """SignInWithIdentity gives tokens for what an identity provider says. An
+    identity that nobody linked gets an account of its own where sign-up is
+    open; an account is never found by an e-mail address. Needs no credential.
+
+    Errors:
+    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - NOT_FOUND, PROVIDER_NOT_FOUND.
+    - PERMISSION_DENIED, SIGN_UP_CLOSED.
+    - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+    """
+    RefreshSession: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RefreshSessionRequest, _accounts_pb2.RefreshSessionResponse]  # type: ignore[assignment]
+    """RefreshSession replaces a refresh token and gives a new access token. The
+    token just replaced gets the same successor again for a few seconds, so an
+    answer that was lost can be asked for again; any older one, or the same one
+    later, ends the sign-in, because somebody else has it. Needs no other
+    credential.
+
+    Errors:
+    - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
+    """
+    SignOut: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignOutRequest, _accounts_pb2.SignOutResponse]  # type: ignore[assignment]
+    """SignOut ends the sign-in that makes the call. Repeating a request_id
+    changes nothing.
+    """
+    UpdateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UpdateMeRequest, _accounts_pb2.UpdateMeResponse]  # type: ignore[assignment]
+    """UpdateMe changes the fields named in update_mask. A new address replaces
+    the old one once it is verified. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    """
+    ChangePassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]  # type: ignore[assignment]
+    """ChangePassword sets a new password. Every other sign-in of the account
+    ends. Repeating a request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    """
+    DeactivateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]  # type: ignore[assignment]
+    """DeactivateMe ends every sign-in of the account and lets nobody in again
+    until the operator reactivates it. Repeating a request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    """
+    DeleteMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]  # type: ignore[assignment]
+    """DeleteMe removes the account, its sign-ins, identities and memberships.
+    What it stored in tenants stays. Repeating a request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+    """
+    StartTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]  # type: ignore[assignment]
+    """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
+    30 seconds). It counts for nothing until ConfirmTotp. A repeated
+    request_id gets no secret.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG.
+    - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+    """
+    ConfirmTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]  # type: ignore[assignment]
+    """ConfirmTotp makes the second factor obligatory from now on. A repeated
+    request_id gets no recovery codes.
+
+    Errors:
+    - PERMISSION_DENIED, CODE_WRONG.
+    - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+    """
+    DisableTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DisableTotpRequest, _accounts_pb2.DisableTotpResponse]  # type: ignore[assignment]
+    """DisableTotp removes the second factor and its recovery codes. Repeating a
+    request_id changes nothing.
+
+    Errors:
+    - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
+    - FAILED_PRECONDITION, TOTP_STATE: there is none.
+    """
+    ListAuthSessions: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]  # type: ignore[assignment]
+    """ListAuthSessions lists the account's live sign-ins and the applications
+    that act for it, newest first. Safe to retry.
+    """
+    RevokeAuthSession: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RevokeAuthSessionRequest, _accounts_pb2.RevokeAuthSessionResponse]  # type: ignore[assignment]
+    """RevokeAuthSession ends one of them, or all others. Calls with its tokens
+    are refused within five seconds. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, AUTH_SESSION_NOT_FOUND.
+    """
+    LinkIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.LinkIdentityRequest, _accounts_pb2.LinkIdentityResponse]  # type: ignore[assignment]
+    """LinkIdentity lets an account at an identity provider sign into this one.
+    Repeating a request_id returns the first answer.
+
+    Errors:
+    - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
+    - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+    - NOT_FOUND, PROVIDER_NOT_FOUND.
+    - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+    """
+    UnlinkIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]  # type: ignore[assignment]
+    """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+
+    Errors:
+    - NOT_FOUND, IDENTITY_NOT_FOUND.
+    - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+      other identity.
+    """
+    ListIdentities: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListIdentitiesRequest, _accounts_pb2.ListIdentitiesResponse]  # type: ignore[assignment]
+    """ListIdentities lists what signs into the account besides its password."""
+    CreateAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccountRequest, _accounts_pb2.CreateAccountResponse]  # type: ignore[assignment]
+    """CreateAccount makes an account whatever the sign-up setting says, with or
+    without a password. Operators only. Repeating a request_id returns the
+    first one.
+
+    Errors:
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - INVALID_ARGUMENT, PASSWORD_HASH_UNKNOWN.
+    """
+    GetAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.GetAccountRequest, _accounts_pb2.GetAccountResponse]  # type: ignore[assignment]
+    """GetAccount reads one account by id or address. Operators only.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    """
+    ListAccounts: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAccountsRequest, _accounts_pb2.ListAccountsResponse]  # type: ignore[assignment]
+    """ListAccounts pages through all accounts, newest first. Operators only."""
+    UpdateAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UpdateAccountRequest, _accounts_pb2.UpdateAccountResponse]  # type: ignore[assignment]
+    """UpdateAccount changes the fields named in update_mask; deactivating ends
+    every sign-in within five seconds. Operators only. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - ABORTED, REVISION_STALE.
+    """
+    DeleteAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteAccountRequest, _accounts_pb2.DeleteAccountResponse]  # type: ignore[assignment]
+    """DeleteAccount removes an account as DeleteMe does. Operators only.
+    Repeating a request_id changes nothing.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    CreateOneTimeToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateOneTimeTokenRequest, _accounts_pb2.CreateOneTimeTokenResponse]  # type: ignore[assignment]
+    """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
+    only. A repeated request_id gets no token.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    """
+    RevokeCredentials: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RevokeCredentialsRequest, _accounts_pb2.RevokeCredentialsResponse]  # type: ignore[assignment]
+    """RevokeCredentials ends everything that an account, a tenant's applications
+    (and keys) or an application hold, within five seconds in every service.
+    Operators only. Repeating a request_id returns the first answer.
+    """
+    SetLegacyToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SetLegacyTokenRequest, _accounts_pb2.SetLegacyTokenResponse]  # type: ignore[assignment]
+    """SetLegacyToken lets callers of an earlier system, who share one bearer
+    token, act as a member of the operator's chosen tenant. Operators only.
+    Repeating a request_id changes nothing.
+    """
+    ListAuditEvents: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAuditEventsRequest, _accounts_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
+    """ListAuditEvents pages through authentication events, newest first: those of
+    the caller's tenant or, for an operator in no tenant, those that concern
+    none. Safe to retry.
+    """
+    ListMyAuditEvents: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListMyAuditEventsRequest, _accounts_pb2.ListMyAuditEventsResponse]  # type: ignore[assignment]
+    """ListMyAuditEvents pages through what happened to the account that makes the
+    call, newest first: its sign-ins, and failed ones. Safe to retry.
+    """
+    CreateServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateServiceAccountRequest, _accounts_pb2.CreateServiceAccountResponse]  # type: ignore[assignment]
+    """CreateServiceAccount makes a name that keys can belong to. It never carries
+    more than its creator has. Repeating a request_id returns the first one.
+
+    Errors:
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
+    GetServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.GetServiceAccountRequest, _accounts_pb2.GetServiceAccountResponse]  # type: ignore[assignment]
+    """GetServiceAccount reads one. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    """
+    ListServiceAccounts: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListServiceAccountsRequest, _accounts_pb2.ListServiceAccountsResponse]  # type: ignore[assignment]
+    """ListServiceAccounts pages through the tenant's, newest first."""
+    UpdateServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UpdateServiceAccountRequest, _accounts_pb2.UpdateServiceAccountResponse]  # type: ignore[assignment]
+    """UpdateServiceAccount changes the fields named in update_mask, which bounds
+    its keys and tokens within five seconds. Repeating a request_id returns the
+    first answer.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - ABORTED, REVISION_STALE.
+    """
+    DeleteServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]  # type: ignore[assignment]
+    """DeleteServiceAccount removes it and revokes its keys. Repeating a
+    request_id changes nothing.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    """
     GetMe: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetMeRequest, _auth_pb2.GetMeResponse]  # type: ignore[assignment]
     """GetMe says who the credential of this call belongs to. Safe to retry."""
     CreateApiKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.CreateApiKeyRequest, _auth_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
@@ -111,6 +655,16 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - NOT_FOUND, API_KEY_NOT_FOUND.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
+    RotateApiKey: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RotateApiKeyRequest, _auth_pb2.RotateApiKeyResponse]  # type: ignore[assignment]
+    """RotateApiKey makes a successor with the same name, permissions and end, and
+    gives the old key the overlap to live. A repeated request_id returns the
+    same key without the secret.
+
+    Errors:
+    - NOT_FOUND, API_KEY_NOT_FOUND.
+    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
     Introspect: _aio.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]  # type: ignore[assignment]
     """Introspect says whether a credential of the caller's own tenant is valid
     and what it allows. A credential of anybody else is answered like an
@@ -124,14 +678,498 @@ class AuthServiceAsyncStub(AuthServiceStub):
     RotateSigningKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]  # type: ignore[assignment]
     """RotateSigningKey makes a new signing key the active one; the old key goes
     on verifying until the tokens it signed have expired. Operators only.
-    Repeating a request_id returns the first answer; without one, every call
-    makes another key.
+    In an emergency the old key ends at once: every service refuses what it
+    signed within five seconds, and everybody has to be signed anew, which their
+    next call does by itself; access tokens have to be refreshed. Repeating a
+    request_id returns the first answer; without one, every call makes another
+    key.
     """
 
 class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AuthService keeps API keys and the keys that sign identities. It is the only
-    holder of secrets. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService knows who may come in: accounts and how they sign in, API keys and
+    service accounts, and the keys that sign identities. It is the only holder of
+    secrets. Calls that need no credential are limited by address, and failures by
+    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
+    are documented in skein/errors/v1/errors.proto.
     """
+
+    @_abc_1.abstractmethod
+    def SignUp(
+        self,
+        request: _accounts_pb2.SignUpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.SignUpResponse, _abc.Awaitable[_accounts_pb2.SignUpResponse]]:
+        """SignUp makes an account and, where mail is set up, sends a link that
+        verifies its address. Needs no credential. Not to be repeated blindly: a
+        second call finds the address taken.
+
+        Errors:
+        - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
+          people only and the invitation is missing, spent or for another address.
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        """
+
+    @_abc_1.abstractmethod
+    def VerifyEmail(
+        self,
+        request: _accounts_pb2.VerifyEmailRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.VerifyEmailResponse, _abc.Awaitable[_accounts_pb2.VerifyEmailResponse]]:
+        """VerifyEmail spends a token that was sent to an address, which is thereby
+        the account's. Needs no credential.
+
+        Errors:
+        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+        """
+
+    @_abc_1.abstractmethod
+    def RequestEmailVerification(
+        self,
+        request: _accounts_pb2.RequestEmailVerificationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.RequestEmailVerificationResponse, _abc.Awaitable[_accounts_pb2.RequestEmailVerificationResponse]]:
+        """RequestEmailVerification sends another link to the account's address.
+        Earlier ones go on working until they expire. Repeating a request_id sends
+        nothing more.
+
+        Errors:
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        """
+
+    @_abc_1.abstractmethod
+    def RequestPasswordReset(
+        self,
+        request: _accounts_pb2.RequestPasswordResetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.RequestPasswordResetResponse, _abc.Awaitable[_accounts_pb2.RequestPasswordResetResponse]]:
+        """RequestPasswordReset sends a link that sets a new password, if there is an
+        account with this address; the answer is the same if there is none. Needs
+        no credential. Safe to repeat, within the limits on attempts.
+
+        Errors:
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        """
+
+    @_abc_1.abstractmethod
+    def ResetPassword(
+        self,
+        request: _accounts_pb2.ResetPasswordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ResetPasswordResponse, _abc.Awaitable[_accounts_pb2.ResetPasswordResponse]]:
+        """ResetPassword spends a token and sets a password. Every sign-in of the
+        account ends. Needs no credential.
+
+        Errors:
+        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+        """
+
+    @_abc_1.abstractmethod
+    def SignIn(
+        self,
+        request: _accounts_pb2.SignInRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.SignInResponse, _abc.Awaitable[_accounts_pb2.SignInResponse]]:
+        """SignIn gives tokens for an address and a password. An unknown address and a
+        wrong password get the same answer in the same time. Needs no credential.
+        Each call is a sign-in of its own.
+
+        Errors:
+        - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
+          wrong, or the account is deactivated.
+        - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        """
+
+    @_abc_1.abstractmethod
+    def SignInWithIdentity(
+        self,
+        request: _accounts_pb2.SignInWithIdentityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.SignInWithIdentityResponse, _abc.Awaitable[_accounts_pb2.SignInWithIdentityResponse]]:
+        """SignInWithIdentity gives tokens for what an identity provider says. An
+        identity that nobody linked gets an account of its own where sign-up is
+        open; an account is never found by an e-mail address. Needs no credential.
+
+        Errors:
+        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - NOT_FOUND, PROVIDER_NOT_FOUND.
+        - PERMISSION_DENIED, SIGN_UP_CLOSED.
+        - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def RefreshSession(
+        self,
+        request: _accounts_pb2.RefreshSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.RefreshSessionResponse, _abc.Awaitable[_accounts_pb2.RefreshSessionResponse]]:
+        """RefreshSession replaces a refresh token and gives a new access token. The
+        token just replaced gets the same successor again for a few seconds, so an
+        answer that was lost can be asked for again; any older one, or the same one
+        later, ends the sign-in, because somebody else has it. Needs no other
+        credential.
+
+        Errors:
+        - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
+        """
+
+    @_abc_1.abstractmethod
+    def SignOut(
+        self,
+        request: _accounts_pb2.SignOutRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.SignOutResponse, _abc.Awaitable[_accounts_pb2.SignOutResponse]]:
+        """SignOut ends the sign-in that makes the call. Repeating a request_id
+        changes nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateMe(
+        self,
+        request: _accounts_pb2.UpdateMeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.UpdateMeResponse, _abc.Awaitable[_accounts_pb2.UpdateMeResponse]]:
+        """UpdateMe changes the fields named in update_mask. A new address replaces
+        the old one once it is verified. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def ChangePassword(
+        self,
+        request: _accounts_pb2.ChangePasswordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ChangePasswordResponse, _abc.Awaitable[_accounts_pb2.ChangePasswordResponse]]:
+        """ChangePassword sets a new password. Every other sign-in of the account
+        ends. Repeating a request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        """
+
+    @_abc_1.abstractmethod
+    def DeactivateMe(
+        self,
+        request: _accounts_pb2.DeactivateMeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.DeactivateMeResponse, _abc.Awaitable[_accounts_pb2.DeactivateMeResponse]]:
+        """DeactivateMe ends every sign-in of the account and lets nobody in again
+        until the operator reactivates it. Repeating a request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteMe(
+        self,
+        request: _accounts_pb2.DeleteMeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.DeleteMeResponse, _abc.Awaitable[_accounts_pb2.DeleteMeResponse]]:
+        """DeleteMe removes the account, its sign-ins, identities and memberships.
+        What it stored in tenants stays. Repeating a request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+        """
+
+    @_abc_1.abstractmethod
+    def StartTotp(
+        self,
+        request: _accounts_pb2.StartTotpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.StartTotpResponse, _abc.Awaitable[_accounts_pb2.StartTotpResponse]]:
+        """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
+        30 seconds). It counts for nothing until ConfirmTotp. A repeated
+        request_id gets no secret.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG.
+        - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+        """
+
+    @_abc_1.abstractmethod
+    def ConfirmTotp(
+        self,
+        request: _accounts_pb2.ConfirmTotpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ConfirmTotpResponse, _abc.Awaitable[_accounts_pb2.ConfirmTotpResponse]]:
+        """ConfirmTotp makes the second factor obligatory from now on. A repeated
+        request_id gets no recovery codes.
+
+        Errors:
+        - PERMISSION_DENIED, CODE_WRONG.
+        - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+        """
+
+    @_abc_1.abstractmethod
+    def DisableTotp(
+        self,
+        request: _accounts_pb2.DisableTotpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.DisableTotpResponse, _abc.Awaitable[_accounts_pb2.DisableTotpResponse]]:
+        """DisableTotp removes the second factor and its recovery codes. Repeating a
+        request_id changes nothing.
+
+        Errors:
+        - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
+        - FAILED_PRECONDITION, TOTP_STATE: there is none.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAuthSessions(
+        self,
+        request: _accounts_pb2.ListAuthSessionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ListAuthSessionsResponse, _abc.Awaitable[_accounts_pb2.ListAuthSessionsResponse]]:
+        """ListAuthSessions lists the account's live sign-ins and the applications
+        that act for it, newest first. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def RevokeAuthSession(
+        self,
+        request: _accounts_pb2.RevokeAuthSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.RevokeAuthSessionResponse, _abc.Awaitable[_accounts_pb2.RevokeAuthSessionResponse]]:
+        """RevokeAuthSession ends one of them, or all others. Calls with its tokens
+        are refused within five seconds. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, AUTH_SESSION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def LinkIdentity(
+        self,
+        request: _accounts_pb2.LinkIdentityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.LinkIdentityResponse, _abc.Awaitable[_accounts_pb2.LinkIdentityResponse]]:
+        """LinkIdentity lets an account at an identity provider sign into this one.
+        Repeating a request_id returns the first answer.
+
+        Errors:
+        - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
+        - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+        - NOT_FOUND, PROVIDER_NOT_FOUND.
+        - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def UnlinkIdentity(
+        self,
+        request: _accounts_pb2.UnlinkIdentityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.UnlinkIdentityResponse, _abc.Awaitable[_accounts_pb2.UnlinkIdentityResponse]]:
+        """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+
+        Errors:
+        - NOT_FOUND, IDENTITY_NOT_FOUND.
+        - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+          other identity.
+        """
+
+    @_abc_1.abstractmethod
+    def ListIdentities(
+        self,
+        request: _accounts_pb2.ListIdentitiesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ListIdentitiesResponse, _abc.Awaitable[_accounts_pb2.ListIdentitiesResponse]]:
+        """ListIdentities lists what signs into the account besides its password."""
+
+    @_abc_1.abstractmethod
+    def CreateAccount(
+        self,
+        request: _accounts_pb2.CreateAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.CreateAccountResponse, _abc.Awaitable[_accounts_pb2.CreateAccountResponse]]:
+        """CreateAccount makes an account whatever the sign-up setting says, with or
+        without a password. Operators only. Repeating a request_id returns the
+        first one.
+
+        Errors:
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - INVALID_ARGUMENT, PASSWORD_HASH_UNKNOWN.
+        """
+
+    @_abc_1.abstractmethod
+    def GetAccount(
+        self,
+        request: _accounts_pb2.GetAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.GetAccountResponse, _abc.Awaitable[_accounts_pb2.GetAccountResponse]]:
+        """GetAccount reads one account by id or address. Operators only.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAccounts(
+        self,
+        request: _accounts_pb2.ListAccountsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ListAccountsResponse, _abc.Awaitable[_accounts_pb2.ListAccountsResponse]]:
+        """ListAccounts pages through all accounts, newest first. Operators only."""
+
+    @_abc_1.abstractmethod
+    def UpdateAccount(
+        self,
+        request: _accounts_pb2.UpdateAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.UpdateAccountResponse, _abc.Awaitable[_accounts_pb2.UpdateAccountResponse]]:
+        """UpdateAccount changes the fields named in update_mask; deactivating ends
+        every sign-in within five seconds. Operators only. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - ABORTED, REVISION_STALE.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteAccount(
+        self,
+        request: _accounts_pb2.DeleteAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.DeleteAccountResponse, _abc.Awaitable[_accounts_pb2.DeleteAccountResponse]]:
+        """DeleteAccount removes an account as DeleteMe does. Operators only.
+        Repeating a request_id changes nothing.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateOneTimeToken(
+        self,
+        request: _accounts_pb2.CreateOneTimeTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.CreateOneTimeTokenResponse, _abc.Awaitable[_accounts_pb2.CreateOneTimeTokenResponse]]:
+        """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
+        only. A repeated request_id gets no token.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def RevokeCredentials(
+        self,
+        request: _accounts_pb2.RevokeCredentialsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.RevokeCredentialsResponse, _abc.Awaitable[_accounts_pb2.RevokeCredentialsResponse]]:
+        """RevokeCredentials ends everything that an account, a tenant's applications
+        (and keys) or an application hold, within five seconds in every service.
+        Operators only. Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def SetLegacyToken(
+        self,
+        request: _accounts_pb2.SetLegacyTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.SetLegacyTokenResponse, _abc.Awaitable[_accounts_pb2.SetLegacyTokenResponse]]:
+        """SetLegacyToken lets callers of an earlier system, who share one bearer
+        token, act as a member of the operator's chosen tenant. Operators only.
+        Repeating a request_id changes nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAuditEvents(
+        self,
+        request: _accounts_pb2.ListAuditEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ListAuditEventsResponse, _abc.Awaitable[_accounts_pb2.ListAuditEventsResponse]]:
+        """ListAuditEvents pages through authentication events, newest first: those of
+        the caller's tenant or, for an operator in no tenant, those that concern
+        none. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def ListMyAuditEvents(
+        self,
+        request: _accounts_pb2.ListMyAuditEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ListMyAuditEventsResponse, _abc.Awaitable[_accounts_pb2.ListMyAuditEventsResponse]]:
+        """ListMyAuditEvents pages through what happened to the account that makes the
+        call, newest first: its sign-ins, and failed ones. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateServiceAccount(
+        self,
+        request: _accounts_pb2.CreateServiceAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.CreateServiceAccountResponse, _abc.Awaitable[_accounts_pb2.CreateServiceAccountResponse]]:
+        """CreateServiceAccount makes a name that keys can belong to. It never carries
+        more than its creator has. Repeating a request_id returns the first one.
+
+        Errors:
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+
+    @_abc_1.abstractmethod
+    def GetServiceAccount(
+        self,
+        request: _accounts_pb2.GetServiceAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.GetServiceAccountResponse, _abc.Awaitable[_accounts_pb2.GetServiceAccountResponse]]:
+        """GetServiceAccount reads one. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListServiceAccounts(
+        self,
+        request: _accounts_pb2.ListServiceAccountsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ListServiceAccountsResponse, _abc.Awaitable[_accounts_pb2.ListServiceAccountsResponse]]:
+        """ListServiceAccounts pages through the tenant's, newest first."""
+
+    @_abc_1.abstractmethod
+    def UpdateServiceAccount(
+        self,
+        request: _accounts_pb2.UpdateServiceAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.UpdateServiceAccountResponse, _abc.Awaitable[_accounts_pb2.UpdateServiceAccountResponse]]:
+        """UpdateServiceAccount changes the fields named in update_mask, which bounds
+        its keys and tokens within five seconds. Repeating a request_id returns the
+        first answer.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - ABORTED, REVISION_STALE.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteServiceAccount(
+        self,
+        request: _accounts_pb2.DeleteServiceAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.DeleteServiceAccountResponse, _abc.Awaitable[_accounts_pb2.DeleteServiceAccountResponse]]:
+        """DeleteServiceAccount removes it and revokes its keys. Repeating a
+        request_id changes nothing.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def GetMe(
@@ -184,6 +1222,22 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def RotateApiKey(
+        self,
+        request: _accounts_pb2.RotateApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_auth_pb2.RotateApiKeyResponse, _abc.Awaitable[_auth_pb2.RotateApiKeyResponse]]:
+        """RotateApiKey makes a successor with the same name, permissions and end, and
+        gives the old key the overlap to live. A repeated request_id returns the
+        same key without the secret.
+
+        Errors:
+        - NOT_FOUND, API_KEY_NOT_FOUND.
+        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+
+    @_abc_1.abstractmethod
     def Introspect(
         self,
         request: _auth_pb2.IntrospectRequest,
@@ -213,8 +1267,11 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_auth_pb2.RotateSigningKeyResponse, _abc.Awaitable[_auth_pb2.RotateSigningKeyResponse]]:
         """RotateSigningKey makes a new signing key the active one; the old key goes
         on verifying until the tokens it signed have expired. Operators only.
-        Repeating a request_id returns the first answer; without one, every call
-        makes another key.
+        In an emergency the old key ends at once: every service refuses what it
+        signed within five seconds, and everybody has to be signed anew, which their
+        next call does by itself; access tokens have to be refreshed. Repeating a
+        request_id returns the first answer; without one, every call makes another
+        key.
         """
 
 def add_AuthServiceServicer_to_server(servicer: AuthServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
@@ -238,8 +1295,24 @@ class IdentityServiceStub:
       that does not exist.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes expired signing keys, and stored answers of the
-    operator and of the tenant that the token names. Idempotent. System only.
+    """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
+    tokens, limits and audit events, and stored answers of the operator and of
+    the tenant that the token names. Idempotent. System only.
+    """
+    PurgeTenant: _grpc.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]
+    """PurgeTenant removes some of what auth keeps of the token's tenant, which is
+    being deleted. Idempotent: called until it says that nothing is left.
+    System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    GetAccountStanding: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStandingRequest, _auth_pb2.GetAccountStandingResponse]
+    """GetAccountStanding tells services that keep accounts' ids what they may know
+    of them: address, name and status. Safe to retry. System only.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
 
 @_typing.type_check_only
@@ -259,8 +1332,24 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
       that does not exist.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes expired signing keys, and stored answers of the
-    operator and of the tenant that the token names. Idempotent. System only.
+    """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
+    tokens, limits and audit events, and stored answers of the operator and of
+    the tenant that the token names. Idempotent. System only.
+    """
+    PurgeTenant: _aio.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]  # type: ignore[assignment]
+    """PurgeTenant removes some of what auth keeps of the token's tenant, which is
+    being deleted. Idempotent: called until it says that nothing is left.
+    System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    GetAccountStanding: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStandingRequest, _auth_pb2.GetAccountStandingResponse]  # type: ignore[assignment]
+    """GetAccountStanding tells services that keep accounts' ids what they may know
+    of them: address, name and status. Safe to retry. System only.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -289,8 +1378,36 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.DeleteExpiredResponse, _abc.Awaitable[_auth_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes expired signing keys, and stored answers of the
-        operator and of the tenant that the token names. Idempotent. System only.
+        """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
+        tokens, limits and audit events, and stored answers of the operator and of
+        the tenant that the token names. Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeTenant(
+        self,
+        request: _auth_pb2.PurgeTenantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_auth_pb2.PurgeTenantResponse, _abc.Awaitable[_auth_pb2.PurgeTenantResponse]]:
+        """PurgeTenant removes some of what auth keeps of the token's tenant, which is
+        being deleted. Idempotent: called until it says that nothing is left.
+        System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+
+    @_abc_1.abstractmethod
+    def GetAccountStanding(
+        self,
+        request: _auth_pb2.GetAccountStandingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_auth_pb2.GetAccountStandingResponse, _abc.Awaitable[_auth_pb2.GetAccountStandingResponse]]:
+        """GetAccountStanding tells services that keep accounts' ids what they may know
+        of them: address, name and status. Safe to retry. System only.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
         """
 
 def add_IdentityServiceServicer_to_server(servicer: IdentityServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

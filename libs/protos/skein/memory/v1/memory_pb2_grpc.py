@@ -666,6 +666,11 @@ class UpkeepServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
+        self.PurgeTenant = channel.unary_unary(
+                '/skein.memory.v1.UpkeepService/PurgeTenant',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
+                _registered_method=True)
 
 
 class UpkeepServiceServicer:
@@ -690,6 +695,18 @@ class UpkeepServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PurgeTenant(self, request, context):
+        """PurgeTenant removes some of what this service keeps of the token's tenant,
+        which is being deleted. Idempotent: called until it says that nothing is
+        left. System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_UpkeepServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -702,6 +719,11 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     servicer.DeleteExpired,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.SerializeToString,
+            ),
+            'PurgeTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeTenant,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -760,6 +782,33 @@ class UpkeepService:
             '/skein.memory.v1.UpkeepService/DeleteExpired',
             skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.UpkeepService/PurgeTenant',
+            skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
             options,
             channel_credentials,
             insecure,

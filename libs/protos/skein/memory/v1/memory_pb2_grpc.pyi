@@ -445,6 +445,14 @@ class UpkeepServiceStub:
     search index holds of memories past their expire_time, of the tenant that
     the token names. The memories themselves stay. Idempotent. System only.
     """
+    PurgeTenant: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]
+    """PurgeTenant removes some of what this service keeps of the token's tenant,
+    which is being deleted. Idempotent: called until it says that nothing is
+    left. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
 
 @_typing.type_check_only
 class UpkeepServiceAsyncStub(UpkeepServiceStub):
@@ -461,6 +469,14 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     """DeleteExpired removes stored answers older than 24 hours, and what the
     search index holds of memories past their expire_time, of the tenant that
     the token names. The memories themselves stay. Idempotent. System only.
+    """
+    PurgeTenant: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]  # type: ignore[assignment]
+    """PurgeTenant removes some of what this service keeps of the token's tenant,
+    which is being deleted. Idempotent: called until it says that nothing is
+    left. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
 class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -487,6 +503,20 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         """DeleteExpired removes stored answers older than 24 hours, and what the
         search index holds of memories past their expire_time, of the tenant that
         the token names. The memories themselves stay. Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeTenant(
+        self,
+        request: _memory_pb2.PurgeTenantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.PurgeTenantResponse, _abc.Awaitable[_memory_pb2.PurgeTenantResponse]]:
+        """PurgeTenant removes some of what this service keeps of the token's tenant,
+        which is being deleted. Idempotent: called until it says that nothing is
+        left. System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
         """
 
 def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -277,6 +277,11 @@ class IndexServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
                 _registered_method=True)
+        self.PurgeTenant = channel.unary_unary(
+                '/skein.recall.v1.IndexService/PurgeTenant',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.FromString,
+                _registered_method=True)
 
 
 class IndexServiceServicer:
@@ -302,6 +307,18 @@ class IndexServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PurgeTenant(self, request, context):
+        """PurgeTenant removes some of what this service keeps of the token's tenant,
+        which is being deleted. Idempotent: called until it says that nothing is
+        left. System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IndexServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -314,6 +331,11 @@ def add_IndexServiceServicer_to_server(servicer, server):
                     servicer.IndexBacklog,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.SerializeToString,
+            ),
+            'PurgeTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeTenant,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -372,6 +394,33 @@ class IndexService:
             '/skein.recall.v1.IndexService/IndexBacklog',
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.IndexService/PurgeTenant',
+            skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -187,6 +187,14 @@ class IndexServiceStub:
     oldest first, up to a number. Idempotent; several callers at once may do
     the same work twice and store it once. System only.
     """
+    PurgeTenant: _grpc.UnaryUnaryMultiCallable[_recall_pb2.PurgeTenantRequest, _recall_pb2.PurgeTenantResponse]
+    """PurgeTenant removes some of what this service keeps of the token's tenant,
+    which is being deleted. Idempotent: called until it says that nothing is
+    left. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
 
 @_typing.type_check_only
 class IndexServiceAsyncStub(IndexServiceStub):
@@ -204,6 +212,14 @@ class IndexServiceAsyncStub(IndexServiceStub):
     """IndexBacklog embeds items of the token's tenant that have no vectors yet,
     oldest first, up to a number. Idempotent; several callers at once may do
     the same work twice and store it once. System only.
+    """
+    PurgeTenant: _aio.UnaryUnaryMultiCallable[_recall_pb2.PurgeTenantRequest, _recall_pb2.PurgeTenantResponse]  # type: ignore[assignment]
+    """PurgeTenant removes some of what this service keeps of the token's tenant,
+    which is being deleted. Idempotent: called until it says that nothing is
+    left. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
 class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -231,6 +247,20 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         """IndexBacklog embeds items of the token's tenant that have no vectors yet,
         oldest first, up to a number. Idempotent; several callers at once may do
         the same work twice and store it once. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeTenant(
+        self,
+        request: _recall_pb2.PurgeTenantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.PurgeTenantResponse, _abc.Awaitable[_recall_pb2.PurgeTenantResponse]]:
+        """PurgeTenant removes some of what this service keeps of the token's tenant,
+        which is being deleted. Idempotent: called until it says that nothing is
+        left. System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
         """
 
 def add_IndexServiceServicer_to_server(servicer: IndexServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

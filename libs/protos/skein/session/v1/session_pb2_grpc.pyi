@@ -404,6 +404,14 @@ class UpkeepServiceStub:
     """DeleteExpired removes stored answers older than 24 hours of the tenant that
     the token names. Idempotent. System only.
     """
+    PurgeTenant: _grpc.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]
+    """PurgeTenant removes some of what this service keeps of the token's tenant,
+    which is being deleted. Idempotent: called until it says that nothing is
+    left. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
 
 @_typing.type_check_only
 class UpkeepServiceAsyncStub(UpkeepServiceStub):
@@ -419,6 +427,14 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired removes stored answers older than 24 hours of the tenant that
     the token names. Idempotent. System only.
+    """
+    PurgeTenant: _aio.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]  # type: ignore[assignment]
+    """PurgeTenant removes some of what this service keeps of the token's tenant,
+    which is being deleted. Idempotent: called until it says that nothing is
+    left. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
 class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -444,6 +460,20 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.DeleteExpiredResponse, _abc.Awaitable[_session_pb2.DeleteExpiredResponse]]:
         """DeleteExpired removes stored answers older than 24 hours of the tenant that
         the token names. Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeTenant(
+        self,
+        request: _session_pb2.PurgeTenantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.PurgeTenantResponse, _abc.Awaitable[_session_pb2.PurgeTenantResponse]]:
+        """PurgeTenant removes some of what this service keeps of the token's tenant,
+        which is being deleted. Idempotent: called until it says that nothing is
+        left. System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
         """
 
 def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

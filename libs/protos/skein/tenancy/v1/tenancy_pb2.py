@@ -23,12 +23,16 @@ _sym_db = _symbol_database.Default()
 
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from skein.tenancy.v1 import limits_pb2 as skein_dot_tenancy_dot_v1_dot_limits__pb2
+from skein.tenancy.v1 import members_pb2 as skein_dot_tenancy_dot_v1_dot_members__pb2
+from skein.tenancy.v1 import subjects_pb2 as skein_dot_tenancy_dot_v1_dot_subjects__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/tenancy/v1/tenancy.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x02\n\x0cOrganization\x12\'\n\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12+\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12?\n\x04slug\x18\x03 \x01(\tB+\xbaH(r&\x18?2\"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$R\x04slug\x12\x33\n\x08metadata\x18\x04 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x1a\n\x08revision\x18\x05 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\"\x94\x03\n\x06Tenant\x12\x1b\n\ttenant_id\x18\x01 \x01(\tR\x08tenantId\x12\x34\n\x0forganization_id\x18\x02 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\x12+\n\x0c\x64isplay_name\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12?\n\x04slug\x18\x04 \x01(\tB+\xbaH(r&\x18?2\"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$R\x04slug\x12\x33\n\x08metadata\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x1a\n\x08revision\x18\x06 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\"\xee\x05\n\x05\x41gent\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12+\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12&\n\nagent_type\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\tagentType\x12*\n\x0b\x64\x65scription\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x0b\x64\x65scription\x12.\n\rsystem_prompt\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x18\xa0\x8d\x06R\x0csystemPrompt\x12\x1e\n\x05topic\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xe8\x07R\x05topic\x12\x33\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x36\n\nllm_config\x18\x08 \x01(\x0b\x32\x17.google.protobuf.StructR\tllmConfig\x12\x42\n\x10\x65mbedding_config\x18\t \x01(\x0b\x32\x17.google.protobuf.StructR\x0f\x65mbeddingConfig\x12\x36\n\ntool_rules\x18\n \x01(\x0b\x32\x17.google.protobuf.StructR\ttoolRules\x12\x32\n\x0bmcp_servers\x18\x0b \x03(\tB\x11\xbaH\x0e\x92\x01\x0b\x10\x64\"\x07r\x05\x10\x01\x18\xff\x01R\nmcpServers\x12\x1a\n\x08revision\x18\x0c \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0f \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\x10 \x01(\tR\tupdatedBy\"\x90\x01\n\x19\x43reateOrganizationRequest\x12J\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationB\x06\xbaH\x03\xc8\x01\x01R\x0corganization\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"`\n\x1a\x43reateOrganizationResponse\x12\x42\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\x0corganization\"K\n\x16GetOrganizationRequest\x12\x31\n\x0forganization_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x0eorganizationId\"]\n\x17GetOrganizationResponse\x12\x42\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\x0corganization\"l\n\x18ListOrganizationsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"\x89\x01\n\x19ListOrganizationsResponse\x12\x44\n\rorganizations\x18\x01 \x03(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\rorganizations\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcd\x01\n\x19UpdateOrganizationRequest\x12J\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationB\x06\xbaH\x03\xc8\x01\x01R\x0corganization\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"`\n\x1aUpdateOrganizationResponse\x12\x42\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\x0corganization\"w\n\x19\x44\x65leteOrganizationRequest\x12\x31\n\x0forganization_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x0eorganizationId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x1c\n\x1a\x44\x65leteOrganizationResponse\"x\n\x13\x43reateTenantRequest\x12\x38\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantB\x06\xbaH\x03\xc8\x01\x01R\x06tenant\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"H\n\x14\x43reateTenantResponse\x12\x30\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantR\x06tenant\"<\n\x10GetTenantRequest\x12(\n\ttenant_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x08tenantId\"E\n\x11GetTenantResponse\x12\x30\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantR\x06tenant\"\x9c\x01\n\x12ListTenantsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12\x34\n\x0forganization_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\"q\n\x13ListTenantsResponse\x12\x32\n\x07tenants\x18\x01 \x03(\x0b\x32\x18.skein.tenancy.v1.TenantR\x07tenants\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb5\x01\n\x13UpdateTenantRequest\x12\x38\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantB\x06\xbaH\x03\xc8\x01\x01R\x06tenant\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"H\n\x14UpdateTenantResponse\x12\x30\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantR\x06tenant\"e\n\x13\x44\x65leteTenantRequest\x12%\n\ttenant_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x08tenantId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x16\n\x14\x44\x65leteTenantResponse\"t\n\x12\x43reateAgentRequest\x12\x35\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentB\x06\xbaH\x03\xc8\x01\x01R\x05\x61gent\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13\x43reateAgentResponse\x12-\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentR\x05\x61gent\"8\n\x0fGetAgentRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\"A\n\x10GetAgentResponse\x12-\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentR\x05\x61gent\"e\n\x11ListAgentsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"m\n\x12ListAgentsResponse\x12/\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.AgentR\x06\x61gents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n\x12UpdateAgentRequest\x12\x35\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentB\x06\xbaH\x03\xc8\x01\x01R\x05\x61gent\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13UpdateAgentResponse\x12-\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentR\x05\x61gent\"d\n\x12\x44\x65leteAgentRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x15\n\x13\x44\x65leteAgentResponse2\xc8\x0b\n\x0eTenancyService\x12o\n\x12\x43reateOrganization\x12+.skein.tenancy.v1.CreateOrganizationRequest\x1a,.skein.tenancy.v1.CreateOrganizationResponse\x12\x66\n\x0fGetOrganization\x12(.skein.tenancy.v1.GetOrganizationRequest\x1a).skein.tenancy.v1.GetOrganizationResponse\x12l\n\x11ListOrganizations\x12*.skein.tenancy.v1.ListOrganizationsRequest\x1a+.skein.tenancy.v1.ListOrganizationsResponse\x12o\n\x12UpdateOrganization\x12+.skein.tenancy.v1.UpdateOrganizationRequest\x1a,.skein.tenancy.v1.UpdateOrganizationResponse\x12o\n\x12\x44\x65leteOrganization\x12+.skein.tenancy.v1.DeleteOrganizationRequest\x1a,.skein.tenancy.v1.DeleteOrganizationResponse\x12]\n\x0c\x43reateTenant\x12%.skein.tenancy.v1.CreateTenantRequest\x1a&.skein.tenancy.v1.CreateTenantResponse\x12T\n\tGetTenant\x12\".skein.tenancy.v1.GetTenantRequest\x1a#.skein.tenancy.v1.GetTenantResponse\x12Z\n\x0bListTenants\x12$.skein.tenancy.v1.ListTenantsRequest\x1a%.skein.tenancy.v1.ListTenantsResponse\x12]\n\x0cUpdateTenant\x12%.skein.tenancy.v1.UpdateTenantRequest\x1a&.skein.tenancy.v1.UpdateTenantResponse\x12]\n\x0c\x44\x65leteTenant\x12%.skein.tenancy.v1.DeleteTenantRequest\x1a&.skein.tenancy.v1.DeleteTenantResponse\x12Z\n\x0b\x43reateAgent\x12$.skein.tenancy.v1.CreateAgentRequest\x1a%.skein.tenancy.v1.CreateAgentResponse\x12Q\n\x08GetAgent\x12!.skein.tenancy.v1.GetAgentRequest\x1a\".skein.tenancy.v1.GetAgentResponse\x12W\n\nListAgents\x12#.skein.tenancy.v1.ListAgentsRequest\x1a$.skein.tenancy.v1.ListAgentsResponse\x12Z\n\x0bUpdateAgent\x12$.skein.tenancy.v1.UpdateAgentRequest\x1a%.skein.tenancy.v1.UpdateAgentResponse\x12Z\n\x0b\x44\x65leteAgent\x12$.skein.tenancy.v1.DeleteAgentRequest\x1a%.skein.tenancy.v1.DeleteAgentResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/tenancy/v1/tenancy.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dskein/tenancy/v1/limits.proto\x1a\x1eskein/tenancy/v1/members.proto\x1a\x1fskein/tenancy/v1/subjects.proto\"\xf0\x02\n\x0cOrganization\x12\'\n\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12+\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12?\n\x04slug\x18\x03 \x01(\tB+\xbaH(r&\x18?2\"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$R\x04slug\x12\x33\n\x08metadata\x18\x04 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x1a\n\x08revision\x18\x05 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\"\xc0\x03\n\x06Tenant\x12\x1b\n\ttenant_id\x18\x01 \x01(\tR\x08tenantId\x12\x34\n\x0forganization_id\x18\x02 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\x12+\n\x0c\x64isplay_name\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12?\n\x04slug\x18\x04 \x01(\tB+\xbaH(r&\x18?2\"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$R\x04slug\x12\x33\n\x08metadata\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x1a\n\x08revision\x18\x06 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12*\n\x04role\x18\t \x01(\x0e\x32\x16.skein.tenancy.v1.RoleR\x04role\"\xee\x05\n\x05\x41gent\x12#\n\x08\x61gent_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\x12+\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12&\n\nagent_type\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\tagentType\x12*\n\x0b\x64\x65scription\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x0b\x64\x65scription\x12.\n\rsystem_prompt\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x18\xa0\x8d\x06R\x0csystemPrompt\x12\x1e\n\x05topic\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xe8\x07R\x05topic\x12\x33\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x36\n\nllm_config\x18\x08 \x01(\x0b\x32\x17.google.protobuf.StructR\tllmConfig\x12\x42\n\x10\x65mbedding_config\x18\t \x01(\x0b\x32\x17.google.protobuf.StructR\x0f\x65mbeddingConfig\x12\x36\n\ntool_rules\x18\n \x01(\x0b\x32\x17.google.protobuf.StructR\ttoolRules\x12\x32\n\x0bmcp_servers\x18\x0b \x03(\tB\x11\xbaH\x0e\x92\x01\x0b\x10\x64\"\x07r\x05\x10\x01\x18\xff\x01R\nmcpServers\x12\x1a\n\x08revision\x18\x0c \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0f \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\x10 \x01(\tR\tupdatedBy\"\x90\x01\n\x19\x43reateOrganizationRequest\x12J\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationB\x06\xbaH\x03\xc8\x01\x01R\x0corganization\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"`\n\x1a\x43reateOrganizationResponse\x12\x42\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\x0corganization\"K\n\x16GetOrganizationRequest\x12\x31\n\x0forganization_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x0eorganizationId\"]\n\x17GetOrganizationResponse\x12\x42\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\x0corganization\"l\n\x18ListOrganizationsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"\x89\x01\n\x19ListOrganizationsResponse\x12\x44\n\rorganizations\x18\x01 \x03(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\rorganizations\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcd\x01\n\x19UpdateOrganizationRequest\x12J\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationB\x06\xbaH\x03\xc8\x01\x01R\x0corganization\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"`\n\x1aUpdateOrganizationResponse\x12\x42\n\x0corganization\x18\x01 \x01(\x0b\x32\x1e.skein.tenancy.v1.OrganizationR\x0corganization\"\xd3\x01\n\x19\x44\x65leteOrganizationRequest\x12\x31\n\x0forganization_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x0eorganizationId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x18\n\x07tenants\x18\x03 \x01(\x08R\x07tenants\x12@\n\x05grace\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0f\xbaH\x0c\xaa\x01\t\"\x05\x08\x80\xe7\x84\x0f\x32\x00R\x05grace\"V\n\x1a\x44\x65leteOrganizationResponse\x12\x38\n\tdeletions\x18\x01 \x03(\x0b\x32\x1a.skein.tenancy.v1.DeletionR\tdeletions\"\xaf\x01\n\x13\x43reateTenantRequest\x12\x38\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantB\x06\xbaH\x03\xc8\x01\x01R\x06tenant\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x35\n\x10owner_account_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eownerAccountId\"H\n\x14\x43reateTenantResponse\x12\x30\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantR\x06tenant\"<\n\x10GetTenantRequest\x12(\n\ttenant_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x08tenantId\"E\n\x11GetTenantResponse\x12\x30\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantR\x06tenant\"\x9c\x01\n\x12ListTenantsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12\x34\n\x0forganization_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\"q\n\x13ListTenantsResponse\x12\x32\n\x07tenants\x18\x01 \x03(\x0b\x32\x18.skein.tenancy.v1.TenantR\x07tenants\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb5\x01\n\x13UpdateTenantRequest\x12\x38\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantB\x06\xbaH\x03\xc8\x01\x01R\x06tenant\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"H\n\x14UpdateTenantResponse\x12\x30\n\x06tenant\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.TenantR\x06tenant\"\xa7\x01\n\x13\x44\x65leteTenantRequest\x12%\n\ttenant_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x08tenantId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12@\n\x05grace\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0f\xbaH\x0c\xaa\x01\t\"\x05\x08\x80\xe7\x84\x0f\x32\x00R\x05grace\"N\n\x14\x44\x65leteTenantResponse\x12\x36\n\x08\x64\x65letion\x18\x01 \x01(\x0b\x32\x1a.skein.tenancy.v1.DeletionR\x08\x64\x65letion\"t\n\x12\x43reateAgentRequest\x12\x35\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentB\x06\xbaH\x03\xc8\x01\x01R\x05\x61gent\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13\x43reateAgentResponse\x12-\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentR\x05\x61gent\"8\n\x0fGetAgentRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\"A\n\x10GetAgentResponse\x12-\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentR\x05\x61gent\"e\n\x11ListAgentsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"m\n\x12ListAgentsResponse\x12/\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.AgentR\x06\x61gents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n\x12UpdateAgentRequest\x12\x35\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentB\x06\xbaH\x03\xc8\x01\x01R\x05\x61gent\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13UpdateAgentResponse\x12-\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.AgentR\x05\x61gent\"d\n\x12\x44\x65leteAgentRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x15\n\x13\x44\x65leteAgentResponse2\x9c\"\n\x0eTenancyService\x12o\n\x12\x43reateOrganization\x12+.skein.tenancy.v1.CreateOrganizationRequest\x1a,.skein.tenancy.v1.CreateOrganizationResponse\x12\x66\n\x0fGetOrganization\x12(.skein.tenancy.v1.GetOrganizationRequest\x1a).skein.tenancy.v1.GetOrganizationResponse\x12l\n\x11ListOrganizations\x12*.skein.tenancy.v1.ListOrganizationsRequest\x1a+.skein.tenancy.v1.ListOrganizationsResponse\x12o\n\x12UpdateOrganization\x12+.skein.tenancy.v1.UpdateOrganizationRequest\x1a,.skein.tenancy.v1.UpdateOrganizationResponse\x12o\n\x12\x44\x65leteOrganization\x12+.skein.tenancy.v1.DeleteOrganizationRequest\x1a,.skein.tenancy.v1.DeleteOrganizationResponse\x12]\n\x0c\x43reateTenant\x12%.skein.tenancy.v1.CreateTenantRequest\x1a&.skein.tenancy.v1.CreateTenantResponse\x12T\n\tGetTenant\x12\".skein.tenancy.v1.GetTenantRequest\x1a#.skein.tenancy.v1.GetTenantResponse\x12Z\n\x0bListTenants\x12$.skein.tenancy.v1.ListTenantsRequest\x1a%.skein.tenancy.v1.ListTenantsResponse\x12]\n\x0cUpdateTenant\x12%.skein.tenancy.v1.UpdateTenantRequest\x1a&.skein.tenancy.v1.UpdateTenantResponse\x12]\n\x0c\x44\x65leteTenant\x12%.skein.tenancy.v1.DeleteTenantRequest\x1a&.skein.tenancy.v1.DeleteTenantResponse\x12\x63\n\x0eUndeleteTenant\x12\'.skein.tenancy.v1.UndeleteTenantRequest\x1a(.skein.tenancy.v1.UndeleteTenantResponse\x12Z\n\x0bGetDeletion\x12$.skein.tenancy.v1.GetDeletionRequest\x1a%.skein.tenancy.v1.GetDeletionResponse\x12`\n\rListDeletions\x12&.skein.tenancy.v1.ListDeletionsRequest\x1a\'.skein.tenancy.v1.ListDeletionsResponse\x12l\n\x11TransferOwnership\x12*.skein.tenancy.v1.TransferOwnershipRequest\x1a+.skein.tenancy.v1.TransferOwnershipResponse\x12T\n\tAddMember\x12\".skein.tenancy.v1.AddMemberRequest\x1a#.skein.tenancy.v1.AddMemberResponse\x12T\n\tGetMember\x12\".skein.tenancy.v1.GetMemberRequest\x1a#.skein.tenancy.v1.GetMemberResponse\x12Z\n\x0bListMembers\x12$.skein.tenancy.v1.ListMembersRequest\x1a%.skein.tenancy.v1.ListMembersResponse\x12]\n\x0cUpdateMember\x12%.skein.tenancy.v1.UpdateMemberRequest\x1a&.skein.tenancy.v1.UpdateMemberResponse\x12]\n\x0cRemoveMember\x12%.skein.tenancy.v1.RemoveMemberRequest\x1a&.skein.tenancy.v1.RemoveMemberResponse\x12Z\n\x0bLeaveTenant\x12$.skein.tenancy.v1.LeaveTenantRequest\x1a%.skein.tenancy.v1.LeaveTenantResponse\x12i\n\x10\x43reateInvitation\x12).skein.tenancy.v1.CreateInvitationRequest\x1a*.skein.tenancy.v1.CreateInvitationResponse\x12\x66\n\x0fListInvitations\x12(.skein.tenancy.v1.ListInvitationsRequest\x1a).skein.tenancy.v1.ListInvitationsResponse\x12i\n\x10RevokeInvitation\x12).skein.tenancy.v1.RevokeInvitationRequest\x1a*.skein.tenancy.v1.RevokeInvitationResponse\x12i\n\x10\x41\x63\x63\x65ptInvitation\x12).skein.tenancy.v1.AcceptInvitationRequest\x1a*.skein.tenancy.v1.AcceptInvitationResponse\x12`\n\rCreateSubject\x12&.skein.tenancy.v1.CreateSubjectRequest\x1a\'.skein.tenancy.v1.CreateSubjectResponse\x12W\n\nGetSubject\x12#.skein.tenancy.v1.GetSubjectRequest\x1a$.skein.tenancy.v1.GetSubjectResponse\x12]\n\x0cListSubjects\x12%.skein.tenancy.v1.ListSubjectsRequest\x1a&.skein.tenancy.v1.ListSubjectsResponse\x12`\n\rUpdateSubject\x12&.skein.tenancy.v1.UpdateSubjectRequest\x1a\'.skein.tenancy.v1.UpdateSubjectResponse\x12`\n\rDeleteSubject\x12&.skein.tenancy.v1.DeleteSubjectRequest\x1a\'.skein.tenancy.v1.DeleteSubjectResponse\x12W\n\nCreateTool\x12#.skein.tenancy.v1.CreateToolRequest\x1a$.skein.tenancy.v1.CreateToolResponse\x12N\n\x07GetTool\x12 .skein.tenancy.v1.GetToolRequest\x1a!.skein.tenancy.v1.GetToolResponse\x12T\n\tListTools\x12\".skein.tenancy.v1.ListToolsRequest\x1a#.skein.tenancy.v1.ListToolsResponse\x12W\n\nUpdateTool\x12#.skein.tenancy.v1.UpdateToolRequest\x1a$.skein.tenancy.v1.UpdateToolResponse\x12W\n\nDeleteTool\x12#.skein.tenancy.v1.DeleteToolRequest\x1a$.skein.tenancy.v1.DeleteToolResponse\x12W\n\nAttachTool\x12#.skein.tenancy.v1.AttachToolRequest\x1a$.skein.tenancy.v1.AttachToolResponse\x12W\n\nDetachTool\x12#.skein.tenancy.v1.DetachToolRequest\x1a$.skein.tenancy.v1.DetachToolResponse\x12T\n\tGetPolicy\x12\".skein.tenancy.v1.GetPolicyRequest\x1a#.skein.tenancy.v1.GetPolicyResponse\x12]\n\x0cUpdatePolicy\x12%.skein.tenancy.v1.UpdatePolicyRequest\x1a&.skein.tenancy.v1.UpdatePolicyResponse\x12Q\n\x08GetQuota\x12!.skein.tenancy.v1.GetQuotaRequest\x1a\".skein.tenancy.v1.GetQuotaResponse\x12Z\n\x0bUpdateQuota\x12$.skein.tenancy.v1.UpdateQuotaRequest\x1a%.skein.tenancy.v1.UpdateQuotaResponse\x12Q\n\x08GetUsage\x12!.skein.tenancy.v1.GetUsageRequest\x1a\".skein.tenancy.v1.GetUsageResponse\x12Z\n\x0b\x43reateAgent\x12$.skein.tenancy.v1.CreateAgentRequest\x1a%.skein.tenancy.v1.CreateAgentResponse\x12Q\n\x08GetAgent\x12!.skein.tenancy.v1.GetAgentRequest\x1a\".skein.tenancy.v1.GetAgentResponse\x12W\n\nListAgents\x12#.skein.tenancy.v1.ListAgentsRequest\x1a$.skein.tenancy.v1.ListAgentsResponse\x12Z\n\x0bUpdateAgent\x12$.skein.tenancy.v1.UpdateAgentRequest\x1a%.skein.tenancy.v1.UpdateAgentResponse\x12Z\n\x0b\x44\x65leteAgent\x12$.skein.tenancy.v1.DeleteAgentRequest\x1a%.skein.tenancy.v1.DeleteAgentResponse2\x84\x07\n\rUpkeepService\x12Z\n\x0bGetStanding\x12$.skein.tenancy.v1.GetStandingRequest\x1a%.skein.tenancy.v1.GetStandingResponse\x12`\n\rLeaseRequests\x12&.skein.tenancy.v1.LeaseRequestsRequest\x1a\'.skein.tenancy.v1.LeaseRequestsResponse\x12\x66\n\x0f\x43heckInvitation\x12(.skein.tenancy.v1.CheckInvitationRequest\x1a).skein.tenancy.v1.CheckInvitationResponse\x12`\n\rRemoveAccount\x12&.skein.tenancy.v1.RemoveAccountRequest\x1a\'.skein.tenancy.v1.RemoveAccountResponse\x12i\n\x10ListDueDeletions\x12).skein.tenancy.v1.ListDueDeletionsRequest\x1a*.skein.tenancy.v1.ListDueDeletionsResponse\x12\x63\n\x0eRecordDeletion\x12\'.skein.tenancy.v1.RecordDeletionRequest\x1a(.skein.tenancy.v1.RecordDeletionResponse\x12Z\n\x0bPurgeTenant\x12$.skein.tenancy.v1.PurgeTenantRequest\x1a%.skein.tenancy.v1.PurgeTenantResponse\x12]\n\x0c\x43ollectUsage\x12%.skein.tenancy.v1.CollectUsageRequest\x1a&.skein.tenancy.v1.CollectUsageResponse\x12`\n\rDeleteExpired\x12&.skein.tenancy.v1.DeleteExpiredRequest\x1a\'.skein.tenancy.v1.DeleteExpiredResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -77,10 +81,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETEORGANIZATIONREQUEST'].fields_by_name['organization_id']._serialized_options = b'\272H\005r\003\260\001\001'
   _globals['_DELETEORGANIZATIONREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_DELETEORGANIZATIONREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_DELETEORGANIZATIONREQUEST'].fields_by_name['grace']._loaded_options = None
+  _globals['_DELETEORGANIZATIONREQUEST'].fields_by_name['grace']._serialized_options = b'\272H\014\252\001\t\"\005\010\200\347\204\0172\000'
   _globals['_CREATETENANTREQUEST'].fields_by_name['tenant']._loaded_options = None
   _globals['_CREATETENANTREQUEST'].fields_by_name['tenant']._serialized_options = b'\272H\003\310\001\001'
   _globals['_CREATETENANTREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_CREATETENANTREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_CREATETENANTREQUEST'].fields_by_name['owner_account_id']._loaded_options = None
+  _globals['_CREATETENANTREQUEST'].fields_by_name['owner_account_id']._serialized_options = b'\272H\010r\003\260\001\001\330\001\001'
   _globals['_GETTENANTREQUEST'].fields_by_name['tenant_id']._loaded_options = None
   _globals['_GETTENANTREQUEST'].fields_by_name['tenant_id']._serialized_options = b'\272H\010r\003\260\001\001\330\001\001'
   _globals['_LISTTENANTSREQUEST'].fields_by_name['page_size']._loaded_options = None
@@ -97,6 +105,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETETENANTREQUEST'].fields_by_name['tenant_id']._serialized_options = b'\272H\005r\003\260\001\001'
   _globals['_DELETETENANTREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_DELETETENANTREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
+  _globals['_DELETETENANTREQUEST'].fields_by_name['grace']._loaded_options = None
+  _globals['_DELETETENANTREQUEST'].fields_by_name['grace']._serialized_options = b'\272H\014\252\001\t\"\005\010\200\347\204\0172\000'
   _globals['_CREATEAGENTREQUEST'].fields_by_name['agent']._loaded_options = None
   _globals['_CREATEAGENTREQUEST'].fields_by_name['agent']._serialized_options = b'\272H\003\310\001\001'
   _globals['_CREATEAGENTREQUEST'].fields_by_name['request_id']._loaded_options = None
@@ -115,72 +125,74 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETEAGENTREQUEST'].fields_by_name['agent_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
   _globals['_DELETEAGENTREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_DELETEAGENTREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_ORGANIZATION']._serialized_start=179
-  _globals['_ORGANIZATION']._serialized_end=547
-  _globals['_TENANT']._serialized_start=550
-  _globals['_TENANT']._serialized_end=954
-  _globals['_AGENT']._serialized_start=957
-  _globals['_AGENT']._serialized_end=1707
-  _globals['_CREATEORGANIZATIONREQUEST']._serialized_start=1710
-  _globals['_CREATEORGANIZATIONREQUEST']._serialized_end=1854
-  _globals['_CREATEORGANIZATIONRESPONSE']._serialized_start=1856
-  _globals['_CREATEORGANIZATIONRESPONSE']._serialized_end=1952
-  _globals['_GETORGANIZATIONREQUEST']._serialized_start=1954
-  _globals['_GETORGANIZATIONREQUEST']._serialized_end=2029
-  _globals['_GETORGANIZATIONRESPONSE']._serialized_start=2031
-  _globals['_GETORGANIZATIONRESPONSE']._serialized_end=2124
-  _globals['_LISTORGANIZATIONSREQUEST']._serialized_start=2126
-  _globals['_LISTORGANIZATIONSREQUEST']._serialized_end=2234
-  _globals['_LISTORGANIZATIONSRESPONSE']._serialized_start=2237
-  _globals['_LISTORGANIZATIONSRESPONSE']._serialized_end=2374
-  _globals['_UPDATEORGANIZATIONREQUEST']._serialized_start=2377
-  _globals['_UPDATEORGANIZATIONREQUEST']._serialized_end=2582
-  _globals['_UPDATEORGANIZATIONRESPONSE']._serialized_start=2584
-  _globals['_UPDATEORGANIZATIONRESPONSE']._serialized_end=2680
-  _globals['_DELETEORGANIZATIONREQUEST']._serialized_start=2682
-  _globals['_DELETEORGANIZATIONREQUEST']._serialized_end=2801
-  _globals['_DELETEORGANIZATIONRESPONSE']._serialized_start=2803
-  _globals['_DELETEORGANIZATIONRESPONSE']._serialized_end=2831
-  _globals['_CREATETENANTREQUEST']._serialized_start=2833
-  _globals['_CREATETENANTREQUEST']._serialized_end=2953
-  _globals['_CREATETENANTRESPONSE']._serialized_start=2955
-  _globals['_CREATETENANTRESPONSE']._serialized_end=3027
-  _globals['_GETTENANTREQUEST']._serialized_start=3029
-  _globals['_GETTENANTREQUEST']._serialized_end=3089
-  _globals['_GETTENANTRESPONSE']._serialized_start=3091
-  _globals['_GETTENANTRESPONSE']._serialized_end=3160
-  _globals['_LISTTENANTSREQUEST']._serialized_start=3163
-  _globals['_LISTTENANTSREQUEST']._serialized_end=3319
-  _globals['_LISTTENANTSRESPONSE']._serialized_start=3321
-  _globals['_LISTTENANTSRESPONSE']._serialized_end=3434
-  _globals['_UPDATETENANTREQUEST']._serialized_start=3437
-  _globals['_UPDATETENANTREQUEST']._serialized_end=3618
-  _globals['_UPDATETENANTRESPONSE']._serialized_start=3620
-  _globals['_UPDATETENANTRESPONSE']._serialized_end=3692
-  _globals['_DELETETENANTREQUEST']._serialized_start=3694
-  _globals['_DELETETENANTREQUEST']._serialized_end=3795
-  _globals['_DELETETENANTRESPONSE']._serialized_start=3797
-  _globals['_DELETETENANTRESPONSE']._serialized_end=3819
-  _globals['_CREATEAGENTREQUEST']._serialized_start=3821
-  _globals['_CREATEAGENTREQUEST']._serialized_end=3937
-  _globals['_CREATEAGENTRESPONSE']._serialized_start=3939
-  _globals['_CREATEAGENTRESPONSE']._serialized_end=4007
-  _globals['_GETAGENTREQUEST']._serialized_start=4009
-  _globals['_GETAGENTREQUEST']._serialized_end=4065
-  _globals['_GETAGENTRESPONSE']._serialized_start=4067
-  _globals['_GETAGENTRESPONSE']._serialized_end=4132
-  _globals['_LISTAGENTSREQUEST']._serialized_start=4134
-  _globals['_LISTAGENTSREQUEST']._serialized_end=4235
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=4237
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=4346
-  _globals['_UPDATEAGENTREQUEST']._serialized_start=4349
-  _globals['_UPDATEAGENTREQUEST']._serialized_end=4526
-  _globals['_UPDATEAGENTRESPONSE']._serialized_start=4528
-  _globals['_UPDATEAGENTRESPONSE']._serialized_end=4596
-  _globals['_DELETEAGENTREQUEST']._serialized_start=4598
-  _globals['_DELETEAGENTREQUEST']._serialized_end=4698
-  _globals['_DELETEAGENTRESPONSE']._serialized_start=4700
-  _globals['_DELETEAGENTRESPONSE']._serialized_end=4721
-  _globals['_TENANCYSERVICE']._serialized_start=4724
-  _globals['_TENANCYSERVICE']._serialized_end=6204
+  _globals['_ORGANIZATION']._serialized_start=307
+  _globals['_ORGANIZATION']._serialized_end=675
+  _globals['_TENANT']._serialized_start=678
+  _globals['_TENANT']._serialized_end=1126
+  _globals['_AGENT']._serialized_start=1129
+  _globals['_AGENT']._serialized_end=1879
+  _globals['_CREATEORGANIZATIONREQUEST']._serialized_start=1882
+  _globals['_CREATEORGANIZATIONREQUEST']._serialized_end=2026
+  _globals['_CREATEORGANIZATIONRESPONSE']._serialized_start=2028
+  _globals['_CREATEORGANIZATIONRESPONSE']._serialized_end=2124
+  _globals['_GETORGANIZATIONREQUEST']._serialized_start=2126
+  _globals['_GETORGANIZATIONREQUEST']._serialized_end=2201
+  _globals['_GETORGANIZATIONRESPONSE']._serialized_start=2203
+  _globals['_GETORGANIZATIONRESPONSE']._serialized_end=2296
+  _globals['_LISTORGANIZATIONSREQUEST']._serialized_start=2298
+  _globals['_LISTORGANIZATIONSREQUEST']._serialized_end=2406
+  _globals['_LISTORGANIZATIONSRESPONSE']._serialized_start=2409
+  _globals['_LISTORGANIZATIONSRESPONSE']._serialized_end=2546
+  _globals['_UPDATEORGANIZATIONREQUEST']._serialized_start=2549
+  _globals['_UPDATEORGANIZATIONREQUEST']._serialized_end=2754
+  _globals['_UPDATEORGANIZATIONRESPONSE']._serialized_start=2756
+  _globals['_UPDATEORGANIZATIONRESPONSE']._serialized_end=2852
+  _globals['_DELETEORGANIZATIONREQUEST']._serialized_start=2855
+  _globals['_DELETEORGANIZATIONREQUEST']._serialized_end=3066
+  _globals['_DELETEORGANIZATIONRESPONSE']._serialized_start=3068
+  _globals['_DELETEORGANIZATIONRESPONSE']._serialized_end=3154
+  _globals['_CREATETENANTREQUEST']._serialized_start=3157
+  _globals['_CREATETENANTREQUEST']._serialized_end=3332
+  _globals['_CREATETENANTRESPONSE']._serialized_start=3334
+  _globals['_CREATETENANTRESPONSE']._serialized_end=3406
+  _globals['_GETTENANTREQUEST']._serialized_start=3408
+  _globals['_GETTENANTREQUEST']._serialized_end=3468
+  _globals['_GETTENANTRESPONSE']._serialized_start=3470
+  _globals['_GETTENANTRESPONSE']._serialized_end=3539
+  _globals['_LISTTENANTSREQUEST']._serialized_start=3542
+  _globals['_LISTTENANTSREQUEST']._serialized_end=3698
+  _globals['_LISTTENANTSRESPONSE']._serialized_start=3700
+  _globals['_LISTTENANTSRESPONSE']._serialized_end=3813
+  _globals['_UPDATETENANTREQUEST']._serialized_start=3816
+  _globals['_UPDATETENANTREQUEST']._serialized_end=3997
+  _globals['_UPDATETENANTRESPONSE']._serialized_start=3999
+  _globals['_UPDATETENANTRESPONSE']._serialized_end=4071
+  _globals['_DELETETENANTREQUEST']._serialized_start=4074
+  _globals['_DELETETENANTREQUEST']._serialized_end=4241
+  _globals['_DELETETENANTRESPONSE']._serialized_start=4243
+  _globals['_DELETETENANTRESPONSE']._serialized_end=4321
+  _globals['_CREATEAGENTREQUEST']._serialized_start=4323
+  _globals['_CREATEAGENTREQUEST']._serialized_end=4439
+  _globals['_CREATEAGENTRESPONSE']._serialized_start=4441
+  _globals['_CREATEAGENTRESPONSE']._serialized_end=4509
+  _globals['_GETAGENTREQUEST']._serialized_start=4511
+  _globals['_GETAGENTREQUEST']._serialized_end=4567
+  _globals['_GETAGENTRESPONSE']._serialized_start=4569
+  _globals['_GETAGENTRESPONSE']._serialized_end=4634
+  _globals['_LISTAGENTSREQUEST']._serialized_start=4636
+  _globals['_LISTAGENTSREQUEST']._serialized_end=4737
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=4739
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=4848
+  _globals['_UPDATEAGENTREQUEST']._serialized_start=4851
+  _globals['_UPDATEAGENTREQUEST']._serialized_end=5028
+  _globals['_UPDATEAGENTRESPONSE']._serialized_start=5030
+  _globals['_UPDATEAGENTRESPONSE']._serialized_end=5098
+  _globals['_DELETEAGENTREQUEST']._serialized_start=5100
+  _globals['_DELETEAGENTREQUEST']._serialized_end=5200
+  _globals['_DELETEAGENTRESPONSE']._serialized_start=5202
+  _globals['_DELETEAGENTRESPONSE']._serialized_end=5223
+  _globals['_TENANCYSERVICE']._serialized_start=5226
+  _globals['_TENANCYSERVICE']._serialized_end=9606
+  _globals['_UPKEEPSERVICE']._serialized_start=9609
+  _globals['_UPKEEPSERVICE']._serialized_end=10509
 # @@protoc_insertion_point(module_scope)

@@ -1,9 +1,13 @@
 import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.tenancy.v1 import limits_pb2 as _limits_pb2
+from skein.tenancy.v1 import members_pb2 as _members_pb2
+from skein.tenancy.v1 import subjects_pb2 as _subjects_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -31,7 +35,7 @@ class Organization(_message.Message):
     def __init__(self, organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Tenant(_message.Message):
-    __slots__ = ("tenant_id", "organization_id", "display_name", "slug", "metadata", "revision", "create_time", "update_time")
+    __slots__ = ("tenant_id", "organization_id", "display_name", "slug", "metadata", "revision", "create_time", "update_time", "role")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     ORGANIZATION_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +44,7 @@ class Tenant(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     organization_id: str
     display_name: str
@@ -48,7 +53,8 @@ class Tenant(_message.Message):
     revision: int
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
-    def __init__(self, tenant_id: _Optional[str] = ..., organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    role: _members_pb2.Role
+    def __init__(self, tenant_id: _Optional[str] = ..., organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., role: _Optional[_Union[_members_pb2.Role, str]] = ...) -> None: ...
 
 class Agent(_message.Message):
     __slots__ = ("agent_id", "display_name", "agent_type", "description", "system_prompt", "topic", "metadata", "llm_config", "embedding_config", "tool_rules", "mcp_servers", "revision", "create_time", "update_time", "created_by", "updated_by")
@@ -145,24 +151,32 @@ class UpdateOrganizationResponse(_message.Message):
     def __init__(self, organization: _Optional[_Union[Organization, _Mapping]] = ...) -> None: ...
 
 class DeleteOrganizationRequest(_message.Message):
-    __slots__ = ("organization_id", "request_id")
+    __slots__ = ("organization_id", "request_id", "tenants", "grace")
     ORGANIZATION_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    GRACE_FIELD_NUMBER: _ClassVar[int]
     organization_id: str
     request_id: str
-    def __init__(self, organization_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    tenants: bool
+    grace: _duration_pb2.Duration
+    def __init__(self, organization_id: _Optional[str] = ..., request_id: _Optional[str] = ..., tenants: _Optional[bool] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class DeleteOrganizationResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("deletions",)
+    DELETIONS_FIELD_NUMBER: _ClassVar[int]
+    deletions: _containers.RepeatedCompositeFieldContainer[_members_pb2.Deletion]
+    def __init__(self, deletions: _Optional[_Iterable[_Union[_members_pb2.Deletion, _Mapping]]] = ...) -> None: ...
 
 class CreateTenantRequest(_message.Message):
-    __slots__ = ("tenant", "request_id")
+    __slots__ = ("tenant", "request_id", "owner_account_id")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     tenant: Tenant
     request_id: str
-    def __init__(self, tenant: _Optional[_Union[Tenant, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    owner_account_id: str
+    def __init__(self, tenant: _Optional[_Union[Tenant, _Mapping]] = ..., request_id: _Optional[str] = ..., owner_account_id: _Optional[str] = ...) -> None: ...
 
 class CreateTenantResponse(_message.Message):
     __slots__ = ("tenant",)
@@ -217,16 +231,20 @@ class UpdateTenantResponse(_message.Message):
     def __init__(self, tenant: _Optional[_Union[Tenant, _Mapping]] = ...) -> None: ...
 
 class DeleteTenantRequest(_message.Message):
-    __slots__ = ("tenant_id", "request_id")
+    __slots__ = ("tenant_id", "request_id", "grace")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    GRACE_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     request_id: str
-    def __init__(self, tenant_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    grace: _duration_pb2.Duration
+    def __init__(self, tenant_id: _Optional[str] = ..., request_id: _Optional[str] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class DeleteTenantResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("deletion",)
+    DELETION_FIELD_NUMBER: _ClassVar[int]
+    deletion: _members_pb2.Deletion
+    def __init__(self, deletion: _Optional[_Union[_members_pb2.Deletion, _Mapping]] = ...) -> None: ...
 
 class CreateAgentRequest(_message.Message):
     __slots__ = ("agent", "request_id")

@@ -3,6 +3,9 @@
 import grpc
 import warnings
 
+from skein.tenancy.v1 import limits_pb2 as skein_dot_tenancy_dot_v1_dot_limits__pb2
+from skein.tenancy.v1 import members_pb2 as skein_dot_tenancy_dot_v1_dot_members__pb2
+from skein.tenancy.v1 import subjects_pb2 as skein_dot_tenancy_dot_v1_dot_subjects__pb2
 from skein.tenancy.v1 import tenancy_pb2 as skein_dot_tenancy_dot_v1_dot_tenancy__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -26,9 +29,10 @@ if _version_not_supported:
 
 
 class TenancyServiceStub:
-    """TenancyService keeps who exists: organizations, their tenants, and the
-    agents of a tenant. Organizations and tenants are the operator's business; a
-    tenant's own credential reads its own tenant and manages its own agents.
+    """TenancyService keeps who exists: organizations, their tenants, who may act in
+    a tenant and as what, its agents and their tools, its subjects, its policy and
+    its quotas. Organizations are the operator's business; a tenant's own
+    credential manages what its permissions say, in its own tenant.
     Another tenant's row is NOT_FOUND. Errors are documented in
     skein/errors/v1/errors.proto.
     """
@@ -89,6 +93,161 @@ class TenancyServiceStub:
                 request_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteTenantResponse.FromString,
                 _registered_method=True)
+        self.UndeleteTenant = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UndeleteTenant',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UndeleteTenantRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UndeleteTenantResponse.FromString,
+                _registered_method=True)
+        self.GetDeletion = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetDeletion',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetDeletionRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetDeletionResponse.FromString,
+                _registered_method=True)
+        self.ListDeletions = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ListDeletions',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDeletionsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDeletionsResponse.FromString,
+                _registered_method=True)
+        self.TransferOwnership = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/TransferOwnership',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.TransferOwnershipRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.TransferOwnershipResponse.FromString,
+                _registered_method=True)
+        self.AddMember = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/AddMember',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AddMemberRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AddMemberResponse.FromString,
+                _registered_method=True)
+        self.GetMember = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetMember',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMemberRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMemberResponse.FromString,
+                _registered_method=True)
+        self.ListMembers = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ListMembers',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListMembersRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListMembersResponse.FromString,
+                _registered_method=True)
+        self.UpdateMember = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UpdateMember',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UpdateMemberRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UpdateMemberResponse.FromString,
+                _registered_method=True)
+        self.RemoveMember = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/RemoveMember',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveMemberRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveMemberResponse.FromString,
+                _registered_method=True)
+        self.LeaveTenant = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/LeaveTenant',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.LeaveTenantRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.LeaveTenantResponse.FromString,
+                _registered_method=True)
+        self.CreateInvitation = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/CreateInvitation',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CreateInvitationRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CreateInvitationResponse.FromString,
+                _registered_method=True)
+        self.ListInvitations = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ListInvitations',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListInvitationsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListInvitationsResponse.FromString,
+                _registered_method=True)
+        self.RevokeInvitation = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/RevokeInvitation',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RevokeInvitationRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RevokeInvitationResponse.FromString,
+                _registered_method=True)
+        self.AcceptInvitation = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/AcceptInvitation',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AcceptInvitationRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AcceptInvitationResponse.FromString,
+                _registered_method=True)
+        self.CreateSubject = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/CreateSubject',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateSubjectResponse.FromString,
+                _registered_method=True)
+        self.GetSubject = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetSubject',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetSubjectResponse.FromString,
+                _registered_method=True)
+        self.ListSubjects = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ListSubjects',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListSubjectsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListSubjectsResponse.FromString,
+                _registered_method=True)
+        self.UpdateSubject = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UpdateSubject',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateSubjectResponse.FromString,
+                _registered_method=True)
+        self.DeleteSubject = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/DeleteSubject',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectResponse.FromString,
+                _registered_method=True)
+        self.CreateTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/CreateTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolResponse.FromString,
+                _registered_method=True)
+        self.GetTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetToolResponse.FromString,
+                _registered_method=True)
+        self.ListTools = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ListTools',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListToolsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListToolsResponse.FromString,
+                _registered_method=True)
+        self.UpdateTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UpdateTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateToolResponse.FromString,
+                _registered_method=True)
+        self.DeleteTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/DeleteTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolResponse.FromString,
+                _registered_method=True)
+        self.AttachTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/AttachTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.AttachToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.AttachToolResponse.FromString,
+                _registered_method=True)
+        self.DetachTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/DetachTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DetachToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DetachToolResponse.FromString,
+                _registered_method=True)
+        self.GetPolicy = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetPolicy',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetPolicyRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetPolicyResponse.FromString,
+                _registered_method=True)
+        self.UpdatePolicy = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UpdatePolicy',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdatePolicyRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdatePolicyResponse.FromString,
+                _registered_method=True)
+        self.GetQuota = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetQuota',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetQuotaRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetQuotaResponse.FromString,
+                _registered_method=True)
+        self.UpdateQuota = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UpdateQuota',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.UpdateQuotaRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.UpdateQuotaResponse.FromString,
+                _registered_method=True)
+        self.GetUsage = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetUsage',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageResponse.FromString,
+                _registered_method=True)
         self.CreateAgent = channel.unary_unary(
                 '/skein.tenancy.v1.TenancyService/CreateAgent',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.CreateAgentRequest.SerializeToString,
@@ -117,9 +276,10 @@ class TenancyServiceStub:
 
 
 class TenancyServiceServicer:
-    """TenancyService keeps who exists: organizations, their tenants, and the
-    agents of a tenant. Organizations and tenants are the operator's business; a
-    tenant's own credential reads its own tenant and manages its own agents.
+    """TenancyService keeps who exists: organizations, their tenants, who may act in
+    a tenant and as what, its agents and their tools, its subjects, its policy and
+    its quotas. Organizations are the operator's business; a tenant's own
+    credential manages what its permissions say, in its own tenant.
     Another tenant's row is NOT_FOUND. Errors are documented in
     skein/errors/v1/errors.proto.
     """
@@ -165,8 +325,10 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteOrganization(self, request, context):
-        """DeleteOrganization marks an organization as deleted. Deleting again is
-        NOT_FOUND; repeating a request_id returns the first answer. Operators only.
+        """DeleteOrganization closes an organization and, with `tenants`, deletes each
+        of its tenants as DeleteTenant does; its own row goes when the last of them
+        is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
+        first answer. Operators only.
 
         Errors:
         - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
@@ -177,11 +339,13 @@ class TenancyServiceServicer:
 
     def CreateTenant(self, request, context):
         """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-        returns the first one. Operators only.
+        returns the first one. Operators, and accounts where the settings let them:
+        an account becomes the owner, in the organization of the settings.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -200,7 +364,8 @@ class TenancyServiceServicer:
 
     def ListTenants(self, request, context):
         """ListTenants pages through the tenants that the caller may see, newest
-        first: all for an operator, its own for a tenant's credential.
+        first: all for an operator, its own for a tenant's credential, those that
+        it is a member of for an account.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -224,11 +389,344 @@ class TenancyServiceServicer:
 
     def DeleteTenant(self, request, context):
         """DeleteTenant closes a tenant: its credentials are refused within five
-        seconds and its rows are no longer visible. Repeating a request_id returns
-        the first answer. Operators only.
+        seconds and its rows are no longer visible. When its grace is over, every
+        row, embedding and partition entry of it is removed, in stages that resume
+        wherever they were interrupted. Repeating a request_id returns the first
+        answer. Operators, and owners of the tenant.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndeleteTenant(self, request, context):
+        """UndeleteTenant opens a tenant again, within its grace. Repeating a
+        request_id returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, TENANT_NOT_FOUND.
+        - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
+        - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDeletion(self, request, context):
+        """GetDeletion reads how far the deletion of a tenant is, and its report.
+        Operators only. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDeletions(self, request, context):
+        """ListDeletions pages through the deletions, newest first. Operators only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TransferOwnership(self, request, context):
+        """TransferOwnership makes another member an owner and the caller an admin.
+        Repeating a request_id returns the first answer. Owners, and operators, who
+        name the owner that steps down, if any.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddMember(self, request, context):
+        """AddMember makes an account a member at once. Repeating a request_id returns
+        the first answer. Operators only; others invite.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        - ALREADY_EXISTS, MEMBER_EXISTS.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMember(self, request, context):
+        """GetMember reads one membership. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMembers(self, request, context):
+        """ListMembers pages through the tenant's members, in order of joining.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateMember(self, request, context):
+        """UpdateMember changes a member's role, which holds within five seconds.
+        Nobody gives or takes a role above their own. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - PERMISSION_DENIED, ROLE_TOO_LOW.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveMember(self, request, context):
+        """RemoveMember ends a membership; its sign-ins are refused in the tenant
+        within five seconds. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - PERMISSION_DENIED, ROLE_TOO_LOW.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaveTenant(self, request, context):
+        """LeaveTenant ends the caller's own membership. Repeating a request_id
+        returns the first answer. Accounts only.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateInvitation(self, request, context):
+        """CreateInvitation asks somebody, by mail where mail is set up, to join. A
+        repeated request_id gets no token.
+
+        Errors:
+        - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+        - ALREADY_EXISTS, MEMBER_EXISTS.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListInvitations(self, request, context):
+        """ListInvitations pages through the open ones, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeInvitation(self, request, context):
+        """RevokeInvitation ends an open one. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, INVITATION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AcceptInvitation(self, request, context):
+        """AcceptInvitation makes the calling account a member; its address must be
+        the invited one, and verified. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
+        else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateSubject(self, request, context):
+        """CreateSubject makes a person (or thing) known that memories are about.
+        Repeating a request_id returns the first one.
+
+        Errors:
+        - ALREADY_EXISTS, SUBJECT_EXISTS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSubject(self, request, context):
+        """GetSubject reads one. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSubjects(self, request, context):
+        """ListSubjects pages through the tenant's subjects in order of subject_id;
+        with properties, those whose profile or preferences have all of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateSubject(self, request, context):
+        """UpdateSubject changes the fields named in update_mask. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteSubject(self, request, context):
+        """DeleteSubject removes a subject; what is remembered about it stays. Its id
+        may be used again. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateTool(self, request, context):
+        """CreateTool keeps a tool that agents may be given. Repeating a request_id
+        returns the first one.
+
+        Errors:
+        - ALREADY_EXISTS, TOOL_EXISTS.
+        - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTool(self, request, context):
+        """GetTool reads one. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTools(self, request, context):
+        """ListTools pages through the tenant's tools, or an agent's, in order of
+        tool_id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateTool(self, request, context):
+        """UpdateTool changes the fields named in update_mask. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteTool(self, request, context):
+        """DeleteTool removes a tool, from its agents too. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AttachTool(self, request, context):
+        """AttachTool gives an agent a tool. Attaching again changes nothing;
+        repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DetachTool(self, request, context):
+        """DetachTool takes it away. Detaching again changes nothing; repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetPolicy(self, request, context):
+        """GetPolicy reads the rules that the tenant remembers by; fields that were
+        never set have their defaults. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdatePolicy(self, request, context):
+        """UpdatePolicy changes the fields named in update_mask. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetQuota(self, request, context):
+        """GetQuota reads the limits of the tenant, or of an organization, that were
+        set; what is unset has the cluster's default. Organizations are the
+        operator's business. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateQuota(self, request, context):
+        """UpdateQuota sets limits, which hold within ten seconds. Operators only.
+        Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetUsage(self, request, context):
+        """GetUsage says how much of its quota the tenant, or an organization, has
+        used. Nothing is counted for the answer: counters are kept as rows come and
+        go. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -339,6 +837,161 @@ def add_TenancyServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteTenantRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteTenantResponse.SerializeToString,
             ),
+            'UndeleteTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteTenant,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UndeleteTenantRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UndeleteTenantResponse.SerializeToString,
+            ),
+            'GetDeletion': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDeletion,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetDeletionRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetDeletionResponse.SerializeToString,
+            ),
+            'ListDeletions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDeletions,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDeletionsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDeletionsResponse.SerializeToString,
+            ),
+            'TransferOwnership': grpc.unary_unary_rpc_method_handler(
+                    servicer.TransferOwnership,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.TransferOwnershipRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.TransferOwnershipResponse.SerializeToString,
+            ),
+            'AddMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddMember,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AddMemberRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AddMemberResponse.SerializeToString,
+            ),
+            'GetMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMember,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMemberRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMemberResponse.SerializeToString,
+            ),
+            'ListMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMembers,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListMembersRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListMembersResponse.SerializeToString,
+            ),
+            'UpdateMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateMember,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UpdateMemberRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.UpdateMemberResponse.SerializeToString,
+            ),
+            'RemoveMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveMember,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveMemberRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveMemberResponse.SerializeToString,
+            ),
+            'LeaveTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaveTenant,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.LeaveTenantRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.LeaveTenantResponse.SerializeToString,
+            ),
+            'CreateInvitation': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateInvitation,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CreateInvitationRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CreateInvitationResponse.SerializeToString,
+            ),
+            'ListInvitations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInvitations,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListInvitationsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListInvitationsResponse.SerializeToString,
+            ),
+            'RevokeInvitation': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeInvitation,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RevokeInvitationRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RevokeInvitationResponse.SerializeToString,
+            ),
+            'AcceptInvitation': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptInvitation,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AcceptInvitationRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.AcceptInvitationResponse.SerializeToString,
+            ),
+            'CreateSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateSubject,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateSubjectRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateSubjectResponse.SerializeToString,
+            ),
+            'GetSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSubject,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetSubjectRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetSubjectResponse.SerializeToString,
+            ),
+            'ListSubjects': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSubjects,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListSubjectsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListSubjectsResponse.SerializeToString,
+            ),
+            'UpdateSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateSubject,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateSubjectRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateSubjectResponse.SerializeToString,
+            ),
+            'DeleteSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSubject,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectResponse.SerializeToString,
+            ),
+            'CreateTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolResponse.SerializeToString,
+            ),
+            'GetTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetToolResponse.SerializeToString,
+            ),
+            'ListTools': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTools,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListToolsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListToolsResponse.SerializeToString,
+            ),
+            'UpdateTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateToolResponse.SerializeToString,
+            ),
+            'DeleteTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolResponse.SerializeToString,
+            ),
+            'AttachTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.AttachTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.AttachToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.AttachToolResponse.SerializeToString,
+            ),
+            'DetachTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.DetachTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DetachToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DetachToolResponse.SerializeToString,
+            ),
+            'GetPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPolicy,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetPolicyRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetPolicyResponse.SerializeToString,
+            ),
+            'UpdatePolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdatePolicy,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdatePolicyRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdatePolicyResponse.SerializeToString,
+            ),
+            'GetQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetQuota,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetQuotaRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetQuotaResponse.SerializeToString,
+            ),
+            'UpdateQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateQuota,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.UpdateQuotaRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.UpdateQuotaResponse.SerializeToString,
+            ),
+            'GetUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUsage,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageResponse.SerializeToString,
+            ),
             'CreateAgent': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateAgent,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.CreateAgentRequest.FromString,
@@ -373,9 +1026,10 @@ def add_TenancyServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TenancyService:
-    """TenancyService keeps who exists: organizations, their tenants, and the
-    agents of a tenant. Organizations and tenants are the operator's business; a
-    tenant's own credential reads its own tenant and manages its own agents.
+    """TenancyService keeps who exists: organizations, their tenants, who may act in
+    a tenant and as what, its agents and their tools, its subjects, its policy and
+    its quotas. Organizations are the operator's business; a tenant's own
+    credential manages what its permissions say, in its own tenant.
     Another tenant's row is NOT_FOUND. Errors are documented in
     skein/errors/v1/errors.proto.
     """
@@ -651,6 +1305,843 @@ class TenancyService:
             _registered_method=True)
 
     @staticmethod
+    def UndeleteTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UndeleteTenant',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.UndeleteTenantRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.UndeleteTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDeletion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetDeletion',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetDeletionRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetDeletionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDeletions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ListDeletions',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListDeletionsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListDeletionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TransferOwnership(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/TransferOwnership',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.TransferOwnershipRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.TransferOwnershipResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/AddMember',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.AddMemberRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.AddMemberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetMember',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetMemberRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetMemberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ListMembers',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListMembersRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListMembersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UpdateMember',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.UpdateMemberRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.UpdateMemberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/RemoveMember',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveMemberRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveMemberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaveTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/LeaveTenant',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.LeaveTenantRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.LeaveTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateInvitation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/CreateInvitation',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.CreateInvitationRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.CreateInvitationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInvitations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ListInvitations',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListInvitationsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListInvitationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeInvitation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/RevokeInvitation',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RevokeInvitationRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RevokeInvitationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptInvitation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/AcceptInvitation',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.AcceptInvitationRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.AcceptInvitationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/CreateSubject',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateSubjectRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetSubject',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetSubjectRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSubjects(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ListSubjects',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListSubjectsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListSubjectsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UpdateSubject',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateSubjectRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/DeleteSubject',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/CreateTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTools(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ListTools',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListToolsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.ListToolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UpdateTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdateToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/DeleteTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AttachTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/AttachTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.AttachToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.AttachToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DetachTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/DetachTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.DetachToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.DetachToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetPolicy',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetPolicyRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.GetPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdatePolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UpdatePolicy',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdatePolicyRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UpdatePolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetQuota',
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.GetQuotaRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.GetQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UpdateQuota',
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.UpdateQuotaRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.UpdateQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetUsage',
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def CreateAgent(request,
             target,
             options=(),
@@ -775,6 +2266,457 @@ class TenancyService:
             '/skein.tenancy.v1.TenancyService/DeleteAgent',
             skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class UpkeepServiceStub:
+    """UpkeepService is internal: what the other services of the cluster ask of the
+    directory. The gateway does not forward it.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.GetStanding = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/GetStanding',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingResponse.FromString,
+                _registered_method=True)
+        self.LeaseRequests = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/LeaseRequests',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsResponse.FromString,
+                _registered_method=True)
+        self.CheckInvitation = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/CheckInvitation',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationResponse.FromString,
+                _registered_method=True)
+        self.RemoveAccount = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/RemoveAccount',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountResponse.FromString,
+                _registered_method=True)
+        self.ListDueDeletions = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/ListDueDeletions',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsResponse.FromString,
+                _registered_method=True)
+        self.RecordDeletion = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/RecordDeletion',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionResponse.FromString,
+                _registered_method=True)
+        self.PurgeTenant = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/PurgeTenant',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.FromString,
+                _registered_method=True)
+        self.CollectUsage = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/CollectUsage',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageResponse.FromString,
+                _registered_method=True)
+        self.DeleteExpired = channel.unary_unary(
+                '/skein.tenancy.v1.UpkeepService/DeleteExpired',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredResponse.FromString,
+                _registered_method=True)
+
+
+class UpkeepServiceServicer:
+    """UpkeepService is internal: what the other services of the cluster ask of the
+    directory. The gateway does not forward it.
+    """
+
+    def GetStanding(self, request, context):
+        """GetStanding says whether a tenant is open and what an account is in it.
+        Safe to retry. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaseRequests(self, request, context):
+        """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+        for one gateway to spend within the lease's time. Not to be repeated: each
+        call takes. Called by the gateway in the name of whoever calls it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckInvitation(self, request, context):
+        """CheckInvitation says whether a token invites an address. Safe to retry.
+        System only.
+
+        Errors:
+        - NOT_FOUND, INVITATION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveAccount(self, request, context):
+        """RemoveAccount ends every membership of an account that is being deleted.
+        Idempotent. System only.
+
+        Errors:
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDueDeletions(self, request, context):
+        """ListDueDeletions lists tenants whose grace is over and whose rows are not
+        all removed, oldest first. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordDeletion(self, request, context):
+        """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
+        removes the tenant's own row; idempotent for the same stage. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeTenant(self, request, context):
+        """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
+        is being deleted. Idempotent: called until it says that nothing is left.
+        System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CollectUsage(self, request, context):
+        """CollectUsage brings the tenant's usage, as its organization's quota sees
+        it, up to date. Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteExpired(self, request, context):
+        """DeleteExpired removes expired invitations, allowances nobody uses and
+        stored answers of the tenant that the token names. Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_UpkeepServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'GetStanding': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStanding,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingResponse.SerializeToString,
+            ),
+            'LeaseRequests': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseRequests,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsResponse.SerializeToString,
+            ),
+            'CheckInvitation': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckInvitation,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationResponse.SerializeToString,
+            ),
+            'RemoveAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveAccount,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountResponse.SerializeToString,
+            ),
+            'ListDueDeletions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueDeletions,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsResponse.SerializeToString,
+            ),
+            'RecordDeletion': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordDeletion,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionResponse.SerializeToString,
+            ),
+            'PurgeTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeTenant,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.SerializeToString,
+            ),
+            'CollectUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.CollectUsage,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageResponse.SerializeToString,
+            ),
+            'DeleteExpired': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteExpired,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'skein.tenancy.v1.UpkeepService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('skein.tenancy.v1.UpkeepService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class UpkeepService:
+    """UpkeepService is internal: what the other services of the cluster ask of the
+    directory. The gateway does not forward it.
+    """
+
+    @staticmethod
+    def GetStanding(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/GetStanding',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaseRequests(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/LeaseRequests',
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckInvitation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/CheckInvitation',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/RemoveAccount',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueDeletions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/ListDueDeletions',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordDeletion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/RecordDeletion',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/PurgeTenant',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CollectUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/CollectUsage',
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteExpired(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.UpkeepService/DeleteExpired',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredResponse.FromString,
             options,
             channel_credentials,
             insecure,

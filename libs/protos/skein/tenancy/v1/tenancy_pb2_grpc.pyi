@@ -5,6 +5,9 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from skein.tenancy.v1 import limits_pb2 as _limits_pb2
+from skein.tenancy.v1 import members_pb2 as _members_pb2
+from skein.tenancy.v1 import subjects_pb2 as _subjects_pb2
 from skein.tenancy.v1 import tenancy_pb2 as _tenancy_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -27,9 +30,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TenancyServiceStub:
-    """TenancyService keeps who exists: organizations, their tenants, and the
-    agents of a tenant. Organizations and tenants are the operator's business; a
-    tenant's own credential reads its own tenant and manages its own agents.
+    """TenancyService keeps who exists: organizations, their tenants, who may act in
+    a tenant and as what, its agents and their tools, its subjects, its policy and
+    its quotas. Organizations are the operator's business; a tenant's own
+    credential manages what its permissions say, in its own tenant.
     Another tenant's row is NOT_FOUND. Errors are documented in
     skein/errors/v1/errors.proto.
     """
@@ -62,19 +66,23 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteOrganization: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteOrganizationRequest, _tenancy_pb2.DeleteOrganizationResponse]
-    """DeleteOrganization marks an organization as deleted. Deleting again is
-    NOT_FOUND; repeating a request_id returns the first answer. Operators only.
+    """DeleteOrganization closes an organization and, with `tenants`, deletes each
+    of its tenants as DeleteTenant does; its own row goes when the last of them
+    is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
+    first answer. Operators only.
 
     Errors:
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
     """
     CreateTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateTenantRequest, _tenancy_pb2.CreateTenantResponse]
     """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-    returns the first one. Operators only.
+    returns the first one. Operators, and accounts where the settings let them:
+    an account becomes the owner, in the organization of the settings.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     GetTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.GetTenantRequest, _tenancy_pb2.GetTenantResponse]
     """GetTenant reads a tenant: the caller's own, or any for an operator. Safe to
@@ -85,7 +93,8 @@ class TenancyServiceStub:
     """
     ListTenants: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.ListTenantsRequest, _tenancy_pb2.ListTenantsResponse]
     """ListTenants pages through the tenants that the caller may see, newest
-    first: all for an operator, its own for a tenant's credential.
+    first: all for an operator, its own for a tenant's credential, those that
+    it is a member of for an account.
     """
     UpdateTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateTenantRequest, _tenancy_pb2.UpdateTenantResponse]
     """UpdateTenant changes the fields named in update_mask. Repeating a
@@ -101,11 +110,217 @@ class TenancyServiceStub:
     """
     DeleteTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteTenantRequest, _tenancy_pb2.DeleteTenantResponse]
     """DeleteTenant closes a tenant: its credentials are refused within five
-    seconds and its rows are no longer visible. Repeating a request_id returns
-    the first answer. Operators only.
+    seconds and its rows are no longer visible. When its grace is over, every
+    row, embedding and partition entry of it is removed, in stages that resume
+    wherever they were interrupted. Repeating a request_id returns the first
+    answer. Operators, and owners of the tenant.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
+    """
+    UndeleteTenant: _grpc.UnaryUnaryMultiCallable[_members_pb2.UndeleteTenantRequest, _members_pb2.UndeleteTenantResponse]
+    """UndeleteTenant opens a tenant again, within its grace. Repeating a
+    request_id returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, TENANT_NOT_FOUND.
+    - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
+    - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+    """
+    GetDeletion: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetDeletionRequest, _members_pb2.GetDeletionResponse]
+    """GetDeletion reads how far the deletion of a tenant is, and its report.
+    Operators only. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+    """
+    ListDeletions: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListDeletionsRequest, _members_pb2.ListDeletionsResponse]
+    """ListDeletions pages through the deletions, newest first. Operators only."""
+    TransferOwnership: _grpc.UnaryUnaryMultiCallable[_members_pb2.TransferOwnershipRequest, _members_pb2.TransferOwnershipResponse]
+    """TransferOwnership makes another member an owner and the caller an admin.
+    Repeating a request_id returns the first answer. Owners, and operators, who
+    name the owner that steps down, if any.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    """
+    AddMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]
+    """AddMember makes an account a member at once. Repeating a request_id returns
+    the first answer. Operators only; others invite.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    - ALREADY_EXISTS, MEMBER_EXISTS.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    GetMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetMemberRequest, _members_pb2.GetMemberResponse]
+    """GetMember reads one membership. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    """
+    ListMembers: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListMembersRequest, _members_pb2.ListMembersResponse]
+    """ListMembers pages through the tenant's members, in order of joining."""
+    UpdateMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.UpdateMemberRequest, _members_pb2.UpdateMemberResponse]
+    """UpdateMember changes a member's role, which holds within five seconds.
+    Nobody gives or takes a role above their own. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - PERMISSION_DENIED, ROLE_TOO_LOW.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    RemoveMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]
+    """RemoveMember ends a membership; its sign-ins are refused in the tenant
+    within five seconds. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - PERMISSION_DENIED, ROLE_TOO_LOW.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    LeaveTenant: _grpc.UnaryUnaryMultiCallable[_members_pb2.LeaveTenantRequest, _members_pb2.LeaveTenantResponse]
+    """LeaveTenant ends the caller's own membership. Repeating a request_id
+    returns the first answer. Accounts only.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    CreateInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]
+    """CreateInvitation asks somebody, by mail where mail is set up, to join. A
+    repeated request_id gets no token.
+
+    Errors:
+    - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+    - ALREADY_EXISTS, MEMBER_EXISTS.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    ListInvitations: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListInvitationsRequest, _members_pb2.ListInvitationsResponse]
+    """ListInvitations pages through the open ones, newest first."""
+    RevokeInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.RevokeInvitationRequest, _members_pb2.RevokeInvitationResponse]
+    """RevokeInvitation ends an open one. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, INVITATION_NOT_FOUND.
+    """
+    AcceptInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.AcceptInvitationRequest, _members_pb2.AcceptInvitationResponse]
+    """AcceptInvitation makes the calling account a member; its address must be
+    the invited one, and verified. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
+      else.
+    """
+    CreateSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.CreateSubjectRequest, _subjects_pb2.CreateSubjectResponse]
+    """CreateSubject makes a person (or thing) known that memories are about.
+    Repeating a request_id returns the first one.
+
+    Errors:
+    - ALREADY_EXISTS, SUBJECT_EXISTS.
+    """
+    GetSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]
+    """GetSubject reads one. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    """
+    ListSubjects: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.ListSubjectsRequest, _subjects_pb2.ListSubjectsResponse]
+    """ListSubjects pages through the tenant's subjects in order of subject_id;
+    with properties, those whose profile or preferences have all of them.
+    """
+    UpdateSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdateSubjectRequest, _subjects_pb2.UpdateSubjectResponse]
+    """UpdateSubject changes the fields named in update_mask. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    """
+    DeleteSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]
+    """DeleteSubject removes a subject; what is remembered about it stays. Its id
+    may be used again. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    """
+    CreateTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.CreateToolRequest, _subjects_pb2.CreateToolResponse]
+    """CreateTool keeps a tool that agents may be given. Repeating a request_id
+    returns the first one.
+
+    Errors:
+    - ALREADY_EXISTS, TOOL_EXISTS.
+    - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
+    """
+    GetTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetToolRequest, _subjects_pb2.GetToolResponse]
+    """GetTool reads one. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    """
+    ListTools: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.ListToolsRequest, _subjects_pb2.ListToolsResponse]
+    """ListTools pages through the tenant's tools, or an agent's, in order of
+    tool_id.
+    """
+    UpdateTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdateToolRequest, _subjects_pb2.UpdateToolResponse]
+    """UpdateTool changes the fields named in update_mask. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
+    """
+    DeleteTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DeleteToolRequest, _subjects_pb2.DeleteToolResponse]
+    """DeleteTool removes a tool, from its agents too. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    """
+    AttachTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.AttachToolRequest, _subjects_pb2.AttachToolResponse]
+    """AttachTool gives an agent a tool. Attaching again changes nothing;
+    repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+    """
+    DetachTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DetachToolRequest, _subjects_pb2.DetachToolResponse]
+    """DetachTool takes it away. Detaching again changes nothing; repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+    """
+    GetPolicy: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetPolicyRequest, _subjects_pb2.GetPolicyResponse]
+    """GetPolicy reads the rules that the tenant remembers by; fields that were
+    never set have their defaults. Safe to retry.
+    """
+    UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdatePolicyRequest, _subjects_pb2.UpdatePolicyResponse]
+    """UpdatePolicy changes the fields named in update_mask. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+    - ABORTED, REVISION_STALE.
+    """
+    GetQuota: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetQuotaRequest, _limits_pb2.GetQuotaResponse]
+    """GetQuota reads the limits of the tenant, or of an organization, that were
+    set; what is unset has the cluster's default. Organizations are the
+    operator's business. Safe to retry.
+    """
+    UpdateQuota: _grpc.UnaryUnaryMultiCallable[_limits_pb2.UpdateQuotaRequest, _limits_pb2.UpdateQuotaResponse]
+    """UpdateQuota sets limits, which hold within ten seconds. Operators only.
+    Repeating a request_id returns the first answer.
+    """
+    GetUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]
+    """GetUsage says how much of its quota the tenant, or an organization, has
+    used. Nothing is counted for the answer: counters are kept as rows come and
+    go. Safe to retry.
     """
     CreateAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]
     """CreateAgent registers software that acts for the tenant. The agent_id may
@@ -141,9 +356,10 @@ class TenancyServiceStub:
 
 @_typing.type_check_only
 class TenancyServiceAsyncStub(TenancyServiceStub):
-    """TenancyService keeps who exists: organizations, their tenants, and the
-    agents of a tenant. Organizations and tenants are the operator's business; a
-    tenant's own credential reads its own tenant and manages its own agents.
+    """TenancyService keeps who exists: organizations, their tenants, who may act in
+    a tenant and as what, its agents and their tools, its subjects, its policy and
+    its quotas. Organizations are the operator's business; a tenant's own
+    credential manages what its permissions say, in its own tenant.
     Another tenant's row is NOT_FOUND. Errors are documented in
     skein/errors/v1/errors.proto.
     """
@@ -173,19 +389,23 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteOrganization: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteOrganizationRequest, _tenancy_pb2.DeleteOrganizationResponse]  # type: ignore[assignment]
-    """DeleteOrganization marks an organization as deleted. Deleting again is
-    NOT_FOUND; repeating a request_id returns the first answer. Operators only.
+    """DeleteOrganization closes an organization and, with `tenants`, deletes each
+    of its tenants as DeleteTenant does; its own row goes when the last of them
+    is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
+    first answer. Operators only.
 
     Errors:
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
     """
     CreateTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateTenantRequest, _tenancy_pb2.CreateTenantResponse]  # type: ignore[assignment]
     """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-    returns the first one. Operators only.
+    returns the first one. Operators, and accounts where the settings let them:
+    an account becomes the owner, in the organization of the settings.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     GetTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.GetTenantRequest, _tenancy_pb2.GetTenantResponse]  # type: ignore[assignment]
     """GetTenant reads a tenant: the caller's own, or any for an operator. Safe to
@@ -196,7 +416,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     ListTenants: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.ListTenantsRequest, _tenancy_pb2.ListTenantsResponse]  # type: ignore[assignment]
     """ListTenants pages through the tenants that the caller may see, newest
-    first: all for an operator, its own for a tenant's credential.
+    first: all for an operator, its own for a tenant's credential, those that
+    it is a member of for an account.
     """
     UpdateTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateTenantRequest, _tenancy_pb2.UpdateTenantResponse]  # type: ignore[assignment]
     """UpdateTenant changes the fields named in update_mask. Repeating a
@@ -212,11 +433,217 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     DeleteTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteTenantRequest, _tenancy_pb2.DeleteTenantResponse]  # type: ignore[assignment]
     """DeleteTenant closes a tenant: its credentials are refused within five
-    seconds and its rows are no longer visible. Repeating a request_id returns
-    the first answer. Operators only.
+    seconds and its rows are no longer visible. When its grace is over, every
+    row, embedding and partition entry of it is removed, in stages that resume
+    wherever they were interrupted. Repeating a request_id returns the first
+    answer. Operators, and owners of the tenant.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
+    """
+    UndeleteTenant: _aio.UnaryUnaryMultiCallable[_members_pb2.UndeleteTenantRequest, _members_pb2.UndeleteTenantResponse]  # type: ignore[assignment]
+    """UndeleteTenant opens a tenant again, within its grace. Repeating a
+    request_id returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, TENANT_NOT_FOUND.
+    - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
+    - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+    """
+    GetDeletion: _aio.UnaryUnaryMultiCallable[_members_pb2.GetDeletionRequest, _members_pb2.GetDeletionResponse]  # type: ignore[assignment]
+    """GetDeletion reads how far the deletion of a tenant is, and its report.
+    Operators only. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+    """
+    ListDeletions: _aio.UnaryUnaryMultiCallable[_members_pb2.ListDeletionsRequest, _members_pb2.ListDeletionsResponse]  # type: ignore[assignment]
+    """ListDeletions pages through the deletions, newest first. Operators only."""
+    TransferOwnership: _aio.UnaryUnaryMultiCallable[_members_pb2.TransferOwnershipRequest, _members_pb2.TransferOwnershipResponse]  # type: ignore[assignment]
+    """TransferOwnership makes another member an owner and the caller an admin.
+    Repeating a request_id returns the first answer. Owners, and operators, who
+    name the owner that steps down, if any.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    """
+    AddMember: _aio.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]  # type: ignore[assignment]
+    """AddMember makes an account a member at once. Repeating a request_id returns
+    the first answer. Operators only; others invite.
+
+    Errors:
+    - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    - ALREADY_EXISTS, MEMBER_EXISTS.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    GetMember: _aio.UnaryUnaryMultiCallable[_members_pb2.GetMemberRequest, _members_pb2.GetMemberResponse]  # type: ignore[assignment]
+    """GetMember reads one membership. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    """
+    ListMembers: _aio.UnaryUnaryMultiCallable[_members_pb2.ListMembersRequest, _members_pb2.ListMembersResponse]  # type: ignore[assignment]
+    """ListMembers pages through the tenant's members, in order of joining."""
+    UpdateMember: _aio.UnaryUnaryMultiCallable[_members_pb2.UpdateMemberRequest, _members_pb2.UpdateMemberResponse]  # type: ignore[assignment]
+    """UpdateMember changes a member's role, which holds within five seconds.
+    Nobody gives or takes a role above their own. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - PERMISSION_DENIED, ROLE_TOO_LOW.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    RemoveMember: _aio.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]  # type: ignore[assignment]
+    """RemoveMember ends a membership; its sign-ins are refused in the tenant
+    within five seconds. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - PERMISSION_DENIED, ROLE_TOO_LOW.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    LeaveTenant: _aio.UnaryUnaryMultiCallable[_members_pb2.LeaveTenantRequest, _members_pb2.LeaveTenantResponse]  # type: ignore[assignment]
+    """LeaveTenant ends the caller's own membership. Repeating a request_id
+    returns the first answer. Accounts only.
+
+    Errors:
+    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    CreateInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]  # type: ignore[assignment]
+    """CreateInvitation asks somebody, by mail where mail is set up, to join. A
+    repeated request_id gets no token.
+
+    Errors:
+    - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+    - ALREADY_EXISTS, MEMBER_EXISTS.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    ListInvitations: _aio.UnaryUnaryMultiCallable[_members_pb2.ListInvitationsRequest, _members_pb2.ListInvitationsResponse]  # type: ignore[assignment]
+    """ListInvitations pages through the open ones, newest first."""
+    RevokeInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.RevokeInvitationRequest, _members_pb2.RevokeInvitationResponse]  # type: ignore[assignment]
+    """RevokeInvitation ends an open one. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, INVITATION_NOT_FOUND.
+    """
+    AcceptInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.AcceptInvitationRequest, _members_pb2.AcceptInvitationResponse]  # type: ignore[assignment]
+    """AcceptInvitation makes the calling account a member; its address must be
+    the invited one, and verified. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
+      else.
+    """
+    CreateSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.CreateSubjectRequest, _subjects_pb2.CreateSubjectResponse]  # type: ignore[assignment]
+    """CreateSubject makes a person (or thing) known that memories are about.
+    Repeating a request_id returns the first one.
+
+    Errors:
+    - ALREADY_EXISTS, SUBJECT_EXISTS.
+    """
+    GetSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]  # type: ignore[assignment]
+    """GetSubject reads one. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    """
+    ListSubjects: _aio.UnaryUnaryMultiCallable[_subjects_pb2.ListSubjectsRequest, _subjects_pb2.ListSubjectsResponse]  # type: ignore[assignment]
+    """ListSubjects pages through the tenant's subjects in order of subject_id;
+    with properties, those whose profile or preferences have all of them.
+    """
+    UpdateSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdateSubjectRequest, _subjects_pb2.UpdateSubjectResponse]  # type: ignore[assignment]
+    """UpdateSubject changes the fields named in update_mask. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    """
+    DeleteSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]  # type: ignore[assignment]
+    """DeleteSubject removes a subject; what is remembered about it stays. Its id
+    may be used again. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    """
+    CreateTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.CreateToolRequest, _subjects_pb2.CreateToolResponse]  # type: ignore[assignment]
+    """CreateTool keeps a tool that agents may be given. Repeating a request_id
+    returns the first one.
+
+    Errors:
+    - ALREADY_EXISTS, TOOL_EXISTS.
+    - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
+    """
+    GetTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetToolRequest, _subjects_pb2.GetToolResponse]  # type: ignore[assignment]
+    """GetTool reads one. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    """
+    ListTools: _aio.UnaryUnaryMultiCallable[_subjects_pb2.ListToolsRequest, _subjects_pb2.ListToolsResponse]  # type: ignore[assignment]
+    """ListTools pages through the tenant's tools, or an agent's, in order of
+    tool_id.
+    """
+    UpdateTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdateToolRequest, _subjects_pb2.UpdateToolResponse]  # type: ignore[assignment]
+    """UpdateTool changes the fields named in update_mask. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
+    """
+    DeleteTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DeleteToolRequest, _subjects_pb2.DeleteToolResponse]  # type: ignore[assignment]
+    """DeleteTool removes a tool, from its agents too. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    """
+    AttachTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.AttachToolRequest, _subjects_pb2.AttachToolResponse]  # type: ignore[assignment]
+    """AttachTool gives an agent a tool. Attaching again changes nothing;
+    repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+    """
+    DetachTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DetachToolRequest, _subjects_pb2.DetachToolResponse]  # type: ignore[assignment]
+    """DetachTool takes it away. Detaching again changes nothing; repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+    """
+    GetPolicy: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetPolicyRequest, _subjects_pb2.GetPolicyResponse]  # type: ignore[assignment]
+    """GetPolicy reads the rules that the tenant remembers by; fields that were
+    never set have their defaults. Safe to retry.
+    """
+    UpdatePolicy: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdatePolicyRequest, _subjects_pb2.UpdatePolicyResponse]  # type: ignore[assignment]
+    """UpdatePolicy changes the fields named in update_mask. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+    - ABORTED, REVISION_STALE.
+    """
+    GetQuota: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetQuotaRequest, _limits_pb2.GetQuotaResponse]  # type: ignore[assignment]
+    """GetQuota reads the limits of the tenant, or of an organization, that were
+    set; what is unset has the cluster's default. Organizations are the
+    operator's business. Safe to retry.
+    """
+    UpdateQuota: _aio.UnaryUnaryMultiCallable[_limits_pb2.UpdateQuotaRequest, _limits_pb2.UpdateQuotaResponse]  # type: ignore[assignment]
+    """UpdateQuota sets limits, which hold within ten seconds. Operators only.
+    Repeating a request_id returns the first answer.
+    """
+    GetUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]  # type: ignore[assignment]
+    """GetUsage says how much of its quota the tenant, or an organization, has
+    used. Nothing is counted for the answer: counters are kept as rows come and
+    go. Safe to retry.
     """
     CreateAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]  # type: ignore[assignment]
     """CreateAgent registers software that acts for the tenant. The agent_id may
@@ -251,9 +678,10 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
 
 class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
-    """TenancyService keeps who exists: organizations, their tenants, and the
-    agents of a tenant. Organizations and tenants are the operator's business; a
-    tenant's own credential reads its own tenant and manages its own agents.
+    """TenancyService keeps who exists: organizations, their tenants, who may act in
+    a tenant and as what, its agents and their tools, its subjects, its policy and
+    its quotas. Organizations are the operator's business; a tenant's own
+    credential manages what its permissions say, in its own tenant.
     Another tenant's row is NOT_FOUND. Errors are documented in
     skein/errors/v1/errors.proto.
     """
@@ -311,8 +739,10 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.DeleteOrganizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteOrganizationResponse, _abc.Awaitable[_tenancy_pb2.DeleteOrganizationResponse]]:
-        """DeleteOrganization marks an organization as deleted. Deleting again is
-        NOT_FOUND; repeating a request_id returns the first answer. Operators only.
+        """DeleteOrganization closes an organization and, with `tenants`, deletes each
+        of its tenants as DeleteTenant does; its own row goes when the last of them
+        is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
+        first answer. Operators only.
 
         Errors:
         - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
@@ -325,11 +755,13 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.CreateTenantResponse, _abc.Awaitable[_tenancy_pb2.CreateTenantResponse]]:
         """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-        returns the first one. Operators only.
+        returns the first one. Operators, and accounts where the settings let them:
+        an account becomes the owner, in the organization of the settings.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -352,7 +784,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.ListTenantsResponse, _abc.Awaitable[_tenancy_pb2.ListTenantsResponse]]:
         """ListTenants pages through the tenants that the caller may see, newest
-        first: all for an operator, its own for a tenant's credential.
+        first: all for an operator, its own for a tenant's credential, those that
+        it is a member of for an account.
         """
 
     @_abc_1.abstractmethod
@@ -380,11 +813,403 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteTenantResponse, _abc.Awaitable[_tenancy_pb2.DeleteTenantResponse]]:
         """DeleteTenant closes a tenant: its credentials are refused within five
-        seconds and its rows are no longer visible. Repeating a request_id returns
-        the first answer. Operators only.
+        seconds and its rows are no longer visible. When its grace is over, every
+        row, embedding and partition entry of it is removed, in stages that resume
+        wherever they were interrupted. Repeating a request_id returns the first
+        answer. Operators, and owners of the tenant.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def UndeleteTenant(
+        self,
+        request: _members_pb2.UndeleteTenantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.UndeleteTenantResponse, _abc.Awaitable[_members_pb2.UndeleteTenantResponse]]:
+        """UndeleteTenant opens a tenant again, within its grace. Repeating a
+        request_id returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, TENANT_NOT_FOUND.
+        - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
+        - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+        """
+
+    @_abc_1.abstractmethod
+    def GetDeletion(
+        self,
+        request: _members_pb2.GetDeletionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.GetDeletionResponse, _abc.Awaitable[_members_pb2.GetDeletionResponse]]:
+        """GetDeletion reads how far the deletion of a tenant is, and its report.
+        Operators only. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDeletions(
+        self,
+        request: _members_pb2.ListDeletionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.ListDeletionsResponse, _abc.Awaitable[_members_pb2.ListDeletionsResponse]]:
+        """ListDeletions pages through the deletions, newest first. Operators only."""
+
+    @_abc_1.abstractmethod
+    def TransferOwnership(
+        self,
+        request: _members_pb2.TransferOwnershipRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.TransferOwnershipResponse, _abc.Awaitable[_members_pb2.TransferOwnershipResponse]]:
+        """TransferOwnership makes another member an owner and the caller an admin.
+        Repeating a request_id returns the first answer. Owners, and operators, who
+        name the owner that steps down, if any.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def AddMember(
+        self,
+        request: _members_pb2.AddMemberRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.AddMemberResponse, _abc.Awaitable[_members_pb2.AddMemberResponse]]:
+        """AddMember makes an account a member at once. Repeating a request_id returns
+        the first answer. Operators only; others invite.
+
+        Errors:
+        - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        - ALREADY_EXISTS, MEMBER_EXISTS.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+
+    @_abc_1.abstractmethod
+    def GetMember(
+        self,
+        request: _members_pb2.GetMemberRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.GetMemberResponse, _abc.Awaitable[_members_pb2.GetMemberResponse]]:
+        """GetMember reads one membership. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListMembers(
+        self,
+        request: _members_pb2.ListMembersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.ListMembersResponse, _abc.Awaitable[_members_pb2.ListMembersResponse]]:
+        """ListMembers pages through the tenant's members, in order of joining."""
+
+    @_abc_1.abstractmethod
+    def UpdateMember(
+        self,
+        request: _members_pb2.UpdateMemberRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.UpdateMemberResponse, _abc.Awaitable[_members_pb2.UpdateMemberResponse]]:
+        """UpdateMember changes a member's role, which holds within five seconds.
+        Nobody gives or takes a role above their own. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - PERMISSION_DENIED, ROLE_TOO_LOW.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+
+    @_abc_1.abstractmethod
+    def RemoveMember(
+        self,
+        request: _members_pb2.RemoveMemberRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.RemoveMemberResponse, _abc.Awaitable[_members_pb2.RemoveMemberResponse]]:
+        """RemoveMember ends a membership; its sign-ins are refused in the tenant
+        within five seconds. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - PERMISSION_DENIED, ROLE_TOO_LOW.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+
+    @_abc_1.abstractmethod
+    def LeaveTenant(
+        self,
+        request: _members_pb2.LeaveTenantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.LeaveTenantResponse, _abc.Awaitable[_members_pb2.LeaveTenantResponse]]:
+        """LeaveTenant ends the caller's own membership. Repeating a request_id
+        returns the first answer. Accounts only.
+
+        Errors:
+        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateInvitation(
+        self,
+        request: _members_pb2.CreateInvitationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.CreateInvitationResponse, _abc.Awaitable[_members_pb2.CreateInvitationResponse]]:
+        """CreateInvitation asks somebody, by mail where mail is set up, to join. A
+        repeated request_id gets no token.
+
+        Errors:
+        - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+        - ALREADY_EXISTS, MEMBER_EXISTS.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+
+    @_abc_1.abstractmethod
+    def ListInvitations(
+        self,
+        request: _members_pb2.ListInvitationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.ListInvitationsResponse, _abc.Awaitable[_members_pb2.ListInvitationsResponse]]:
+        """ListInvitations pages through the open ones, newest first."""
+
+    @_abc_1.abstractmethod
+    def RevokeInvitation(
+        self,
+        request: _members_pb2.RevokeInvitationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.RevokeInvitationResponse, _abc.Awaitable[_members_pb2.RevokeInvitationResponse]]:
+        """RevokeInvitation ends an open one. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, INVITATION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def AcceptInvitation(
+        self,
+        request: _members_pb2.AcceptInvitationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.AcceptInvitationResponse, _abc.Awaitable[_members_pb2.AcceptInvitationResponse]]:
+        """AcceptInvitation makes the calling account a member; its address must be
+        the invited one, and verified. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
+          else.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateSubject(
+        self,
+        request: _subjects_pb2.CreateSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.CreateSubjectResponse, _abc.Awaitable[_subjects_pb2.CreateSubjectResponse]]:
+        """CreateSubject makes a person (or thing) known that memories are about.
+        Repeating a request_id returns the first one.
+
+        Errors:
+        - ALREADY_EXISTS, SUBJECT_EXISTS.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSubject(
+        self,
+        request: _subjects_pb2.GetSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.GetSubjectResponse, _abc.Awaitable[_subjects_pb2.GetSubjectResponse]]:
+        """GetSubject reads one. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSubjects(
+        self,
+        request: _subjects_pb2.ListSubjectsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.ListSubjectsResponse, _abc.Awaitable[_subjects_pb2.ListSubjectsResponse]]:
+        """ListSubjects pages through the tenant's subjects in order of subject_id;
+        with properties, those whose profile or preferences have all of them.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateSubject(
+        self,
+        request: _subjects_pb2.UpdateSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.UpdateSubjectResponse, _abc.Awaitable[_subjects_pb2.UpdateSubjectResponse]]:
+        """UpdateSubject changes the fields named in update_mask. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteSubject(
+        self,
+        request: _subjects_pb2.DeleteSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.DeleteSubjectResponse, _abc.Awaitable[_subjects_pb2.DeleteSubjectResponse]]:
+        """DeleteSubject removes a subject; what is remembered about it stays. Its id
+        may be used again. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateTool(
+        self,
+        request: _subjects_pb2.CreateToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.CreateToolResponse, _abc.Awaitable[_subjects_pb2.CreateToolResponse]]:
+        """CreateTool keeps a tool that agents may be given. Repeating a request_id
+        returns the first one.
+
+        Errors:
+        - ALREADY_EXISTS, TOOL_EXISTS.
+        - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def GetTool(
+        self,
+        request: _subjects_pb2.GetToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.GetToolResponse, _abc.Awaitable[_subjects_pb2.GetToolResponse]]:
+        """GetTool reads one. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTools(
+        self,
+        request: _subjects_pb2.ListToolsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.ListToolsResponse, _abc.Awaitable[_subjects_pb2.ListToolsResponse]]:
+        """ListTools pages through the tenant's tools, or an agent's, in order of
+        tool_id.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateTool(
+        self,
+        request: _subjects_pb2.UpdateToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.UpdateToolResponse, _abc.Awaitable[_subjects_pb2.UpdateToolResponse]]:
+        """UpdateTool changes the fields named in update_mask. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteTool(
+        self,
+        request: _subjects_pb2.DeleteToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.DeleteToolResponse, _abc.Awaitable[_subjects_pb2.DeleteToolResponse]]:
+        """DeleteTool removes a tool, from its agents too. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def AttachTool(
+        self,
+        request: _subjects_pb2.AttachToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.AttachToolResponse, _abc.Awaitable[_subjects_pb2.AttachToolResponse]]:
+        """AttachTool gives an agent a tool. Attaching again changes nothing;
+        repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def DetachTool(
+        self,
+        request: _subjects_pb2.DetachToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.DetachToolResponse, _abc.Awaitable[_subjects_pb2.DetachToolResponse]]:
+        """DetachTool takes it away. Detaching again changes nothing; repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def GetPolicy(
+        self,
+        request: _subjects_pb2.GetPolicyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.GetPolicyResponse, _abc.Awaitable[_subjects_pb2.GetPolicyResponse]]:
+        """GetPolicy reads the rules that the tenant remembers by; fields that were
+        never set have their defaults. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdatePolicy(
+        self,
+        request: _subjects_pb2.UpdatePolicyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.UpdatePolicyResponse, _abc.Awaitable[_subjects_pb2.UpdatePolicyResponse]]:
+        """UpdatePolicy changes the fields named in update_mask. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+        - ABORTED, REVISION_STALE.
+        """
+
+    @_abc_1.abstractmethod
+    def GetQuota(
+        self,
+        request: _limits_pb2.GetQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_limits_pb2.GetQuotaResponse, _abc.Awaitable[_limits_pb2.GetQuotaResponse]]:
+        """GetQuota reads the limits of the tenant, or of an organization, that were
+        set; what is unset has the cluster's default. Organizations are the
+        operator's business. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateQuota(
+        self,
+        request: _limits_pb2.UpdateQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_limits_pb2.UpdateQuotaResponse, _abc.Awaitable[_limits_pb2.UpdateQuotaResponse]]:
+        """UpdateQuota sets limits, which hold within ten seconds. Operators only.
+        Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def GetUsage(
+        self,
+        request: _limits_pb2.GetUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_limits_pb2.GetUsageResponse, _abc.Awaitable[_limits_pb2.GetUsageResponse]]:
+        """GetUsage says how much of its quota the tenant, or an organization, has
+        used. Nothing is counted for the answer: counters are kept as rows come and
+        go. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -449,3 +1274,223 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
 def add_TenancyServiceServicer_to_server(servicer: TenancyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class UpkeepServiceStub:
+    """UpkeepService is internal: what the other services of the cluster ask of the
+    directory. The gateway does not forward it.
+    """
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> UpkeepServiceAsyncStub: ...
+    GetStanding: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetStandingRequest, _members_pb2.GetStandingResponse]
+    """GetStanding says whether a tenant is open and what an account is in it.
+    Safe to retry. System only.
+    """
+    LeaseRequests: _grpc.UnaryUnaryMultiCallable[_limits_pb2.LeaseRequestsRequest, _limits_pb2.LeaseRequestsResponse]
+    """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+    for one gateway to spend within the lease's time. Not to be repeated: each
+    call takes. Called by the gateway in the name of whoever calls it.
+    """
+    CheckInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.CheckInvitationRequest, _members_pb2.CheckInvitationResponse]
+    """CheckInvitation says whether a token invites an address. Safe to retry.
+    System only.
+
+    Errors:
+    - NOT_FOUND, INVITATION_NOT_FOUND.
+    """
+    RemoveAccount: _grpc.UnaryUnaryMultiCallable[_members_pb2.RemoveAccountRequest, _members_pb2.RemoveAccountResponse]
+    """RemoveAccount ends every membership of an account that is being deleted.
+    Idempotent. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    ListDueDeletions: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListDueDeletionsRequest, _members_pb2.ListDueDeletionsResponse]
+    """ListDueDeletions lists tenants whose grace is over and whose rows are not
+    all removed, oldest first. System only.
+    """
+    RecordDeletion: _grpc.UnaryUnaryMultiCallable[_members_pb2.RecordDeletionRequest, _members_pb2.RecordDeletionResponse]
+    """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
+    removes the tenant's own row; idempotent for the same stage. System only.
+    """
+    PurgeTenant: _grpc.UnaryUnaryMultiCallable[_members_pb2.PurgeTenantRequest, _members_pb2.PurgeTenantResponse]
+    """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
+    is being deleted. Idempotent: called until it says that nothing is left.
+    System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    CollectUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.CollectUsageRequest, _limits_pb2.CollectUsageResponse]
+    """CollectUsage brings the tenant's usage, as its organization's quota sees
+    it, up to date. Idempotent. System only.
+    """
+    DeleteExpired: _grpc.UnaryUnaryMultiCallable[_members_pb2.DeleteExpiredRequest, _members_pb2.DeleteExpiredResponse]
+    """DeleteExpired removes expired invitations, allowances nobody uses and
+    stored answers of the tenant that the token names. Idempotent. System only.
+    """
+
+@_typing.type_check_only
+class UpkeepServiceAsyncStub(UpkeepServiceStub):
+    """UpkeepService is internal: what the other services of the cluster ask of the
+    directory. The gateway does not forward it.
+    """
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GetStanding: _aio.UnaryUnaryMultiCallable[_members_pb2.GetStandingRequest, _members_pb2.GetStandingResponse]  # type: ignore[assignment]
+    """GetStanding says whether a tenant is open and what an account is in it.
+    Safe to retry. System only.
+    """
+    LeaseRequests: _aio.UnaryUnaryMultiCallable[_limits_pb2.LeaseRequestsRequest, _limits_pb2.LeaseRequestsResponse]  # type: ignore[assignment]
+    """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+    for one gateway to spend within the lease's time. Not to be repeated: each
+    call takes. Called by the gateway in the name of whoever calls it.
+    """
+    CheckInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.CheckInvitationRequest, _members_pb2.CheckInvitationResponse]  # type: ignore[assignment]
+    """CheckInvitation says whether a token invites an address. Safe to retry.
+    System only.
+
+    Errors:
+    - NOT_FOUND, INVITATION_NOT_FOUND.
+    """
+    RemoveAccount: _aio.UnaryUnaryMultiCallable[_members_pb2.RemoveAccountRequest, _members_pb2.RemoveAccountResponse]  # type: ignore[assignment]
+    """RemoveAccount ends every membership of an account that is being deleted.
+    Idempotent. System only.
+
+    Errors:
+    - FAILED_PRECONDITION, LAST_OWNER.
+    """
+    ListDueDeletions: _aio.UnaryUnaryMultiCallable[_members_pb2.ListDueDeletionsRequest, _members_pb2.ListDueDeletionsResponse]  # type: ignore[assignment]
+    """ListDueDeletions lists tenants whose grace is over and whose rows are not
+    all removed, oldest first. System only.
+    """
+    RecordDeletion: _aio.UnaryUnaryMultiCallable[_members_pb2.RecordDeletionRequest, _members_pb2.RecordDeletionResponse]  # type: ignore[assignment]
+    """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
+    removes the tenant's own row; idempotent for the same stage. System only.
+    """
+    PurgeTenant: _aio.UnaryUnaryMultiCallable[_members_pb2.PurgeTenantRequest, _members_pb2.PurgeTenantResponse]  # type: ignore[assignment]
+    """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
+    is being deleted. Idempotent: called until it says that nothing is left.
+    System only.
+
+    Errors:
+    - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    CollectUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.CollectUsageRequest, _limits_pb2.CollectUsageResponse]  # type: ignore[assignment]
+    """CollectUsage brings the tenant's usage, as its organization's quota sees
+    it, up to date. Idempotent. System only.
+    """
+    DeleteExpired: _aio.UnaryUnaryMultiCallable[_members_pb2.DeleteExpiredRequest, _members_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
+    """DeleteExpired removes expired invitations, allowances nobody uses and
+    stored answers of the tenant that the token names. Idempotent. System only.
+    """
+
+class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
+    """UpkeepService is internal: what the other services of the cluster ask of the
+    directory. The gateway does not forward it.
+    """
+
+    @_abc_1.abstractmethod
+    def GetStanding(
+        self,
+        request: _members_pb2.GetStandingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.GetStandingResponse, _abc.Awaitable[_members_pb2.GetStandingResponse]]:
+        """GetStanding says whether a tenant is open and what an account is in it.
+        Safe to retry. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def LeaseRequests(
+        self,
+        request: _limits_pb2.LeaseRequestsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_limits_pb2.LeaseRequestsResponse, _abc.Awaitable[_limits_pb2.LeaseRequestsResponse]]:
+        """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+        for one gateway to spend within the lease's time. Not to be repeated: each
+        call takes. Called by the gateway in the name of whoever calls it.
+        """
+
+    @_abc_1.abstractmethod
+    def CheckInvitation(
+        self,
+        request: _members_pb2.CheckInvitationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.CheckInvitationResponse, _abc.Awaitable[_members_pb2.CheckInvitationResponse]]:
+        """CheckInvitation says whether a token invites an address. Safe to retry.
+        System only.
+
+        Errors:
+        - NOT_FOUND, INVITATION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def RemoveAccount(
+        self,
+        request: _members_pb2.RemoveAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.RemoveAccountResponse, _abc.Awaitable[_members_pb2.RemoveAccountResponse]]:
+        """RemoveAccount ends every membership of an account that is being deleted.
+        Idempotent. System only.
+
+        Errors:
+        - FAILED_PRECONDITION, LAST_OWNER.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDueDeletions(
+        self,
+        request: _members_pb2.ListDueDeletionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.ListDueDeletionsResponse, _abc.Awaitable[_members_pb2.ListDueDeletionsResponse]]:
+        """ListDueDeletions lists tenants whose grace is over and whose rows are not
+        all removed, oldest first. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def RecordDeletion(
+        self,
+        request: _members_pb2.RecordDeletionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.RecordDeletionResponse, _abc.Awaitable[_members_pb2.RecordDeletionResponse]]:
+        """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
+        removes the tenant's own row; idempotent for the same stage. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeTenant(
+        self,
+        request: _members_pb2.PurgeTenantRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.PurgeTenantResponse, _abc.Awaitable[_members_pb2.PurgeTenantResponse]]:
+        """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
+        is being deleted. Idempotent: called until it says that nothing is left.
+        System only.
+
+        Errors:
+        - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+
+    @_abc_1.abstractmethod
+    def CollectUsage(
+        self,
+        request: _limits_pb2.CollectUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_limits_pb2.CollectUsageResponse, _abc.Awaitable[_limits_pb2.CollectUsageResponse]]:
+        """CollectUsage brings the tenant's usage, as its organization's quota sees
+        it, up to date. Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteExpired(
+        self,
+        request: _members_pb2.DeleteExpiredRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.DeleteExpiredResponse, _abc.Awaitable[_members_pb2.DeleteExpiredResponse]]:
+        """DeleteExpired removes expired invitations, allowances nobody uses and
+        stored answers of the tenant that the token names. Idempotent. System only.
+        """
+
+def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,10 +9,10 @@ from skein_auth import wire
 from skein_auth.errors import ApiKeyNotFound
 from skein_auth.identities import NOBODY, Stored
 from skein_auth.keys import Key
+from skein_auth.store.queries import QUERIES
 from skein_kit.database import NO_TENANT
 from skein_kit.ids import new_id, now
 from skein_kit.requests import Requests
-from skein_kit.sql import Queries
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from skein_kit.database import Database
     from skein_kit.requests import Once
 
-QUERIES = Queries.of("skein_auth")
 
-
-class Store:
-    """The tables of the auth schema."""
+class KeyStore:
+    """API keys, the operator's keys, and the keys that sign."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

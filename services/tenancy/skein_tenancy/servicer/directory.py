@@ -1,38 +1,31 @@
-"""The RPCs of TenancyService: parse, one call, reply."""
+"""The RPCs that concern organizations and tenants: parse, one call, reply."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
 from skein_kit import pages
 from skein_kit.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import parse_id
 from skein_kit.requests import Once
-from skein_tenancy import agents, directory
+from skein_tenancy import directory
 from skein_tenancy.errors import OrganizationNotFound, TenantNotFound
-
-if TYPE_CHECKING:
-    from skein_tenancy.store import Store
+from skein_tenancy.servicer.rpcs import Rpcs
 
 
-class TenancyServicer(rpc.TenancyServiceServicer):
-    """Organizations, tenants and agents."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class DirectoryRpcs(Rpcs):
+    """Organizations and tenants."""
 
     async def CreateOrganization(
         self, request: pb.CreateOrganizationRequest, context: Context
     ) -> pb.CreateOrganizationResponse:
         draft = directory.Draft.of(request.organization, noun="organization")
-        return await self._store.create_organization(draft, Once.of(caller(context), request))
+        return await self._parts.directory.create_organization(draft, Once.of(caller(context), request))
 
     async def GetOrganization(self, request: pb.GetOrganizationRequest, context: Context) -> pb.GetOrganizationResponse:
-        organization = await self._store.get_organization(UUID(request.organization_id))
+        organization = await self._parts.directory.get_organization(UUID(request.organization_id))
         return pb.GetOrganizationResponse(organization=organization)
 
     async def ListOrganizations(
@@ -40,7 +33,7 @@ class TenancyServicer(rpc.TenancyServiceServicer):
     ) -> pb.ListOrganizationsResponse:
         size = pages.page_size(request.page_size)
         before = _id_before(pages.read_token(request.page_token, None, request))
-        found = await self._store.list_organizations(before=before, size=size + 1)
+        found = await self._parts.directory.list_organizations(before=before, size=size + 1)
         page = pages.fitting(found[:size])
         response = pb.ListOrganizationsResponse(organizations=page)
         if len(found) > len(page):
@@ -53,27 +46,29 @@ class TenancyServicer(rpc.TenancyServiceServicer):
         change = directory.Change.of(
             request.organization, request.update_mask, noun="organization", missing=OrganizationNotFound()
         )
-        return await self._store.update_organization(change, Once.of(caller(context), request))
+        return await self._parts.directory.update_organization(change, Once.of(caller(context), request))
 
     async def DeleteOrganization(
         self, request: pb.DeleteOrganizationRequest, context: Context
     ) -> pb.DeleteOrganizationResponse:
-        return await self._store.delete_organization(UUID(request.organization_id), Once.of(caller(context), request))
+        return await self._parts.directory.delete_organization(
+            UUID(request.organization_id), Once.of(caller(context), request)
+        )
 
     async def CreateTenant(self, request: pb.CreateTenantRequest, context: Context) -> pb.CreateTenantResponse:
         draft = directory.Draft.of(request.tenant, noun="tenant")
         organization_id = UUID(request.tenant.organization_id) if request.tenant.organization_id else None
-        return await self._store.create_tenant(draft, organization_id, Once.of(caller(context), request))
+        return await self._parts.directory.create_tenant(draft, organization_id, Once.of(caller(context), request))
 
     async def GetTenant(self, request: pb.GetTenantRequest, context: Context) -> pb.GetTenantResponse:
         own = directory.sight(caller(context))
         tenant_id = UUID(request.tenant_id) if request.tenant_id else directory.acting_in(caller(context))
-        return pb.GetTenantResponse(tenant=await self._store.get_tenant(tenant_id, own=own))
+        return pb.GetTenantResponse(tenant=await self._parts.directory.get_tenant(tenant_id, own=own))
 
     async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:
         own = directory.sight(caller(context))
         size = pages.page_size(request.page_size)
-        found = await self._store.list_tenants(
+        found = await self._parts.directory.list_tenants(
             own=own,
             organization_id=UUID(request.organization_id) if request.organization_id else None,
             before=_id_before(pages.read_token(request.page_token, own, request)),
@@ -94,39 +89,10 @@ class TenancyServicer(rpc.TenancyServiceServicer):
             missing=TenantNotFound(),
             updatable=directory.UPDATABLE if own is None else directory.OWN_UPDATABLE,
         )
-        return await self._store.update_tenant(change, Once.of(caller(context), request), own=own)
+        return await self._parts.directory.update_tenant(change, Once.of(caller(context), request), own=own)
 
     async def DeleteTenant(self, request: pb.DeleteTenantRequest, context: Context) -> pb.DeleteTenantResponse:
-        return await self._store.delete_tenant(UUID(request.tenant_id), Once.of(caller(context), request))
-
-    async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
-        who = caller(context)
-        draft = agents.Draft.of(request.agent)
-        return await self._store.create_agent(who.tenant(), draft, Once.of(who, request), created_by=who.principal)
-
-    async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:
-        return pb.GetAgentResponse(agent=await self._store.get_agent(caller(context).tenant(), request.agent_id))
-
-    async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
-        tenant_id = caller(context).tenant()
-        size = pages.page_size(request.page_size)
-        place = pages.read_token(request.page_token, tenant_id, request)
-        found = await self._store.list_agents(tenant_id, after=place[0] if place else "", size=size + 1)
-        page = pages.fitting(found[:size])
-        response = pb.ListAgentsResponse(agents=page)
-        if len(found) > len(page):
-            response.next_page_token = pages.write_token([page[-1].agent_id], tenant_id, request)
-        return response
-
-    async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
-        who = caller(context)
-        change = agents.Change.of(request.agent, request.update_mask)
-        return await self._store.update_agent(who.tenant(), change, Once.of(who, request), updated_by=who.principal)
-
-    async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
-        who = caller(context)
-        once = Once.of(who, request)
-        return await self._store.delete_agent(who.tenant(), request.agent_id, once, deleted_by=who.principal)
+        return await self._parts.directory.delete_tenant(UUID(request.tenant_id), Once.of(caller(context), request))
 
 
 def _id_before(place: list[str] | None) -> UUID | None:

@@ -1,4 +1,4 @@
-"""Every database call of the tenancy service."""
+"""Organizations and tenants in the database."""
 
 from __future__ import annotations
 
@@ -6,45 +6,31 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.database import NO_TENANT, refusing
-from skein_kit.errors import RevisionStale
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Requests
-from skein_kit.sql import Queries
 from skein_tenancy import wire
 from skein_tenancy.errors import (
-    AgentExists,
-    AgentNotFound,
     OrganizationExists,
     OrganizationNotEmpty,
     OrganizationNotFound,
     TenantExists,
     TenantNotFound,
 )
+from skein_tenancy.store.queries import QUERIES
+from skein_tenancy.store.tables import Tables, refuse_stale, there
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
     from uuid import UUID
 
-    import asyncpg
-    from google.protobuf.message import Message
-
-    from skein_kit.database import Database, Transaction
     from skein_kit.requests import Once
-    from skein_tenancy import agents, directory
-
-QUERIES = Queries.of("skein_tenancy")
+    from skein_tenancy import directory
 
 
-class Store:
-    """The tables of the tenancy schema.
+class DirectoryStore(Tables):
+    """Organizations and tenants.
 
     Where a method takes `own`, it is the one tenant that the caller sees, None for a caller that sees all. Methods that
     take `once` do their work once for each request and return the first answer whenever it is repeated.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._requests = Requests("tenancy")
 
     async def create_organization(self, draft: directory.Draft, once: Once) -> pb.CreateOrganizationResponse:
         async with self._database.operator() as tx:
@@ -88,7 +74,7 @@ class Store:
                 current = await tx.row(QUERIES["lock_organization"], organization_id=change.row_id)
                 if current is None:
                     raise OrganizationNotFound
-                _refuse_stale(change.revision, current)
+                refuse_stale(change.revision, current)
                 row = await tx.row(
                     QUERIES["update_organization"],
                     organization_id=change.row_id,
@@ -97,7 +83,7 @@ class Store:
                     metadata=change.values.get("metadata", current["metadata"]),
                     update_time=now(),
                 )
-                response = pb.UpdateOrganizationResponse(organization=wire.organization(_there(row)))
+                response = pb.UpdateOrganizationResponse(organization=wire.organization(there(row)))
                 await self._answer(tx, NO_TENANT, once, response)
                 return response
 
@@ -167,7 +153,7 @@ class Store:
                 current = await tx.row(QUERIES["lock_tenant"], tenant_id=change.row_id)
                 if current is None:
                     raise TenantNotFound
-                _refuse_stale(change.revision, current)
+                refuse_stale(change.revision, current)
                 row = await tx.row(
                     QUERIES["update_tenant"],
                     tenant_id=change.row_id,
@@ -176,7 +162,7 @@ class Store:
                     metadata=change.values.get("metadata", current["metadata"]),
                     update_time=now(),
                 )
-                response = pb.UpdateTenantResponse(tenant=wire.tenant(_there(row)))
+                response = pb.UpdateTenantResponse(tenant=wire.tenant(there(row)))
                 await self._answer(tx, keeper, once, response)
                 return response
 
@@ -189,102 +175,3 @@ class Store:
                 raise TenantNotFound
             await self._answer(tx, NO_TENANT, once, response)
         return response
-
-    async def create_agent(
-        self, tenant_id: UUID, draft: agents.Draft, once: Once, *, created_by: str
-    ) -> pb.CreateAgentResponse:
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.CreateAgentResponse.FromString(first)
-            at = now()
-            row = await tx.row(
-                QUERIES["create_agent"],
-                tenant_id=tenant_id,
-                agent_id=draft.agent_id or str(new_id(at)),
-                create_time=at,
-                created_by=created_by,
-                **draft.values,
-            )
-            if row is None:
-                raise AgentExists
-            response = pb.CreateAgentResponse(agent=wire.agent(row))
-            await self._answer(tx, tenant_id, once, response)
-            return response
-
-    async def get_agent(self, tenant_id: UUID, agent_id: str) -> pb.Agent:
-        async with self._database.tenant(tenant_id) as tx:
-            row = await tx.row(QUERIES["get_agent"], tenant_id=tenant_id, agent_id=agent_id)
-        if row is None:
-            raise AgentNotFound
-        return wire.agent(row)
-
-    async def list_agents(self, tenant_id: UUID, *, after: str, size: int) -> list[pb.Agent]:
-        """Read agents whose ids come after `after`; the empty text comes before all."""
-        async with self._database.tenant(tenant_id) as tx:
-            rows = await tx.rows(QUERIES["list_agents"], tenant_id=tenant_id, after=after, size=size)
-        return [wire.agent(row) for row in rows]
-
-    async def update_agent(
-        self, tenant_id: UUID, change: agents.Change, once: Once, *, updated_by: str
-    ) -> pb.UpdateAgentResponse:
-        query = QUERIES["update_agent"]
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.UpdateAgentResponse.FromString(first)
-            current = await tx.row(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=change.agent_id)
-            if current is None:
-                raise AgentNotFound
-            _refuse_stale(change.revision, current)
-            values = {
-                "tenant_id": tenant_id,
-                **current,
-                **change.values,
-                "updated_by": updated_by,
-                "update_time": now(),
-            }
-            row = await tx.row(query, **{name: values[name] for name in query.parameters})
-            response = pb.UpdateAgentResponse(agent=wire.agent(_there(row)))
-            await self._answer(tx, tenant_id, once, response)
-            return response
-
-    async def delete_agent(
-        self, tenant_id: UUID, agent_id: str, once: Once, *, deleted_by: str
-    ) -> pb.DeleteAgentResponse:
-        at, response = now(), pb.DeleteAgentResponse()
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.DeleteAgentResponse.FromString(first)
-            deleted = await tx.execute(
-                QUERIES["delete_agent"],
-                tenant_id=tenant_id,
-                agent_id=agent_id,
-                free_id=str(new_id(at)),
-                delete_time=at,
-                deleted_by=deleted_by,
-            )
-            if not deleted:
-                raise AgentNotFound
-            await self._answer(tx, tenant_id, once, response)
-        return response
-
-    def _sight(self, own: UUID | None) -> AbstractAsyncContextManager[Transaction]:
-        return self._database.operator() if own is None else self._database.tenant(own)
-
-    async def _answer(self, tx: Transaction, keeper: UUID, once: Once, response: Message) -> None:
-        """Keep the answer, and let go of those that nobody can ask for any more: writes here are too rare for a job."""
-        if once.request_id:
-            await self._requests.answer(tx, keeper, once, response)
-            await self._requests.delete_expired(tx, keeper, now())
-
-
-def _refuse_stale(given: int, current: asyncpg.Record) -> None:
-    if given not in (0, current["revision"]):
-        raise RevisionStale(given=given, current=current["revision"])
-
-
-def _there(row: asyncpg.Record | None) -> asyncpg.Record:
-    """Return the row that the transaction holds the lock of."""
-    if row is None:
-        message = "a locked row disappeared"
-        raise LookupError(message)
-    return row

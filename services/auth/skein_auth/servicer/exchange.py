@@ -1,0 +1,33 @@
+"""The RPCs of IdentityService: parse, one call, reply."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from skein.auth.v1 import auth_pb2 as pb
+from skein.auth.v1 import auth_pb2_grpc as rpc
+from skein_auth import wire
+from skein_auth.servicer.rpcs import Rpcs
+from skein_kit.call import Context, caller
+from skein_kit.identity import sign
+from skein_kit.ids import now
+
+
+class IdentityServicer(Rpcs, rpc.IdentityServiceServicer):
+    """The exchange of credentials for signed identities."""
+
+    async def Exchange(self, request: pb.ExchangeRequest, context: Context) -> pb.ExchangeResponse:
+        at = now()
+        tenant_id = UUID(request.tenant_id) if request.tenant_id else None
+        if request.HasField("system"):
+            identity = await self._parts.identities.of_system(request.system.key, request.system.service, tenant_id)
+        else:
+            identity = await self._parts.identities.of_bearer(request.bearer, tenant_id, at)
+        until = None if identity.expire_time is None else identity.expire_time.timestamp()
+        return wire.exchanged(
+            *sign(identity.caller, key=await self._parts.keyring.active(), at=at.timestamp(), until=until)
+        )
+
+    async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
+        deleted = await self._parts.keys.delete_expired(caller(context).tenant(), now())
+        return pb.DeleteExpiredResponse(deleted_count=deleted)

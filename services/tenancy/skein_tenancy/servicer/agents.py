@@ -1,0 +1,47 @@
+"""The RPCs that concern agents: parse, one call, reply."""
+
+from __future__ import annotations
+
+from skein.tenancy.v1 import tenancy_pb2 as pb
+from skein_kit import pages
+from skein_kit.call import Context, caller
+from skein_kit.requests import Once
+from skein_tenancy import agents
+from skein_tenancy.servicer.rpcs import Rpcs
+
+
+class AgentRpcs(Rpcs):
+    """The agents of a tenant."""
+
+    async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
+        who = caller(context)
+        draft = agents.Draft.of(request.agent)
+        return await self._parts.agents.create_agent(
+            who.tenant(), draft, Once.of(who, request), created_by=who.principal
+        )
+
+    async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:
+        return pb.GetAgentResponse(agent=await self._parts.agents.get_agent(caller(context).tenant(), request.agent_id))
+
+    async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
+        tenant_id = caller(context).tenant()
+        size = pages.page_size(request.page_size)
+        place = pages.read_token(request.page_token, tenant_id, request)
+        found = await self._parts.agents.list_agents(tenant_id, after=place[0] if place else "", size=size + 1)
+        page = pages.fitting(found[:size])
+        response = pb.ListAgentsResponse(agents=page)
+        if len(found) > len(page):
+            response.next_page_token = pages.write_token([page[-1].agent_id], tenant_id, request)
+        return response
+
+    async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
+        who = caller(context)
+        change = agents.Change.of(request.agent, request.update_mask)
+        return await self._parts.agents.update_agent(
+            who.tenant(), change, Once.of(who, request), updated_by=who.principal
+        )
+
+    async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.agents.delete_agent(who.tenant(), request.agent_id, once, deleted_by=who.principal)
