@@ -8,22 +8,67 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor, ServiceDescriptor
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
 from skein.errors.v1 import errors_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import tenancy_pb2
-from skein_kit.access import PUBLIC_SERVICES, RULES, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
+from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
+from skein_kit.access import (
+    ACCOUNT,
+    OPERATOR,
+    OPERATOR_PERMISSIONS,
+    PUBLIC_SERVICES,
+    ROLES,
+    RULES,
+    SYSTEM,
+    SYSTEM_PERMISSIONS,
+    TENANT_PERMISSIONS,
+)
 
 ROOT = Path(__file__).parents[2]
-FILES = [auth_pb2, gateway_pb2, memory_pb2, recall_pb2, session_pb2, tenancy_pb2]
+FILES = [
+    accounts_pb2,
+    auth_pb2,
+    gateway_pb2,
+    limits_pb2,
+    members_pb2,
+    memory_pb2,
+    oauth_pb2,
+    recall_pb2,
+    session_pb2,
+    subjects_pb2,
+    tenancy_pb2,
+]
 SERVICES: list[ServiceDescriptor] = [service for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
 METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
 # What changes nothing, or is called by the cluster itself and safe to repeat as it is.
 READS = re.compile("(Get|List|BatchGet|Search)[A-Z].*|Recall|EmbedText|Introspect|Exchange")
-REPEATABLE = {"EnsurePartitions", "DeleteExpired", "IndexItems", "IndexBacklog"}
+REPEATABLE = {
+    "EnsurePartitions",
+    "DeleteExpired",
+    "IndexItems",
+    "IndexBacklog",
+    "PurgeTenant",
+    "CollectUsage",
+    "LeaseRequests",
+    "CheckInvitation",
+    "RemoveAccount",
+    "RecordDeletion",
+}
+# There is no principal yet whose requests could be told apart: each of these spends a proof that works once, or makes
+# something new each time. OAuth's own calls have the form that OAuth gives them.
+ANONYMOUS = {
+    "SignUp",
+    "VerifyEmail",
+    "RequestPasswordReset",
+    "ResetPassword",
+    "SignIn",
+    "SignInWithIdentity",
+    "RefreshSession",
+}
+OAUTH = "skein.auth.v1.OAuthService"
 SOURCES = {path: path.read_text("utf-8") for path in sorted((ROOT / "protos").rglob("*.proto"))}
 
 
@@ -34,7 +79,9 @@ def _path(method: MethodDescriptor) -> str:
 def _comment(method: MethodDescriptor) -> str:
     """Return what the contract promises of a method; nothing when it promises nothing."""
     package = method.containing_service.file.package
-    text = next(text for text in SOURCES.values() if f"package {package};" in text)
+    service = method.containing_service.name
+    text = next(text for text in SOURCES.values() if f"package {package};" in text and f"service {service} {{" in text)
+    text = text[text.index(f"service {service} {{") :]
     found = re.search(rf"// {method.name} [^\n]+\n(\s*//[^\n]*\n)*\s*rpc {method.name}\(", text)
     return found.group() if found else ""
 
@@ -50,14 +97,44 @@ def test_the_access_table_has_one_rule_for_each_rpc_and_no_other() -> None:
 def test_rules_speak_of_permissions_that_exist() -> None:
     asked = {rule.permission for rule in RULES.values() if rule.permission is not None}
 
-    assert asked <= TENANT_PERMISSIONS | SYSTEM_PERMISSIONS | {"operator"}
+    assert asked <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | {ACCOUNT}
+
+
+def test_each_role_may_do_what_the_roles_below_it_may() -> None:
+    assert list(ROLES) == ["viewer", "member", "admin", "owner"]
+    assert ROLES["viewer"] < ROLES["member"] < ROLES["admin"] < ROLES["owner"] == TENANT_PERMISSIONS
+
+
+def test_a_viewer_changes_nothing() -> None:
+    changing = {path for path in RULES if not READS.fullmatch(path.rpartition("/")[2])}
+
+    assert {path for path in changing if RULES[path].permission in ROLES["viewer"]} == set()
+
+
+def test_no_role_and_no_key_holds_what_only_operators_services_and_people_hold() -> None:
+    assert TENANT_PERMISSIONS & {OPERATOR, SYSTEM, ACCOUNT} == set()
+
+
+def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
+    opened = {path for path, rule in RULES.items() if rule.public}
+
+    assert {path.rpartition("/")[2] for path in opened if OAUTH not in path} == ANONYMOUS | {
+        "Exchange",
+        "ListSigningKeys",
+    }
+
+
+def test_what_is_left_of_a_deleted_tenant_is_removed_and_nothing_else() -> None:
+    assert {path.rpartition("/")[2] for path, rule in RULES.items() if rule.closed} == {"PurgeTenant"}
 
 
 def test_the_clusters_own_services_may_call_internal_rpcs_and_ask_which_tenants_there_are() -> None:
     allowed = {path for path, rule in RULES.items() if rule.permission in SYSTEM_PERMISSIONS}
 
     assert {path for path in allowed if path.split("/")[1] in PUBLIC_SERVICES} == {
-        f"/skein.tenancy.v1.TenancyService/{name}" for name in ("GetTenant", "ListTenants", "GetAgent", "ListAgents")
+        path
+        for path, rule in RULES.items()
+        if path.startswith("/skein.tenancy.v1.TenancyService/") and rule.permission == "tenant.read"
     }
 
 
@@ -66,10 +143,12 @@ def test_a_service_is_public_or_internal_and_the_gateway_s_own_is_neither() -> N
 
     assert internal == {
         "skein.auth.v1.IdentityService",
+        OAUTH,
         "skein.gateway.v1.GatewayService",
         "skein.memory.v1.UpkeepService",
         "skein.recall.v1.IndexService",
         "skein.session.v1.UpkeepService",
+        "skein.tenancy.v1.UpkeepService",
     }
 
 
@@ -85,7 +164,8 @@ def test_every_page_is_bounded_and_every_mutation_can_be_repeated(method: Method
     if method.name.startswith("List") and "page_token" in {"page_token"} & fields:
         assert {"page_size", "page_token"} <= fields
         assert "next_page_token" in {field.name for field in method.output_type.fields}
-    if not READS.fullmatch(method.name) and method.name not in REPEATABLE:
+    exempt = REPEATABLE | ANONYMOUS
+    if not READS.fullmatch(method.name) and method.name not in exempt and method.containing_service.full_name != OAUTH:
         assert "request_id" in fields
         assert "request_id" in _comment(method)
 

@@ -11,13 +11,56 @@ from skein_kit.database import role_of
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-# Tables without a tenant, all of them: directories, secrets of the cluster, registries.
+# Tables without a tenant, all of them: directories, secrets of the cluster, registries; and who may come in at all:
+# people and applications belong to no tenant.
 GLOBAL_TABLES = {
     "skein.migrations",
     "tenancy.organizations",
+    "tenancy.organization_limits",
+    "auth.accounts",
+    "auth.attempts",
+    "auth.clients",
+    "auth.device_codes",
+    "auth.identities",
+    "auth.legacy_tokens",
+    "auth.one_time_tokens",
     "auth.operator_keys",
+    "auth.recovery_codes",
     "auth.signing_keys",
     "recall.embedding_models",
+}
+# The one policy, and what some tables show beyond the tenant: the directory to the operator's transactions, and to a
+# person what is theirs in every tenant.
+TENANT = "(tenant_id = (NULLIF(current_setting('skein.tenant_id'::text, true), ''::text))::uuid)"
+OPERATOR = "(current_setting('skein.operator'::text, true) = 'on'::text)"
+ACCOUNT = "(account_id = (NULLIF(current_setting('skein.account_id'::text, true), ''::text))::uuid)"
+OTHER_POLICIES = {
+    "tenancy.tenants": f"({TENANT} OR {OPERATOR})",
+    "tenancy.limits": f"({TENANT} OR {OPERATOR})",
+    "tenancy.collected_usage": f"({TENANT} OR {OPERATOR})",
+    "tenancy.deletions": OPERATOR,
+    "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
+    "auth.sign_ins": f"({TENANT} OR {ACCOUNT})",
+}
+# Indexes that do not lead with the tenant: for what is asked over all tenants, by the policies above.
+OTHER_INDEXES = {
+    "auth.sign_ins_account",
+    "auth.sign_ins_client",
+    "tenancy.deletions_due",
+    "tenancy.memberships_account",
+}
+# Tables with rows of no tenant (the nil tenant, which has no row), and reports that outlive their tenants. What tenants
+# have in them is removed by name when a tenant is deleted.
+NOT_CASCADING = {
+    "auth.audit_events",
+    "auth.codes",
+    "auth.refresh_tokens",
+    "auth.requests",
+    "auth.sign_ins",
+    "recall.requests",
+    "tenancy.allowances",
+    "tenancy.deletions",
+    "tenancy.requests",
 }
 # The job queue's own tables are the named exemption from the tenant rules.
 QUEUE_SCHEMA = "worker"
@@ -38,6 +81,13 @@ CROSSINGS = {
     ("skein_recall", "memory.entries", "SELECT"),
     ("skein_recall", "memory.tags", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
+    # Whoever adds something reads how much of it the tenant may have; tenancy reads how much there is.
+    ("skein_auth", "tenancy.limits", "SELECT"),
+    ("skein_memory", "tenancy.limits", "SELECT"),
+    ("skein_session", "tenancy.limits", "SELECT"),
+    ("skein_tenancy", "auth.usage", "SELECT"),
+    ("skein_tenancy", "memory.usage", "SELECT"),
+    ("skein_tenancy", "session.usage", "SELECT"),
 }
 # What a role may do to single columns of another's table, all of it.
 COLUMN_CROSSINGS = {
@@ -71,18 +121,34 @@ async def test_row_level_security_is_enabled_and_forced_on_every_tenant_table_an
 
 
 async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(catalog: Catalog) -> None:
-    rows = [row for row in await catalog.fetch(TABLES) if row["has_tenant"] and row["name"] != "tenancy.tenants"]
+    rows = [row for row in await catalog.fetch(TABLES) if row["has_tenant"]]
     policies = await catalog.fetch(
         "SELECT schemaname || '.' || tablename AS name, qual, with_check, cmd, roles::text FROM pg_policies"
     )
 
-    wanted = "(tenant_id = (NULLIF(current_setting('skein.tenant_id'::text, true), ''::text))::uuid)"
-    expected = {(row["name"], wanted, None, "ALL", "{public}") for row in rows if not row["relispartition"]}
     named = {row["name"] for row in rows}
+    expected = {
+        (row["name"], OTHER_POLICIES.get(row["name"], TENANT), None, "ALL", "{public}")
+        for row in rows
+        if not row["relispartition"]
+    }
     assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
+    assert named >= set(OTHER_POLICIES)
 
 
-async def test_every_unique_key_of_a_tenant_table_leads_with_the_tenant(catalog: Catalog) -> None:
+async def test_the_operator_s_directories_are_shown_to_nobody_else(catalog: Catalog) -> None:
+    policies = await catalog.fetch(
+        "SELECT schemaname || '.' || tablename AS name, qual FROM pg_policies "
+        "WHERE tablename IN ('organizations', 'organization_limits')"
+    )
+
+    assert {tuple(policy) for policy in policies} == {
+        ("tenancy.organizations", OPERATOR),
+        ("tenancy.organization_limits", OPERATOR),
+    }
+
+
+async def test_every_index_of_a_tenant_table_leads_with_the_tenant(catalog: Catalog) -> None:
     rows = await catalog.fetch(
         f"""
         SELECT t.name, i.indexrelid::regclass::text AS index,
@@ -92,13 +158,13 @@ async def test_every_unique_key_of_a_tenant_table_leads_with_the_tenant(catalog:
         """  # noqa: S608 - a constant of this file.
     )
 
-    assert [row["index"] for row in rows if row["first"] != "tenant_id"] == []
+    assert {row["index"] for row in rows if row["first"] != "tenant_id"} == OTHER_INDEXES
 
 
 async def test_no_foreign_key_crosses_tenants(catalog: Catalog) -> None:
     rows = await catalog.fetch(
         f"""
-        SELECT t.name, k.conname,
+        SELECT t.name, k.conname, k.confrelid::regclass::text AS target,
                (SELECT array_agg(a.attname::text ORDER BY place.n) FROM unnest(k.conkey) WITH ORDINALITY place(num, n)
                 JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = place.num) AS own,
                (SELECT array_agg(a.attname::text ORDER BY place.n) FROM unnest(k.confkey) WITH ORDINALITY place(num, n)
@@ -109,7 +175,8 @@ async def test_no_foreign_key_crosses_tenants(catalog: Catalog) -> None:
     )
 
     assert len(rows) > 10
-    assert [row["conname"] for row in rows if (row["own"][0], row["theirs"][0]) != ("tenant_id", "tenant_id")] == []
+    within = [row for row in rows if row["target"] not in GLOBAL_TABLES]
+    assert [row["conname"] for row in within if (row["own"][0], row["theirs"][0]) != ("tenant_id", "tenant_id")] == []
 
 
 async def test_a_tenant_s_rows_cascade_from_the_tenant(catalog: Catalog) -> None:
@@ -126,8 +193,7 @@ async def test_a_tenant_s_rows_cascade_from_the_tenant(catalog: Catalog) -> None
         """  # noqa: S608 - a constant of this file.
     )
 
-    # The operator's own requests are kept under the nil tenant, which has no row.
-    assert {row["name"] for row in rows} == {"auth.requests", "recall.requests", "tenancy.requests"}
+    assert {row["name"] for row in rows} == NOT_CASCADING
 
 
 async def test_service_roles_are_plain_and_own_nothing(catalog: Catalog) -> None:

@@ -14,7 +14,9 @@ from skein_kit.sql import Queries, Query
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(
-    r"skein\.migrations|tenancy\.organizations|auth\.(operator_keys|signing_keys)|recall\.embedding_models|"
+    r"skein\.migrations|tenancy\.(organizations|organization_limits)|recall\.embedding_models|"
+    r"auth\.(operator_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
+    r"recovery_codes)|"
     r"ensure_month\(|recall\.register_model\(|to_tsvector\(.*AS term$|worker\.",
     re.DOTALL,
 )
