@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches the programs that tests/edge needs into .edge, without installing anything on the machine. Run by make.
-# What is on the search path already is used as it is.
+# Fetches the programs that tests/edge needs into .edge. Run by make. What is on the search path already is used as it is;
+# only a browser is installed on the machine, because it is too much to unpack.
 set -eu
 
 command -v promtool >/dev/null || [ -x .edge/usr/bin/promtool ] || {
@@ -9,4 +9,20 @@ command -v promtool >/dev/null || [ -x .edge/usr/bin/promtool ] || {
     [ "$(id -u)" != 0 ] || apt-get update --quiet=2
     (cd .edge/packages && apt-get download --quiet=2 prometheus)
     for package in .edge/packages/prometheus_*.deb; do dpkg -x "$package" .edge; done
+}
+
+# The pages are looked at in a real browser. Debian's own; it brings no fonts.
+command -v chromium >/dev/null || {
+    [ "$(id -u)" = 0 ] || { echo "chromium is missing; install Debian's package chromium" >&2; exit 1; }
+    apt-get update --quiet=2
+    DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends chromium fonts-dejavu-core
+}
+
+# Other people's clients: what tests/edge/package-lock.json names, checked against its checksums.
+command -v npm >/dev/null || { echo "npm is missing; install Node 20 or newer" >&2; exit 1; }
+cmp --silent tests/edge/package-lock.json .edge/node/fetched.json || {
+    mkdir -p .edge/node
+    cp tests/edge/.npmrc tests/edge/package.json tests/edge/package-lock.json .edge/node/
+    (cd .edge/node && npm ci --silent)
+    cp tests/edge/package-lock.json .edge/node/fetched.json
 }

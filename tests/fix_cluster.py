@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from fix_layers import LAYER, switch_off_row_level_security
 from grpc import aio
 from grpc_status import rpc_status
 
@@ -49,6 +50,37 @@ FREE_PORTS = dict.fromkeys(
     ),
     "0",
 )
+# All tests come from one address.
+MANY_PEOPLE = dict.fromkeys(
+    (
+        "SKEIN_ADDRESS_ATTEMPTS_MOST",
+        "SKEIN_SIGN_UPS_MOST",
+        "SKEIN_REGISTRATIONS_MOST",
+        "SKEIN_DEVICE_STARTS_MOST",
+        "SKEIN_MAIL_REQUESTS_MOST",
+    ),
+    "1000000",
+)
+# Tests wait for things by asking again and again.
+IMPATIENCE = dict.fromkeys(
+    (
+        "SKEIN_TENANT_REQUESTS_PER_SECOND",
+        "SKEIN_TENANT_REQUEST_BURST",
+        "SKEIN_CALLER_REQUESTS_PER_SECOND",
+        "SKEIN_CALLER_REQUEST_BURST",
+    ),
+    "1000000",
+)
+# Everybody may sign up, and passwords cost next to nothing.
+PEOPLE = {
+    # Whoever asks for what has expired to be removed looks at once whether it is.
+    "SKEIN_AUTH_UPKEEP_SECONDS": "0",
+    "SKEIN_SIGN_UP": "open",
+    "SKEIN_PASSWORD_HASH_MEMORY_KIB": "64",
+    "SKEIN_PASSWORD_HASH_ITERATIONS": "1",
+}
+# Tests remove deleted tenants themselves.
+WORKER = {"SKEIN_WORKER_DELETION_SECONDS": "86400"}
 # What the services of a test's cluster share with auth.
 SYSTEM_KEY = "the system key of the clusters that tests run"
 _numbers = itertools.count(1)
@@ -57,7 +89,16 @@ _numbers = itertools.count(1)
 def test_environment() -> dict[str, str]:
     """Return the environment of a test's cluster: free ports, nothing of the developer's own settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
-    return {**inherited, **FREE_PORTS, "SKEIN_LOG_LEVEL": "warning", "SKEIN_SYSTEM_KEY": SYSTEM_KEY}
+    ours = {
+        **FREE_PORTS,
+        **MANY_PEOPLE,
+        **IMPATIENCE,
+        **PEOPLE,
+        **WORKER,
+        "SKEIN_LOG_LEVEL": "warning",
+        "SKEIN_SYSTEM_KEY": SYSTEM_KEY,
+    }
+    return {**inherited, **ours}
 
 
 test_environment.__test__ = False  # type: ignore[attr-defined]  # A helper, though its name starts like a test's.
@@ -188,6 +229,8 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
         folder, environment=environment, durable=False
     ) as embedded:
         addresses = dict(embedded.addresses)
+        if LAYER == "keys":
+            await switch_off_row_level_security(embedded.postgres)
         async with aio.insecure_channel(addresses["gateway"]) as channel:
             yield Cluster(
                 channel=channel,

@@ -35,6 +35,13 @@ FIELDS: dict[str, object] = {
     for each in settings_classes()
     for field in dataclasses.fields(each)
 }
+# Whose values are never shown.
+SECRETS = frozenset(
+    f"{each.prefix}{field.name.upper()}"
+    for each in settings_classes()
+    for field in dataclasses.fields(each)
+    if not field.repr
+)
 # Read by code that has no dataclass for them: one for each service.
 OF_EACH_SERVICE = frozenset(
     f"SKEIN_{name.upper()}_{what}" for name in registry.PORTS for what in ("PORT", "ADDRESS")

@@ -33,6 +33,18 @@ _HOST = "127.0.0.1"
 _PORT_LINE, _SOCKETS_LINE = 3, 4
 
 
+# What is measured is the cluster, not its limits on calls.
+_UNLIMITED = dict.fromkeys(
+    (
+        "SKEIN_TENANT_REQUESTS_PER_SECOND",
+        "SKEIN_TENANT_REQUEST_BURST",
+        "SKEIN_CALLER_REQUESTS_PER_SECOND",
+        "SKEIN_CALLER_REQUEST_BURST",
+    ),
+    "1000000",
+)
+
+
 class DidNotStart(Exception):
     """The cluster did not come up; the message is what it said."""
 
@@ -74,7 +86,7 @@ async def running(folder: Path, form: str) -> AsyncIterator[Subject]:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**inherited, **ports, "SKEIN_DATA_DIR": str(folder)},
+        env={**inherited, **ports, **_UNLIMITED, "SKEIN_DATA_DIR": str(folder)},
         # A Ctrl-C on the terminal reaches us alone; we stop the cluster when we are done with it.
         start_new_session=True,
     )

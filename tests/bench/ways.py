@@ -24,6 +24,7 @@ from skein_kit.database import Database
 from skein_kit.identity import Caller
 from skein_kit.ids import now
 from skein_kit.months import Months
+from skein_kit.quotas import Quotas
 from skein_kit.requests import Once, Requests
 from skein_kit.sql import Queries
 from skein_memory import wire as memory_wire
@@ -116,8 +117,8 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         memory, session = await database("memory"), await database("session")
         here = _Here(
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
-            memories=MemoryStore(memory, _months(memory), Requests("memory")),
-            messages=MessageStore(session, Requests("session"), _months(session)),
+            memories=MemoryStore(memory, _months(memory), Requests("memory"), Quotas("memory")),
+            messages=MessageStore(session, Requests("session"), Quotas("session"), _months(session)),
             searcher=Searcher(recall, registry, vectors),
             indexer=Indexer(recall, registry, vectors),
             material=material,

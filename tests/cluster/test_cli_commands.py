@@ -220,6 +220,21 @@ async def test_the_operator_makes_a_tenant_whose_key_works_at_once(operator: dic
     assert [key["display_name"] for key in keys.json["api_keys"]] == ["a house by the sea"]
 
 
+async def test_the_operator_deletes_a_tenant_and_opens_it_again(operator: dict[str, str]) -> None:
+    made = await skein("tenants", "create", "a house to sell", "--json", environment=operator)
+    tenant_id = made.json["tenant_id"]
+
+    deleted = await skein("tenants", "delete", tenant_id, "--days", "30", "--json", environment=operator)
+    shown = await skein("tenants", "deletion", tenant_id, environment=operator)
+    undone = await skein("tenants", "undelete", tenant_id, "--json", environment=operator)
+    listed = await skein("tenants", "list", "--json", environment=operator)
+
+    assert deleted.json["state"] == "DELETION_STATE_GRACE"
+    assert shown.out.startswith("state    grace\n")
+    assert undone.json["state"] == "DELETION_STATE_UNDONE"
+    assert tenant_id in {tenant["tenant_id"] for tenant in listed.json["tenants"]}
+
+
 async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str]) -> None:
     made = await skein("keys", "create", "reader", "--permission", "memory.read", "--json", environment=environment)
     narrow = {**environment, "SKEIN_API_KEY": made.json["api_key"]}

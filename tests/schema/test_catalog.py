@@ -38,6 +38,7 @@ OTHER_POLICIES = {
     "tenancy.tenants": f"({TENANT} OR {OPERATOR})",
     "tenancy.limits": f"({TENANT} OR {OPERATOR})",
     "tenancy.collected_usage": f"({TENANT} OR {OPERATOR})",
+    "tenancy.usage": f"({TENANT} OR {OPERATOR})",
     "tenancy.deletions": OPERATOR,
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
     "auth.sign_ins": f"({TENANT} OR {ACCOUNT})",

@@ -57,13 +57,10 @@ def test_everything_public_is_behind_the_door_and_nothing_else() -> None:
     assert set(PUBLIC_METHODS) == public | own
 
 
-@pytest.mark.parametrize("path", sorted(PUBLIC_METHODS))
+@pytest.mark.parametrize("path", sorted(path for path in PUBLIC_METHODS if not RULES[path].public))
 async def test_no_method_answers_without_a_credential(cluster: Cluster, path: str) -> None:
     call: Any = cluster.channel.unary_unary(path)
 
-    if RULES[path].public:
-        await call(b"")
-        return
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING"):
         await call(b"")
 

@@ -503,7 +503,6 @@ OPERATOR_ONLY: dict[str, Callable[[Stubs], Awaitable[object]]] = {
     "CreateTenant": lambda stubs: stubs.tenancy.CreateTenant(
         pb.CreateTenantRequest(tenant=pb.Tenant(display_name="x"))
     ),
-    "DeleteTenant": lambda stubs: stubs.tenancy.DeleteTenant(pb.DeleteTenantRequest(tenant_id=NOBODY)),
 }
 
 

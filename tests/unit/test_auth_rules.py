@@ -22,7 +22,7 @@ from skein_kit.settings import SettingInvalid
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SOON = timedelta(seconds=1)
 KEY = Key.new(uuid.uuid4(), uuid.uuid4())
-GOOD = Stored(secret_hash=KEY.secret_hash(), permissions=["memory.read"], expire_time=None, revoke_time=None)
+GOOD = Stored(secret_hash=KEY.secret_hash(), permissions=frozenset({"memory.read"}), expire_time=None, revoke_time=None)
 
 
 def creator(*allowed: str, agent_id: str = "") -> Caller:

@@ -53,6 +53,7 @@ class Played:
         clients = Clients(
             auth=self.service("auth"),
             tenancy=cast("Any", self),
+            upkeep=self.service("tenancy"),
             index=cast("Any", None),
             memory=self.service("memory"),
             session=self.service("session"),
@@ -70,7 +71,7 @@ async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat(
     played = Played("a", grpc.StatusCode.INTERNAL)
 
     assert await played.expiry() == CADENCE
-    assert played.asked == {name: list(TENANTS) for name in ("auth", "session", "memory")}
+    assert played.asked == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")}
 
 
 async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -> None:

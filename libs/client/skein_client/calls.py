@@ -83,7 +83,8 @@ class Planned:
 def async_channel(connection: Connection) -> aio.Channel:
     """Open a channel; the first call connects. A key never travels in plain text to an endpoint that asks for TLS."""
     if connection.secure:
-        return aio.secure_channel(connection.target, grpc.ssl_channel_credentials(), options=options(connection))
+        credentials = grpc.ssl_channel_credentials(connection.roots)
+        return aio.secure_channel(connection.target, credentials, options=options(connection))
     return aio.insecure_channel(connection.target, options=options(connection))
 
 

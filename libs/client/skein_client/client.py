@@ -18,6 +18,7 @@ from skein_client.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from grpc import aio
@@ -49,14 +50,21 @@ class Client:
         tenant_id: str = "",
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         retries: RetryPolicy | None = None,
+        ca_file: Path | None = None,
     ) -> None:
         """Call the cluster at `endpoint` ("host:port", or "https://host:port" for TLS).
 
         `timeout` is the time in seconds that one call gets, retries included; each call may say otherwise.
-        `tenant_id` is for an operator's key: the tenant to act in.
+        `tenant_id` is for an operator's key: the tenant to act in. `ca_file` (PEM) vouches for a TLS endpoint whose
+        certificate is nobody's that gRPC knows.
         """
         self._connection = Connection(
-            endpoint=endpoint, api_key=api_key, tenant_id=tenant_id, timeout=timeout, retries=retries or RetryPolicy()
+            endpoint=endpoint,
+            api_key=api_key,
+            tenant_id=tenant_id,
+            ca_file=ca_file,
+            timeout=timeout,
+            retries=retries or RetryPolicy(),
         )
         self._open = AsyncExitStack()
 
@@ -71,7 +79,12 @@ class Client:
         """Use SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials that `skein up` wrote. Raises NotConfigured."""
         found = Connection.from_environment(environment)
         return cls(
-            endpoint=found.endpoint, api_key=found.api_key, tenant_id=found.tenant_id, timeout=timeout, retries=retries
+            endpoint=found.endpoint,
+            api_key=found.api_key,
+            tenant_id=found.tenant_id,
+            timeout=timeout,
+            retries=retries,
+            ca_file=found.ca_file,
         )
 
     async def __aenter__(self) -> Self:

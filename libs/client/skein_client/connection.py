@@ -38,6 +38,8 @@ class Connection:
     api_key: str = field(repr=False)
     # For an operator's key: the tenant to act in.
     tenant_id: str = ""
+    # Certificates (PEM) that vouch for an https endpoint; None: those that gRPC ships with.
+    ca_file: Path | None = None
     # Time for one call, all of its attempts together.
     timeout: float = DEFAULT_TIMEOUT_SECONDS
     retries: RetryPolicy = field(default_factory=RetryPolicy)
@@ -50,7 +52,7 @@ class Connection:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read SKEIN_ENDPOINT, SKEIN_API_KEY (or SKEIN_API_KEY_FILE) and SKEIN_TENANT_ID.
+        """Read SKEIN_ENDPOINT, SKEIN_API_KEY (or SKEIN_API_KEY_FILE), SKEIN_TENANT_ID and SKEIN_CA_FILE.
 
         What is missing comes from the credentials.json that `skein up` keeps in its data folder; its key is used for
         its own endpoint only, so that no other cluster ever sees it. Raises NotConfigured.
@@ -65,7 +67,9 @@ class Connection:
         if not api_key:
             message = f"No key for {endpoint}: set SKEIN_API_KEY, or run `skein up`, which writes {path}."
             raise NotConfigured(message)
-        return cls(endpoint=endpoint, api_key=api_key, tenant_id=values.get("SKEIN_TENANT_ID", ""))
+        return cls(
+            endpoint=endpoint, api_key=api_key, tenant_id=values.get("SKEIN_TENANT_ID", ""), ca_file=ca_file_of(values)
+        )
 
     @property
     def secure(self) -> bool:
@@ -87,6 +91,15 @@ class Connection:
             return host == "localhost"
 
     @property
+    def roots(self) -> bytes | None:
+        """Return what vouches for an https endpoint. Raises NotConfigured when it cannot be read."""
+        try:
+            return None if self.ca_file is None else self.ca_file.read_bytes()
+        except OSError as error:
+            message = f"SKEIN_CA_FILE names a file that cannot be read: {error.strerror}."
+            raise NotConfigured(message) from None
+
+    @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Return what every call carries."""
         identity = (("authorization", f"Bearer {self.api_key}"),)
@@ -103,6 +116,11 @@ def data_dir(environment: Mapping[str, str]) -> Path:
         return Path.home() / ".local" / "share" / "skein"
     except RuntimeError:  # No home folder: containers with an unknown user.
         return Path(tempfile.gettempdir()) / "skein"
+
+
+def ca_file_of(environment: Mapping[str, str]) -> Path | None:
+    """Return the certificates that vouch for https endpoints, if any are named."""
+    return Path(environment["SKEIN_CA_FILE"]).expanduser() if environment.get("SKEIN_CA_FILE") else None
 
 
 def _given_key(values: Mapping[str, str]) -> str:

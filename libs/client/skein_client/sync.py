@@ -20,6 +20,7 @@ from skein_client.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
     from types import TracebackType
 
 _STUBS = frozenset({"auth", "tenancy", "sessions", "memories", "links", "index", "gateway"})
@@ -49,14 +50,21 @@ class Client:
         tenant_id: str = "",
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         retries: RetryPolicy | None = None,
+        ca_file: Path | None = None,
     ) -> None:
         """Call the cluster at `endpoint` ("host:port", or "https://host:port" for TLS).
 
         `timeout` is the time in seconds that one call gets, retries included; each call may say otherwise.
-        `tenant_id` is for an operator's key: the tenant to act in.
+        `tenant_id` is for an operator's key: the tenant to act in. `ca_file` (PEM) vouches for a TLS endpoint whose
+        certificate is nobody's that gRPC knows.
         """
         self._connection = Connection(
-            endpoint=endpoint, api_key=api_key, tenant_id=tenant_id, timeout=timeout, retries=retries or RetryPolicy()
+            endpoint=endpoint,
+            api_key=api_key,
+            tenant_id=tenant_id,
+            ca_file=ca_file,
+            timeout=timeout,
+            retries=retries or RetryPolicy(),
         )
         self._open = ExitStack()
 
@@ -71,13 +79,19 @@ class Client:
         """Use SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials that `skein up` wrote. Raises NotConfigured."""
         found = Connection.from_environment(environment)
         return cls(
-            endpoint=found.endpoint, api_key=found.api_key, tenant_id=found.tenant_id, timeout=timeout, retries=retries
+            endpoint=found.endpoint,
+            api_key=found.api_key,
+            tenant_id=found.tenant_id,
+            timeout=timeout,
+            retries=retries,
+            ca_file=found.ca_file,
         )
 
     def __enter__(self) -> Self:
         connection = self._connection
         if connection.secure:
-            plain = grpc.secure_channel(connection.target, grpc.ssl_channel_credentials(), options=options(connection))
+            credentials = grpc.ssl_channel_credentials(connection.roots)
+            plain = grpc.secure_channel(connection.target, credentials, options=options(connection))
         else:
             plain = grpc.insecure_channel(connection.target, options=options(connection))
         self._open.enter_context(plain)

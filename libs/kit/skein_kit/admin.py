@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
+    from skein_kit.tls import Tls
+
 
 class EmbeddedServer(uvicorn.Server):
     """A uvicorn that leaves signals to the process it lives in."""
@@ -31,10 +33,20 @@ class EmbeddedServer(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serve_http(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
+async def serve_http(app: ASGIApp, host: str, port: int, *, tls: Tls | None = None) -> AsyncIterator[str]:
     """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken."""
     listener = socket.create_server((host, port))
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+        server_header=False,
+        # Whose word counts on where a request comes from is the application's to say.
+        proxy_headers=False,
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls.context(),
+    )
     server = EmbeddedServer(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:

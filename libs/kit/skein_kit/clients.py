@@ -22,6 +22,7 @@ from skein_kit.telemetry import TRACING, inject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from skein_kit.interceptors import Handler, Method
 
@@ -40,16 +41,21 @@ OPTIONS = (
 )
 
 
+_SECURE = "https://"
 LocalMethods = dict[str, "tuple[Method, Handler]"]
 
 
 class Channel:
     """What a generated stub needs of a channel, over a socket or in process. Unary methods only."""
 
-    def __init__(self, target: Callable[[], str], local: LocalMethods) -> None:
-        """Reach `target()` ("host:port"), asked at the first use, for every method that is not in `local`."""
+    def __init__(self, target: Callable[[], str], local: LocalMethods, *, ca_file: Path | None = None) -> None:
+        """Reach `target()`, asked at the first use, for every method that is not in `local`.
+
+        It is "host:port", or "https://host:port" for TLS; `ca_file` then says whose certificates are good.
+        """
         self._target = target
         self._local = local
+        self._ca_file = ca_file
         self._remote: aio.Channel | None = None
 
     def unary_unary(
@@ -65,13 +71,18 @@ class Channel:
     @property
     def target(self) -> str:
         """Return "host:port" of the socket."""
-        return self._target()
+        return self._target().removeprefix(_SECURE)
 
     @property
     def remote(self) -> aio.Channel:
         """Return the socket's channel, opened at the first use."""
         if self._remote is None:
-            self._remote = aio.insecure_channel(self.target, options=OPTIONS)
+            if self._target().startswith(_SECURE):
+                roots = None if self._ca_file is None else self._ca_file.read_bytes()
+                credentials = grpc.ssl_channel_credentials(roots)
+                self._remote = aio.secure_channel(self.target, credentials, options=OPTIONS)
+            else:
+                self._remote = aio.insecure_channel(self.target, options=OPTIONS)
         return self._remote
 
     def local(self, path: str) -> tuple[Method, Handler] | None:

@@ -90,6 +90,8 @@ class Transaction:
         """Wrap a connection that is inside a transaction."""
         self._connection = connection
         self._database = database
+        # What is sent with the commit.
+        self.last_words = ""
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
@@ -111,6 +113,14 @@ class Transaction:
         with self._database.observed(query):
             status = await self._connection.execute(query.text, *query.bind(values))
         return _count(status)
+
+    def with_commit(self, query: Query, **values: int | str | UUID) -> None:
+        """Run a statement together with the commit, which costs no round trip; nobody learns what it returns."""
+        self.last_words += f"{sql.spelled_out(query, values)}; "
+
+    async def act_in(self, tenant_id: UUID) -> None:
+        """See this tenant's rows instead, from here on: for what is made together with the tenant itself."""
+        await self._connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")
 
     async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert many rows of one tenant in as few statements as the protocol allows; return how many went in."""
@@ -216,8 +226,9 @@ class Database:
             is_committed = False
             try:
                 await connection.execute(begin + _time_limit())
-                yield Transaction(connection, self)
-                await connection.execute("COMMIT")
+                transaction = Transaction(connection, self)
+                yield transaction
+                await connection.execute(f"{transaction.last_words}COMMIT")
                 is_committed = True
             finally:
                 # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on.

@@ -6,6 +6,7 @@
     trace        a server span, continuing the caller's trace or, at the edge, linked to it
     deadline     a time limit for calls without one and for those with too much; work is cancelled when the time is over
     identity     who calls, verified, and whether the access table allows it
+    admission    whether the caller has calls left; at the edge only
     refusals     bytes that are no message, protovalidate's findings and other services' statuses become refusals
 
 Each is a function from (method, handler) to handler, applied once when the service starts.
@@ -42,6 +43,8 @@ from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_f
 # once it is known who calls.
 Handler = Callable[[Any, Call], Awaitable[Any]]
 Identify = Callable[[Call], Awaitable[Caller]]
+# Refuses a call that is one too many.
+Admit = Callable[[Call], Awaitable[None]]
 
 # Larger messages are refused with a reason; gRPC's own limit lies above.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
@@ -83,6 +86,8 @@ class Chain:
     # Seconds for a call that has no deadline, and the most that any gets.
     default_deadline: float
     max_deadline: float
+    # How this service counts calls; None: it lets all of them through.
+    admit: Admit | None = None
     # False: a caller cannot have a trace recorded by marking its own as sampled.
     continues_trace: bool = True
     rules: dict[str, Rule] = field(default_factory=lambda: dict(RULES))
@@ -94,6 +99,7 @@ class Chain:
             message = f"{method.path} has no access rule; add one to skein_kit.access."
             raise LookupError(message)
         handler = refusals(method, method.handler)
+        handler = admission(self.admit, handler)
         handler = identity(rule, self.identify, handler)
         handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
@@ -217,6 +223,18 @@ def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
         except aio.AioRpcError as error:
             raise passed(error) from None
         rule.check(call.caller)
+        return await handler(request, call)
+
+    return answer
+
+
+def admission(admit: Admit | None, handler: Handler) -> Handler:
+    """Let a call through while its caller has calls left."""
+    if admit is None:
+        return handler
+
+    async def answer(request: Any, call: Call) -> Any:
+        await admit(call)
         return await handler(request, call)
 
     return answer

@@ -7,13 +7,13 @@ first, then gets its answer. Answers are scoped to (tenant, principal, method) a
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import RequestIdReused
 from skein_kit.ids import now
-from skein_kit.sql import Queries, Query
+from skein_kit.sql import Queries, in_schema
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,7 +38,10 @@ class Once:
 
     @classmethod
     def of(cls, caller: Caller, request: Message) -> Self:
-        """Recognise a request by everything in it but its request_id."""
+        """Recognise a request by everything in it but its request_id and its secrets.
+
+        A fingerprint of a password would be a hash of it that is quick to guess at.
+        """
         request_id: str = request.request_id  # type: ignore[attr-defined]  # Every mutation has the field.
         method = request.DESCRIPTOR.full_name
         digest = hashlib.sha256()
@@ -46,6 +49,9 @@ class Once:
             rest = type(request)()
             rest.CopyFrom(request)
             rest.ClearField("request_id")
+            for field in request.DESCRIPTOR.fields:
+                if field.GetOptions().debug_redact:
+                    rest.ClearField(field.name)
             digest.update(rest.SerializeToString(deterministic=True))
         return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
 
@@ -57,8 +63,8 @@ class Requests:
         """Use the schema's table."""
         queries = Queries.of("skein_kit")
 
-        self._claim, self._answer = (_in(schema, queries[name]) for name in ("claim_request", "answer_request"))
-        self._delete = _in(schema, queries["delete_expired_requests"])
+        self._claim, self._answer = (in_schema(schema, queries[name]) for name in ("claim_request", "answer_request"))
+        self._delete = in_schema(schema, queries["delete_expired_requests"])
 
     async def claim(
         self, tx: Transaction, tenant_id: UUID, once: Once, *, answer: Message | None = None
@@ -105,7 +111,3 @@ class Requests:
     async def delete_expired(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
         """Remove the tenant's answers that are older than their lifetime; return how many."""
         return await tx.execute(self._delete, tenant_id=tenant_id, expired_before=at - LIFETIME)
-
-
-def _in(schema: str, query: Query) -> Query:
-    return replace(query, text=query.text.replace("any_schema.", f"{schema}."))

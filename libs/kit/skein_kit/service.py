@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -19,14 +20,15 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein_kit import errors, logs
+from skein_kit import logs
 from skein_kit.admin import serve_admin
 from skein_kit.background import lasting, orphans_logged
-from skein_kit.call import Call, Ended, address_of, trailing
+from skein_kit.call import Call
 from skein_kit.clients import Channel, LocalMethods
 from skein_kit.database import Database, Pulse
+from skein_kit.door import WIRE_LIMIT, Door, Origin
 from skein_kit.identity import TokenVerifier
-from skein_kit.interceptors import Chain, Handler, Identify, Method, bearer
+from skein_kit.interceptors import Admit, Chain, Handler, Identify, Method, bearer
 from skein_kit.sql import Queries
 from skein_kit.telemetry import READY, TRACING, watched_loop
 
@@ -34,23 +36,19 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
         Awaitable,
-        Callable,
         Collection,
         Coroutine,
         Iterable,
         Iterator,
         Mapping,
-        Sequence,
     )
 
     from skein_kit.identity import Caller
     from skein_kit.settings import ProcessSettings
 
-# Messages up to here reach our own check, so that the refusal says why.
-_WIRE_LIMIT = 64 * 1024 * 1024
 _SERVER_OPTIONS = (
-    ("grpc.max_receive_message_length", _WIRE_LIMIT),
-    ("grpc.max_send_message_length", _WIRE_LIMIT),
+    ("grpc.max_receive_message_length", WIRE_LIMIT),
+    ("grpc.max_send_message_length", WIRE_LIMIT),
     # Without this a second process on the same port starts and takes half of the calls.
     ("grpc.so_reuseport", 0),
     # Lets client-side balancing see new replicas.
@@ -73,12 +71,25 @@ class Servicers:
     """What a service answers: its methods, how it learns who calls, and when it is ready."""
 
     def __init__(
-        self, *, identify: Identify | None = None, continues_trace: bool = True, is_edge: bool = False
+        self,
+        *,
+        identify: Identify | None = None,
+        admit: Admit | None = None,
+        continues_trace: bool = True,
+        is_edge: bool = False,
+        origin: Origin = lambda address, _forwarded: address,
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
         """Verify signed identities and continue callers' traces, unless told otherwise (the gateway is)."""
         self.identify = identify
+        # What refuses calls that are too many; None: nothing does.
+        self.admit = admit
         # Calls enter the cluster here: where from is what the socket says, not the metadata.
         self.is_edge = is_edge
+        # Where a call comes from, given the socket's address and what X-Forwarded-For says.
+        self.origin = origin
+        # What the gRPC port speaks TLS with; None: plain text.
+        self.credentials = credentials
         self.continues_trace = continues_trace
         self.methods: list[Method] = []
         self.names: set[str] = set()
@@ -140,7 +151,8 @@ class Host:
     environment: Mapping[str, str]
     # The schema version that this code was written for.
     schema_version: int
-    # "host:port" of each service, and of those of this process once they listen.
+    # "host:port" of each service ("https://host:port" for one that speaks TLS), and of those of this process once they
+    # listen.
     addresses: dict[str, str]
     # False: services of this process call each other over sockets too.
     in_process_calls: bool = True
@@ -154,7 +166,7 @@ class Host:
         """Return what a generated stub needs of a channel to a service; the host closes it."""
         if service not in self._channels:
             methods = self.local.setdefault(service, {})
-            self._channels[service] = Channel(lambda: self.addresses[service], methods)
+            self._channels[service] = Channel(lambda: self.addresses[service], methods, ca_file=self.settings.ca_file)
         return cast("aio.Channel", self._channels[service])
 
     @property
@@ -262,6 +274,7 @@ async def _serving(
 ) -> AsyncIterator[tuple[health.aio.HealthServicer, asyncio.Task[None]]]:
     chain = Chain(
         identify=servicers.identify or _verified(host),
+        admit=servicers.admit,
         default_deadline=host.settings.default_deadline_seconds,
         max_deadline=host.settings.max_deadline_seconds,
         continues_trace=servicers.continues_trace,
@@ -298,10 +311,11 @@ async def _listen(
     server = aio.server(options=_SERVER_OPTIONS)
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
     reflection.enable_server_reflection([*servicers.names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    server.add_generic_rpc_handlers((_Door(answers, is_edge=servicers.is_edge),))
+    server.add_generic_rpc_handlers((Door(answers, servicers.origin if servicers.is_edge else None),))
     wanted = host.addresses[service.name]
     try:
-        port = server.add_insecure_port(wanted)
+        secure = servicers.credentials
+        port = server.add_insecure_port(wanted) if secure is None else server.add_secure_port(wanted, secure)
     except RuntimeError:
         port = 0
     if port == 0:
@@ -310,59 +324,6 @@ async def _listen(
     host.addresses[service.name] = f"{wanted.rpartition(':')[0]}:{port}"
     await server.start()
     return server
-
-
-class _Door(grpc.GenericRpcHandler):
-    """Brings calls from the socket to the interceptors, as bytes."""
-
-    def __init__(self, answers: LocalMethods, *, is_edge: bool) -> None:
-        self._handlers = {
-            path: _unary(path, method, handler, is_edge=is_edge) for path, (method, handler) in answers.items()
-        }
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        path = str(handler_call_details.method)
-        handler = self._handlers.get(path)
-        if handler is None and path.startswith("/skein."):
-            return _unknown()
-        return handler
-
-
-def _unary(path: str, method: Method, handler: Handler, *, is_edge: bool) -> grpc.RpcMethodHandler[bytes, bytes]:
-    serializer = method.serializer
-
-    async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
-        left = context.time_remaining()
-        call = Call(
-            path=path,
-            metadata={key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)},
-            deadline=None if left is None else asyncio.get_running_loop().time() + left,
-            peer=context.peer(),
-        )
-        if is_edge:
-            call.entered(address_of(call.peer_address))
-        try:
-            response = await handler(request, call)
-        except Ended as ended:
-            status = ended.status
-            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
-        answered = serializer(response) if serializer is not None else cast("bytes", response)
-        if len(answered) > _WIRE_LIMIT:
-            # gRPC would end the call without a reason.
-            status = errors.MessageTooLarge(limit=_WIRE_LIMIT, size=len(answered)).status()
-            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
-        return answered
-
-    return grpc.unary_unary_rpc_method_handler(answer)
-
-
-def _unknown() -> grpc.RpcMethodHandler[bytes, bytes]:
-    async def answer(_request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
-        status = errors.MethodUnknown().status()
-        await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
-        return b""
-
-    return grpc.unary_unary_rpc_method_handler(answer)
 
 
 def _verified(host: Host) -> Identify:

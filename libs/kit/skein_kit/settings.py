@@ -113,6 +113,8 @@ class ProcessSettings(Settings):
     host: str = "127.0.0.1"
     # What auth seals its signing keys with and the worker proves itself with; at least 32 characters.
     system_key: str = dataclasses.field(default="", repr=False)
+    # Certificates (PEM) that vouch for services called over TLS; unset: those that the machine trusts.
+    ca_file: Path | None = None
     # Port of /metrics, /livez and /readyz; 0 takes a free one.
     admin_port: int = 9450
     # Time that a call gets when its caller set no deadline.

@@ -10,10 +10,11 @@ A file holds queries in this form; the comment lines are the query's promise:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +102,28 @@ def repeated(query: Query, count: int) -> str:
 
 def _shifted(position: int, offset: int) -> str:
     return "$1" if position == 1 else f"${position + offset}"
+
+
+def in_schema(schema: str, query: Query) -> Query:
+    """Return a query of the kit for the tables of one service: it names them in `any_schema`."""
+    return replace(query, text=query.text.replace("any_schema.", f"{schema}."))
+
+
+def spelled_out(query: Query, values: Mapping[str, int | str | UUID]) -> str:
+    """Return a query with its values in it, as it can travel together with other statements."""
+    found = query.bind(values)
+    return re.sub(r"\$(\d+)", lambda match: _literal(found[int(match.group(1)) - 1]), query.text)
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
+    text = str(value).replace("'", "''")
+    # Of a backslash Postgres' settings say what it means, and nothing of ours has one.
+    if not isinstance(value, (str, UUID)) or "\\" in text:
+        message = "only numbers, ids and plain texts can be spelled out"
+        raise TypeError(message)
+    return f"'{text}'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,17 +10,20 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_auth.errors import TenantNotFound
-from skein_auth.keys import Key
-from skein_kit.access import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
-from skein_kit.errors import CredentialExpired, CredentialInvalid, Unauthenticated
+from skein_auth.keys import MIN_LEGACY, Key, is_jwt
+from skein_kit.access import OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
+from skein_kit.errors import CredentialExpired, CredentialInvalid, Refusal
 from skein_kit.identity import Caller
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import Unpack
 
+    from skein_auth.audit import Audit, Facts
+    from skein_auth.people import People
     from skein_auth.settings import SystemKeys
-    from skein_auth.store import KeyStore
+    from skein_auth.store import ApiKeyStore, KeyStore, LegacyStore
     from skein_auth.tenants import Tenants
+    from skein_auth.uses import Uses
 
 # What a key that is not there is compared with, so that a wrong secret takes the same path.
 _NOBODYS_HASH = bytes(32)
@@ -27,26 +31,36 @@ _NOBODYS_HASH = bytes(32)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """What the database keeps about one API key."""
+    """What the database keeps about one API key, bounded by the service account that it belongs to."""
 
     secret_hash: bytes = field(repr=False)
-    permissions: Sequence[str]
+    permissions: frozenset[str]
     agent_id: str = ""
     expire_time: datetime | None
     revoke_time: datetime | None
+    service_account_id: UUID | None = None
+    # Its service account is disabled.
+    disabled: bool = False
+    use_time: datetime | None = None
 
     def judge(self, key: Key, at: datetime) -> None:
-        """Refuse a key that does not prove itself, was revoked or has expired, in this order.
+        """Refuse a key that does not prove itself, or is over.
 
         Only who holds the right secret learns more than that the credential is not valid.
         """
-        if not key.proves(self.secret_hash) or self.revoke_time is not None:
+        if not key.proves(self.secret_hash):
+            raise CredentialInvalid
+        self.check(at)
+
+    def check(self, at: datetime) -> None:
+        """Refuse a key that was revoked, is disabled or has expired, in this order."""
+        if self.revoke_time is not None or self.disabled:
             raise CredentialInvalid
         if self.expire_time is not None and at >= self.expire_time:
             raise CredentialExpired
 
 
-NOBODY = Stored(secret_hash=_NOBODYS_HASH, permissions=(), expire_time=None, revoke_time=None)
+NOBODY = Stored(secret_hash=_NOBODYS_HASH, permissions=frozenset(), expire_time=None, revoke_time=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,57 +72,105 @@ class Identity:
     expire_time: datetime | None = None
 
 
+class Refused(Exception):
+    """A credential is not good: the refusal, and what is surely known of the credential, for the audit."""
+
+    def __init__(self, refusal: Refusal, **facts: Unpack[Facts]) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+        self.facts = facts
+
+
 class Identities:
     """Turns credentials into identities."""
 
-    def __init__(self, store: KeyStore, tenants: Tenants, system_keys: SystemKeys) -> None:
-        self._store = store
+    def __init__(
+        self,
+        *,
+        api_keys: ApiKeyStore,
+        operator_keys: KeyStore,
+        legacy: LegacyStore,
+        people: People,
+        tenants: Tenants,
+        system_keys: SystemKeys,
+        audit: Audit,
+        uses: Uses,
+    ) -> None:
+        self._api_keys = api_keys
+        self._operator_keys = operator_keys
+        self._legacy = legacy
+        self._people = people
         self._tenants = tenants
         self._system_keys = tuple(key.encode() for key in system_keys.keys)
+        self._audit = audit
+        self._uses = uses
 
-    async def of_bearer(self, credential: str, tenant_id: UUID | None, at: datetime) -> Identity:
-        """Return whose API key this is. The operator acts in `tenant_id`; a tenant's key in no tenant but its own.
+    async def of_bearer(self, credential: str, tenant_id: UUID | None, at: datetime, *, audience: str = "") -> Identity:
+        """Return whose credential this is, acting in `tenant_id`: the operator in any, a person in one of their own.
 
-        Whatever is wrong with a tenant's key, a deleted tenant included, is refused in the same words.
+        What belongs to one tenant may name that one or none. Whatever is wrong with it, a deleted tenant included, is
+        refused in the same words, and recorded.
         """
-        key = Key.parse(credential)
-        if key is None:
-            raise CredentialInvalid
-        if key.is_operators:
-            return await self._of_operator(key, tenant_id, at)
-        if tenant_id not in (None, key.tenant_id):
-            raise CredentialInvalid
-        identity = await self._of_tenant(key, at)
-        if not await self._tenants.exists(key.tenant_id):
-            raise CredentialInvalid
-        return identity
+        try:
+            return await self._of(credential, tenant_id, at, audience)
+        except Refused as refused:
+            await self._audit.refused(credential, refused.refusal, **refused.facts)
+            raise refused.refusal from None
 
     async def of_system(self, system_key: str, service: str, tenant_id: UUID | None) -> Identity:
-        """Return the identity of one of the cluster's own services."""
+        """Return the identity of one of the cluster's own services, which also acts in deleted tenants."""
         given = system_key.encode()
         # Every key is compared, so that the time taken does not tell which one came close.
         if not any([hmac.compare_digest(given, key) for key in self._system_keys]):  # noqa: C419 - as said above.
-            raise CredentialInvalid
-        await self._must_exist(tenant_id)
+            refusal = CredentialInvalid()
+            await self._audit.refused(system_key, refusal, target="system")
+            raise refusal
+        closed = False
+        if tenant_id is not None:
+            standing = await self._tenants.standing(tenant_id)
+            closed = standing.closed
+            if not (standing.open or closed):
+                raise TenantNotFound
         return Identity(
-            caller=Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS)
+            caller=Caller(
+                principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS, closed=closed
+            )
         )
 
     async def introspect(self, credential: str, tenant_id: UUID, at: datetime) -> Identity | None:
-        """Return whose valid key this is, if it is one of the tenant; None for everything else."""
-        key = Key.parse(credential)
-        if key is None or key.tenant_id != tenant_id:
-            return None
+        """Return whose valid credential this is, if it is one of the tenant; None for everything else."""
         try:
-            identity = await self._of_tenant(key, at)
-        except Unauthenticated:
+            if (key := Key.parse(credential)) is not None:
+                identity = None if key.tenant_id != tenant_id else await self._of_key(key, at)
+            elif is_jwt(credential):
+                identity = await self._people.introspect(credential, tenant_id, at)
+            else:
+                identity = await self._of_legacy(credential, tenant_id)
+        except Refused:
             return None
-        return identity if await self._tenants.exists(tenant_id) else None
+        return identity
+
+    async def _of(self, credential: str, tenant_id: UUID | None, at: datetime, audience: str) -> Identity:
+        key = Key.parse(credential)
+        if key is None:
+            if is_jwt(credential):
+                return await self._people.of_access_token(credential, tenant_id, at, audience)
+            return await self._of_legacy(credential, tenant_id)
+        if key.is_operators:
+            return await self._of_operator(key, tenant_id, at)
+        if tenant_id not in (None, key.tenant_id):
+            raise Refused(CredentialInvalid())
+        return await self._of_key(key, at)
 
     async def _of_operator(self, key: Key, tenant_id: UUID | None, at: datetime) -> Identity:
-        stored = await self._store.find_operator_key(key.key_id)
-        stored.judge(key, at)
-        await self._must_exist(tenant_id)
+        stored = await self._operator_keys.find_operator_key(key.key_id)
+        target = f"operator:{key.key_id}" if stored is not NOBODY else ""
+        try:
+            stored.judge(key, at)
+        except Refusal as refusal:
+            raise Refused(refusal, target=target) from None
+        if tenant_id is not None and not (await self._tenants.standing(tenant_id)).open:
+            raise TenantNotFound
         return Identity(
             caller=Caller(
                 principal=f"operator:{key.key_id}", tenant_id=tenant_id, permissions=frozenset(OPERATOR_PERMISSIONS)
@@ -116,19 +178,38 @@ class Identities:
             expire_time=stored.expire_time,
         )
 
-    async def _of_tenant(self, key: Key, at: datetime) -> Identity:
-        stored = await self._store.find_api_key(key.tenant_id, key.key_id)
-        stored.judge(key, at)
-        return Identity(
-            caller=Caller(
-                principal=f"api_key:{key.key_id}",
-                tenant_id=key.tenant_id,
-                permissions=TENANT_PERMISSIONS.intersection(stored.permissions),
-                agent_id=stored.agent_id,
-            ),
-            expire_time=stored.expire_time,
-        )
+    async def _of_key(self, key: Key, at: datetime) -> Identity:
+        stored = await self._api_keys.find_api_key(key.tenant_id, key.key_id)
+        if stored is NOBODY:
+            # The same work as for a key that is there.
+            key.proves(stored.secret_hash)
+            raise Refused(CredentialInvalid())
+        target = f"api_key:{key.key_id}"
+        try:
+            stored.judge(key, at)
+        except Refusal as refusal:
+            raise Refused(refusal, tenant_id=key.tenant_id, target=target) from None
+        if not (await self._tenants.standing(key.tenant_id)).open:
+            raise Refused(CredentialInvalid(), target=target)
+        self._uses.note(key.tenant_id, key.key_id, at, stored.use_time)
+        return Identity(caller=key_caller(key.tenant_id, key.key_id, stored), expire_time=stored.expire_time)
 
-    async def _must_exist(self, tenant_id: UUID | None) -> None:
-        if tenant_id is not None and not await self._tenants.exists(tenant_id):
-            raise TenantNotFound
+    async def _of_legacy(self, credential: str, tenant_id: UUID | None) -> Identity:
+        found = None
+        if len(credential) >= MIN_LEGACY:
+            found = await self._legacy.find_legacy_token(hashlib.sha256(credential.encode()).digest())
+        if found is None or tenant_id not in (None, found) or not (await self._tenants.standing(found)).open:
+            raise Refused(CredentialInvalid(), target="legacy:bearer" if found is not None else "")
+        return Identity(caller=Caller(principal="legacy:bearer", tenant_id=found, permissions=ROLES["member"]))
+
+
+def key_caller(tenant_id: UUID, key_id: UUID, stored: Stored) -> Caller:
+    """Return who calls with a key: the key itself, or the service account that it belongs to."""
+    account_id = stored.service_account_id
+    return Caller(
+        principal=f"api_key:{key_id}" if account_id is None else f"service_account:{account_id}",
+        tenant_id=tenant_id,
+        permissions=stored.permissions,
+        agent_id=stored.agent_id,
+        sign_in_id=None if account_id is None else key_id,
+    )

@@ -1,4 +1,4 @@
-"""What a new API key may carry: never more than its creator, and never for longer."""
+"""What new keys and service accounts may carry: never more than their creator, and never for longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from uuid import UUID
 
     from skein_kit.identity import Caller
@@ -22,20 +22,27 @@ def granted(asked: Sequence[str], creator: Caller) -> list[str]:
     Raises FieldInvalid for a permission that no tenant's key can carry, and PermissionWidened for one that the creator
     lacks.
     """
-    unknown = [index for index, permission in enumerate(asked) if permission not in TENANT_PERMISSIONS]
-    if unknown:
-        known = ", ".join(sorted(TENANT_PERMISSIONS))
-        raise FieldInvalid(violations=[(f"permissions[{index}]", f"must be one of {known}") for index in unknown])
+    known(asked)
     lacking = sorted(set(asked) - creator.permissions)
     if lacking:
         raise PermissionWidened(permission=" ".join(lacking))
     return sorted(set(asked) or TENANT_PERMISSIONS & creator.permissions)
 
 
+def known(asked: Sequence[str]) -> None:
+    """Refuse, with FieldInvalid, a permission that no tenant's key can carry."""
+    unknown = [index for index, permission in enumerate(asked) if permission not in TENANT_PERMISSIONS]
+    if unknown:
+        names = ", ".join(sorted(TENANT_PERMISSIONS))
+        raise FieldInvalid(violations=[(f"permissions[{index}]", f"must be one of {names}") for index in unknown])
+
+
 def creator_id(creator: Caller) -> UUID | None:
-    """Return the id of the key that the creator calls with; None for the cluster's own services."""
+    """Return the key or the application's grant that the creator calls with; None for people and our own services."""
     kind, _, name = creator.principal.partition(":")
-    return parse_id(name) if kind in {"api_key", "operator"} else None
+    if kind in {"api_key", "operator"}:
+        return parse_id(name)
+    return creator.sign_in_id if kind == "service_account" or creator.client_id else None
 
 
 def agent(asked: str, creator: Caller) -> str:
@@ -43,3 +50,12 @@ def agent(asked: str, creator: Caller) -> str:
     if creator.agent_id and asked not in ("", creator.agent_id):
         raise PermissionWidened(agent_id=creator.agent_id)
     return asked or creator.agent_id
+
+
+def within(permissions: Iterable[str], agent_id: str, holder: Caller) -> None:
+    """Refuse to hand somebody what they do not have themselves. Raises PermissionWidened."""
+    lacking = sorted(TENANT_PERMISSIONS.intersection(permissions) - holder.permissions)
+    if lacking:
+        raise PermissionWidened(permission=" ".join(lacking))
+    if holder.agent_id and agent_id != holder.agent_id:
+        raise PermissionWidened(agent_id=holder.agent_id)

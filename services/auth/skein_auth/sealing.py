@@ -28,7 +28,7 @@ class Sealer:
     """Seals with the current system key, opens with it or the one before."""
 
     def __init__(self, system_keys: SystemKeys) -> None:
-        self._ciphers = [AESGCM(_derived(key)) for key in system_keys.keys]
+        self._ciphers = [AESGCM(key) for key in derived(system_keys, _PURPOSE)]
 
     def seal(self, secret: bytes, *, name: str) -> bytes:
         nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -44,6 +44,18 @@ class Sealer:
                 continue
         raise SealBroken
 
+    def is_current(self, sealed: bytes, *, name: str) -> bool:
+        """Say whether the bytes open with the current system key, and not only with the one before."""
+        try:
+            self._ciphers[0].decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
+        except (InvalidTag, ValueError):
+            return False
+        return True
 
-def _derived(system_key: str) -> bytes:
-    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_PURPOSE).derive(system_key.encode())
+
+def derived(system_keys: SystemKeys, purpose: bytes) -> list[bytes]:
+    """Return a key of 32 bytes for one purpose from each system key, the current one first."""
+    return [
+        HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=purpose).derive(key.encode())
+        for key in system_keys.keys
+    ]

@@ -7,20 +7,55 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc as rpc
+from skein.auth.v1 import oauth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_auth.access_tokens import AccessTokens
+from skein_auth.attempts import Attempts, limits
+from skein_auth.audit import Audit
 from skein_auth.identities import Identities
+from skein_auth.linked import LinkedIdentities
+from skein_auth.memberships import Memberships
+from skein_auth.oauth import Ingredients, OAuth
+from skein_auth.one_time import OneTime, Post
+from skein_auth.own_accounts import OwnAccounts, sign_up_rule
 from skein_auth.parts import Parts
+from skein_auth.passwords import Passwords
+from skein_auth.people import People
+from skein_auth.providers import Providers, ProviderSettings
 from skein_auth.sealing import Sealer
-from skein_auth.servicer import AuthServicer, IdentityServicer
+from skein_auth.servicer import AuthServicer, IdentityServicer, OAuthServicer
 from skein_auth.settings import AuthSettings, SystemKeys
+from skein_auth.sign_ins import SignIns, successors_of, terms_of
 from skein_auth.signing import Keyring
-from skein_auth.store import KeyStore
+from skein_auth.signing_in import SigningIn
+from skein_auth.store import (
+    AccountStore,
+    ApiKeyStore,
+    AttemptStore,
+    AuditStore,
+    GrantStore,
+    IdentityStore,
+    KeyStore,
+    LegacyStore,
+    OneTimeStore,
+    RevocationStore,
+    ServiceAccountStore,
+    TotpStore,
+    UpkeepStore,
+)
 from skein_auth.tenants import Tenants
+from skein_auth.totp import Totp
+from skein_auth.uses import Uses
 from skein_kit.background import alongside
+from skein_kit.mail import Mailer, MailSettings
+from skein_kit.outbound import Outbound, OutboundSettings
 from skein_kit.service import Host, Service, Servicers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+# Where the gateway's HTTP is unless it is told otherwise.
+_HTTP_PORT = 8080
 
 
 @asynccontextmanager
@@ -29,26 +64,121 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     settings = AuthSettings.read(host.environment)
     system_keys = SystemKeys.of(host.settings.system_key, settings.previous_system_key)
     servicers = Servicers()
-    async with host.database("auth", servicers) as database:
+    async with host.database("auth", servicers) as database, Passwords.open(settings) as passwords:
+        audit_events = AuditStore(database)
+        audit = Audit(audit_events)
         keys = KeyStore(database)
-        keyring = Keyring(keys, Sealer(system_keys))
-        tenants = Tenants(tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")), keyring)
+        sealer = Sealer(system_keys)
+        keyring = Keyring(keys, sealer, access_seconds=settings.access_token_seconds)
+        access_tokens = AccessTokens(keyring, partial(issuer_of, settings, host), settings.more_resources())
+        sign_ins = SignIns(GrantStore(database), access_tokens, audit, terms_of(settings), successors_of(system_keys))
+        tenancy = host.channel("tenancy")
+        tenants = Tenants(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring)
+        attempts = Attempts(AttemptStore(database), limits(settings))
+        api_keys = ApiKeyStore(database, audit)
+        legacy = LegacyStore(database, audit)
+        uses = Uses(api_keys)
+        people = People(
+            tokens=access_tokens,
+            sign_ins=sign_ins,
+            keys=api_keys,
+            tenants=tenants,
+            create_tenants=settings.accounts_create_tenants,
+        )
+        totp = Totp(TotpStore(database, audit), sealer, passwords, attempts, audit)
+        accounts = AccountStore(database, audit)
+        one_time_tokens = OneTimeStore(database, audit)
+        mailer = Mailer.of(MailSettings.read(host.environment))
+        post = Post(one_time_tokens, mailer, attempts, settings, access_tokens.issuer)
+        one_time = OneTime(one_time_tokens, accounts, post, passwords, attempts, audit)
+        outbound_settings = OutboundSettings.read(host.environment)
         parts = Parts(
             settings=settings,
+            attempts=attempts,
+            audit=audit,
+            audit_events=audit_events,
             keys=keys,
             keyring=keyring,
+            access_tokens=access_tokens,
+            sign_ins=sign_ins,
+            accounts=accounts,
+            own_accounts=OwnAccounts(
+                store=accounts,
+                passwords=passwords,
+                memberships=Memberships(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring),
+                one_time=one_time,
+                attempts=attempts,
+                audit=audit,
+                sign_up_rule=sign_up_rule(settings.sign_up),
+            ),
+            one_time=one_time,
+            signing_in=SigningIn(
+                store=accounts, passwords=passwords, totp=totp, sign_ins=sign_ins, attempts=attempts, audit=audit
+            ),
+            totp=totp,
+            linked=LinkedIdentities(
+                store=IdentityStore(database, audit),
+                providers=Providers.of(ProviderSettings.read(host.environment), outbound_settings.outbound_allow),
+                sign_ins=sign_ins,
+                totp=totp,
+                attempts=attempts,
+                audit=audit,
+                sign_up_open=settings.sign_up == "open",
+            ),
+            oauth=OAuth.of(
+                Ingredients(
+                    settings=settings,
+                    database=database,
+                    outbound=Outbound.of(outbound_settings),
+                    sealer=sealer,
+                    sign_ins=sign_ins,
+                    tokens=access_tokens,
+                    tenants=tenants,
+                    keys=api_keys,
+                    attempts=attempts,
+                    audit=audit,
+                )
+            ),
             tenants=tenants,
-            identities=Identities(keys, tenants, system_keys),
+            api_keys=api_keys,
+            service_accounts=ServiceAccountStore(database, audit),
+            legacy=legacy,
+            revocation=RevocationStore(database, audit),
+            upkeep=UpkeepStore(database, audit_days=settings.audit_days, sweep_seconds=settings.auth_upkeep_seconds),
+            identities=Identities(
+                api_keys=api_keys,
+                operator_keys=keys,
+                legacy=legacy,
+                people=people,
+                tenants=tenants,
+                system_keys=system_keys,
+                audit=audit,
+                uses=uses,
+            ),
         )
         servicers.add(rpc.add_AuthServiceServicer_to_server, AuthServicer(parts))
         servicers.add(rpc.add_IdentityServiceServicer_to_server, IdentityServicer(parts))
+        servicers.add(oauth_pb2_grpc.add_OAuthServiceServicer_to_server, OAuthServicer(parts))
 
         async def can_sign() -> bool:
-            return bool(await keyring.active())
+            return bool(await keyring.active() and await keyring.active("access"))
 
         servicers.ready_checks.append(can_sign)
-        async with alongside(signing_keys=partial(keyring.keep_fresh, settings.signing_key_refresh_seconds)):
+        async with alongside(
+            signing_keys=partial(keyring.keep_fresh, settings.signing_key_refresh_seconds),
+            api_key_uses=partial(uses.keep_writing, settings.api_key_use_seconds),
+            **post.senders(),
+        ):
             yield servicers
+
+
+def issuer_of(settings: AuthSettings, host: Host) -> str:
+    """Return the address at which the world reaches the gateway's HTTP, without a slash at its end."""
+    if settings.issuer:
+        return settings.issuer.rstrip("/")
+    port = host.environment.get("SKEIN_HTTP_PORT") or _HTTP_PORT
+    scheme = "https" if host.environment.get("SKEIN_TLS_CERTIFICATE") else "http"
+    return f"{scheme}://{host.addresses.get('http') or f'{host.settings.host}:{port}'}"
 
 
 SERVICE = Service(name="auth", port=50051, calls=("tenancy",), start=start)

@@ -19,6 +19,70 @@ class AuthSettings(Settings):
     previous_system_key: str = dataclasses.field(default="", repr=False)
     # Seconds until a replica notices a signing key that another one made.
     signing_key_refresh_seconds: float = 2.0
+    # Everybody who signs in may make tenants of their own; else only the operator makes tenants.
+    accounts_create_tenants: bool = False
+    # Seconds between two writings of when API keys were last used.
+    api_key_use_seconds: float = 60.0
+    # Days that audit events are kept.
+    audit_days: int = 400
+    # Seconds between two removals of what is past its time and belongs to no tenant.
+    auth_upkeep_seconds: float = 60.0
+    # What tokens name as their issuer: the address at which the world reaches the gateway's HTTP, without a slash at
+    # its end, e.g. https://skein.example. Empty: the address of the gateway's own HTTP port.
+    issuer: str = ""
+    # More resources that access tokens can be made for, separated by commas, besides the issuer and <issuer>/mcp.
+    resources: str = ""
+    # Who may register OAuth clients: anybody (open), who has the initial access token (token), or nobody (closed).
+    registration: str = "open"
+    # The initial access token; at least 32 characters.
+    initial_access_token: str = dataclasses.field(default="", repr=False)
+    # Custom URI schemes without a dot that clients may be redirected to, separated by commas, e.g. "cursor,vscode".
+    redirect_schemes: str = ""
+    # Seconds that an access token lives.
+    access_token_seconds: int = 3600
+    # Seconds that a sign-in or an application's grant lives without being used.
+    refresh_token_seconds: int = 2_592_000
+    # Seconds that it lives however much it is used.
+    sign_in_seconds: int = 7_776_000
+    # Seconds in which a lost answer to a refresh can be asked for again.
+    refresh_grace_seconds: int = 10
+    # Seconds that an authorization code lives, 600 at most.
+    code_seconds: int = 60
+    # Seconds that a device's code lives.
+    device_code_seconds: int = 600
+    # Who may sign up: anybody (open), who has an invitation to a tenant (invited), or nobody (closed). Invited, unless
+    # told otherwise: no stranger gets an account, and whom a tenant's admins invite needs no operator.
+    sign_up: str = "invited"
+    # What a password is hashed with (argon2id); who signs in after a change is hashed anew.
+    password_hash_memory_kib: int = 19_456
+    password_hash_iterations: int = 2
+    password_hash_parallelism: int = 1
+    # Passwords that are hashed at a time, and calls that wait for their turn at most; more are refused as UNAVAILABLE.
+    password_hash_threads: int = 2
+    password_hash_waiting: int = 64
+    # Seconds that a link in a mail works: one that verifies an address, and one that sets a password.
+    verification_seconds: int = 86_400
+    password_reset_seconds: int = 3600
+    # Failed attempts of one account, and of one client, within the window.
+    attempts_most: int = 10
+    # Failed attempts from one address (of IPv6: from one /64) within the window.
+    address_attempts_most: int = 10
+    attempts_window_seconds: int = 900
+    # What one address may do within an hour: sign up, register OAuth clients, begin device flows, ask for mail.
+    sign_ups_most: int = 10
+    registrations_most: int = 20
+    device_starts_most: int = 60
+    mail_requests_most: int = 10
+    # Mails that one mailbox gets within an hour.
+    mails_to_most: int = 5
+
+    def more_resources(self) -> tuple[str, ...]:
+        """Return the resources besides our own."""
+        return tuple(part.strip().rstrip("/") for part in self.resources.split(",") if part.strip())
+
+    def schemes(self) -> frozenset[str]:
+        """Return the schemes without a dot that a redirect may have."""
+        return frozenset(part.strip().lower() for part in self.redirect_schemes.split(",") if part.strip())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,15 +1,13 @@
-"""Whether a tenant is there: asked of the tenancy service as `system:auth`, remembered for a moment."""
+"""Whether a tenant is there and what an account is in it: asked of tenancy as `system:auth`, remembered shortly."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import grpc
-from grpc import aio
-
-from skein.tenancy.v1 import tenancy_pb2
+from skein.tenancy.v1 import members_pb2
 from skein_kit.access import SYSTEM
 from skein_kit.identity import Caller, sign
 
@@ -20,46 +18,69 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_auth.signing import Keyring
 
-# A deleted tenant's keys are refused within five seconds, most of which the gateway's memory of exchanges may take.
+# A deleted tenant's keys and a removed member are refused within five seconds, most of which the gateway's memory of
+# exchanges may take.
 REMEMBER_SECONDS = 1.0
 _MAX_REMEMBERED = 10_000
-_SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({SYSTEM, "tenant.read"}))
+_ROLES = {
+    members_pb2.ROLE_VIEWER: "viewer",
+    members_pb2.ROLE_MEMBER: "member",
+    members_pb2.ROLE_ADMIN: "admin",
+    members_pb2.ROLE_OWNER: "owner",
+}
+_SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({SYSTEM}))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """What a tenant is, and what an account is in it."""
+
+    # False: no such tenant, or a deleted one.
+    open: bool
+    # A deleted tenant of which something is left.
+    closed: bool = False
+    # owner, admin, member or viewer; empty for who is no member.
+    role: str = ""
 
 
 class Tenants:
-    """The tenants that are not deleted."""
+    """The tenants, and what accounts are in them."""
 
     def __init__(
         self,
-        tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
+        upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub,
         keyring: Keyring,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tenancy = tenancy
+        self._upkeep = upkeep
         self._keyring = keyring
         self._clock = clock
-        self._remembered: OrderedDict[UUID, tuple[bool, float]] = OrderedDict()
+        self._remembered: OrderedDict[tuple[UUID, UUID | None], tuple[Standing, float]] = OrderedDict()
 
-    async def exists(self, tenant_id: UUID) -> bool:
-        """Say whether the tenant is there. Fails like the call to tenancy when that does not answer."""
-        at = self._clock()
-        exists, until = self._remembered.get(tenant_id, (False, at))
-        if at < until:
-            return exists
-        exists = await self._ask(tenant_id)
-        self._remembered[tenant_id] = (exists, at + REMEMBER_SECONDS)
-        self._remembered.move_to_end(tenant_id)
-        if len(self._remembered) > _MAX_REMEMBERED:
-            self._remembered.popitem(last=False)
-        return exists
+    async def standing(self, tenant_id: UUID, account_id: UUID | None = None) -> Standing:
+        """Say what the tenant is and what the account is in it. Fails like the call to tenancy.
 
-    async def _ask(self, tenant_id: UUID) -> bool:
+        Only what lets somebody in is remembered: who was just made a member is one at once.
+        """
+        at, key = self._clock(), (tenant_id, account_id)
+        known, until = self._remembered.get(key, (None, at))
+        if known is not None and at < until:
+            return known
+        found = await self._ask(tenant_id, account_id)
+        if found.open and (found.role or account_id is None):
+            self._remembered[key] = (found, at + REMEMBER_SECONDS)
+            self._remembered.move_to_end(key)
+            if len(self._remembered) > _MAX_REMEMBERED:
+                self._remembered.popitem(last=False)
+        return found
+
+    async def _ask(self, tenant_id: UUID, account_id: UUID | None) -> Standing:
         token, _ = sign(_SELF, key=await self._keyring.active(), at=time.time())
         metadata = (("authorization", f"Bearer {token}"),)
-        try:
-            await self._tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=str(tenant_id)), metadata=metadata)
-        except aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                return False
-            raise
-        return True
+        request = members_pb2.GetStandingRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
+        answer = await self._upkeep.GetStanding(request, metadata=metadata)
+        return Standing(
+            open=answer.state == members_pb2.TENANT_STATE_OPEN,
+            closed=answer.state == members_pb2.TENANT_STATE_CLOSED,
+            role=_ROLES.get(answer.role, ""),
+        )

@@ -16,7 +16,7 @@ from skein.memory.v1 import memory_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_client.calls import AsyncChannel, async_channel
-from skein_client.connection import CREDENTIALS_FILE, Connection, NotConfigured, data_dir
+from skein_client.connection import CREDENTIALS_FILE, Connection, NotConfigured, ca_file_of, data_dir
 from skein_client.errors import Unavailable
 from skein_client.retries import RetryPolicy
 from skein_cluster.exits import Exit, Failure
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 # A person waits: a cluster that restarts is tried again, one that is not there is reported soon.
-_PATIENCE = RetryPolicy(attempts=3)
+PATIENCE = RetryPolicy(attempts=3)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ async def calling(connection: Connection) -> AsyncIterator[Api]:
 async def as_tenant(environment: Mapping[str, str]) -> AsyncIterator[Api]:
     """Call with the tenant's key: SKEIN_API_KEY, or the one that `skein up` wrote. Raises NotConfigured."""
     connection = Connection.from_environment(environment)
-    async with calling(dataclasses.replace(connection, timeout=60.0, retries=_PATIENCE)) as api:
+    async with calling(dataclasses.replace(connection, timeout=60.0, retries=PATIENCE)) as api:
         yield api
 
 
@@ -107,7 +107,8 @@ async def as_operator(environment: Mapping[str, str]) -> AsyncIterator[Api]:
             f"`skein up`, which writes {path}."
         )
         raise NotConfigured(message)
-    async with calling(Connection(endpoint=endpoint, api_key=key, timeout=60.0, retries=_PATIENCE)) as api:
+    connection = Connection(endpoint=endpoint, api_key=key, ca_file=ca_file_of(environment))
+    async with calling(dataclasses.replace(connection, timeout=60.0, retries=PATIENCE)) as api:
         yield api
 
 

@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein.auth.v1 import auth_pb2
-from skein.tenancy.v1 import tenancy_pb2
-from skein_client.connection import CREDENTIALS_FILE, Connection
-from skein_client.errors import AlreadyExists, Unauthenticated
-from skein_client.pages import items
+from skein_client.connection import CREDENTIALS_FILE, Connection, ca_file_of
+from skein_client.errors import Unauthenticated
 from skein_cluster.calling import calling, read_credentials
+from skein_cluster.directory import ensure_organization, ensure_tenant
 from skein_kit.postgres import DataDirUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from skein_cluster.calling import Api
 
 NAME = "Development"
 SLUG = "development"
@@ -72,18 +69,25 @@ def system_key(data_dir: Path) -> str:
     return path.read_text("utf-8").strip()
 
 
-async def development(addresses: Mapping[str, str], before: Mapping[str, Any], operator_key: str) -> Credentials:
+async def development(
+    addresses: Mapping[str, str], before: Mapping[str, Any], operator_key: str, environment: Mapping[str, str]
+) -> Credentials:
     """Return credentials that work: those of an earlier start, or new ones for the development tenant.
 
     A start that was killed half-way, a removed credentials.json and a removed database all end here, so what exists
     already is found by its slug.
     """
-    endpoint, http = reachable(addresses["gateway"]), f"http://{reachable(addresses['http'])}"
+    is_secure = bool(environment.get("SKEIN_TLS_CERTIFICATE"))
+    grpc_scheme, http_scheme = ("https://", "https://") if is_secure else ("", "http://")
+    endpoint = f"{grpc_scheme}{reachable(addresses['gateway'])}"
+    http = f"{http_scheme}{reachable(addresses['http'])}"
+    base = Connection(endpoint=endpoint, api_key=operator_key, ca_file=ca_file_of(environment))
     tenant_id, api_key = str(before.get("tenant_id", "")), str(before.get("api_key", ""))
-    if not (tenant_id and api_key and await _works(endpoint, api_key)):
-        async with calling(Connection(endpoint=endpoint, api_key=operator_key)) as operator:
-            tenant_id = await _tenant(operator, await _organization(operator))
-        async with calling(Connection(endpoint=endpoint, api_key=operator_key, tenant_id=tenant_id)) as acting:
+    if not (tenant_id and api_key and await _works(dataclasses.replace(base, api_key=api_key))):
+        async with calling(base) as operator:
+            organization_id = await ensure_organization(operator, NAME, SLUG)
+            tenant_id = await ensure_tenant(operator, organization_id, NAME, SLUG)
+        async with calling(dataclasses.replace(base, tenant_id=tenant_id)) as acting:
             made = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
         api_key = made.secret
     return Credentials(endpoint=endpoint, http=http, api_key=api_key, tenant_id=tenant_id, operator_key=operator_key)
@@ -95,38 +99,12 @@ def reachable(address: str) -> str:
     return f"127.0.0.1:{port}" if host in {"0.0.0.0", "[::]", "::", ""} else address  # noqa: S104 - compared, not bound.
 
 
-async def _works(endpoint: str, api_key: str) -> bool:
-    async with calling(Connection(endpoint=endpoint, api_key=api_key)) as api:
+async def _works(connection: Connection) -> bool:
+    async with calling(connection) as api:
         with suppress(Unauthenticated):
             await api.auth.GetMe(auth_pb2.GetMeRequest())
             return True
     return False
-
-
-async def _organization(operator: Api) -> str:
-    wanted = tenancy_pb2.Organization(display_name=NAME, slug=SLUG)
-    try:
-        made = await operator.tenancy.CreateOrganization(tenancy_pb2.CreateOrganizationRequest(organization=wanted))
-    except AlreadyExists:
-        request = tenancy_pb2.ListOrganizationsRequest(page_size=1000)
-        async for organization in items(operator.tenancy.ListOrganizations, request, "organizations"):
-            if organization.slug == SLUG:
-                return str(organization.organization_id)
-        raise
-    return made.organization.organization_id
-
-
-async def _tenant(operator: Api, organization_id: str) -> str:
-    wanted = tenancy_pb2.Tenant(organization_id=organization_id, display_name=NAME, slug=SLUG)
-    try:
-        made = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=wanted))
-    except AlreadyExists:
-        request = tenancy_pb2.ListTenantsRequest(page_size=1000, organization_id=organization_id)
-        async for tenant in items(operator.tenancy.ListTenants, request, "tenants"):
-            if tenant.slug == SLUG:
-                return str(tenant.tenant_id)
-        raise
-    return made.tenant.tenant_id
 
 
 def _write_secret(path: Path, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -12,7 +13,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
-from skein_client.connection import Connection
+from skein_client.connection import Connection, ca_file_of
 from skein_cluster import console
 from skein_cluster.calling import calling
 from skein_cluster.hits import components_of, kind_of, name_of, text_of, time_of
@@ -57,7 +58,10 @@ async def demonstrate(cluster: Embedded, spans: InMemorySpanExporter) -> None:
     """Import, ask and show, through the gateway's socket, as any client would."""
     out = console.out()
     credentials = cluster.credentials
-    async with calling(Connection(endpoint=credentials.endpoint, api_key=credentials.api_key, timeout=30.0)) as api:
+    connection = Connection(
+        endpoint=credentials.endpoint, api_key=credentials.api_key, ca_file=ca_file_of(os.environ), timeout=30.0
+    )
+    async with calling(connection) as api:
         await _import(api, out)
         spans.clear()
         found = 0

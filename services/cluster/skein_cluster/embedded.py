@@ -87,7 +87,9 @@ class Base:
 
     async def write_credentials(self, addresses: Mapping[str, str]) -> Credentials:
         """Make what is missing of the development tenant, and write credentials.json."""
-        made = await credentials.development(addresses, credentials.saved(self.data_dir), self.operator_key)
+        made = await credentials.development(
+            addresses, credentials.saved(self.data_dir), self.operator_key, self.environment
+        )
         credentials.save(self.data_dir, made)
         return made
 

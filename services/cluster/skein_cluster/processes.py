@@ -140,6 +140,8 @@ async def separate_processes(
         # pc2 speaks for the development tenant, whose key exists only once the others are ready.
         made = await base.write_credentials(addresses)
         values.setdefault("SKEIN_PC2_API_KEY", made.api_key)
+        if made.endpoint.startswith("https://"):
+            values.setdefault("SKEIN_GATEWAY_ADDRESS", made.endpoint)
         await start(["pc2"])
         yield Embedded(
             addresses=addresses,

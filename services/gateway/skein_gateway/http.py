@@ -4,49 +4,59 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import grpc
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from skein_gateway import connect
+from skein_gateway import challenges, connect
+from skein_gateway.cors import Cors
 from skein_gateway.forwarding import PUBLIC_METHODS
+from skein_gateway.proxies import Proxies
 from skein_gateway.status import VERSION
 from skein_kit import errors
 from skein_kit.admin import serve_http
-from skein_kit.call import REQUEST_ID_KEY, Call, Ended
+from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
+from skein_kit.door import FORWARDED_FOR
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
 from skein_kit.service import PortTaken, is_ready
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import AsyncIterator, Awaitable, Sequence
 
     from google.protobuf.message import Message
 
+    from skein_gateway.oauth.metadata import Metadata
     from skein_kit.service import Host, Servicers
+    from skein_kit.tls import Tls
 
 # Reading or writing JSON of this size would hold up every other call for milliseconds.
 _LARGE_BODY_BYTES = 64 * 1024
 # As much as leaves through gRPC's door.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CONTENT_TYPES = (connect.JSON, connect.PROTO)
+_WITH_ISSUER = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
 @asynccontextmanager
-async def http_door(host: Host, port: int, servicers: Servicers) -> AsyncIterator[None]:
+async def http_door(host: Host, port: int, servicers: Servicers, front: Front | None = None) -> AsyncIterator[None]:
     """Serve HTTP until the block ends; its address is `host.addresses["http"]`. Raises PortTaken."""
-    door = Door(host, servicers)
+    front = front or Front()
+    door = Door(host, servicers, front)
     app = Starlette(
         routes=[
+            *front.routes,
             Route("/", door.home),
             Route("/healthz", door.health),
             Route("/{service}/{method}", door.call, methods=["POST"]),
         ]
     )
     try:
-        async with serve_http(app, host.settings.host, port) as address:
+        async with serve_http(Cors(app, front.origins), host.settings.host, port, tls=front.tls) as address:
             host.addresses["http"] = address
             yield
     except OSError as error:
@@ -54,13 +64,27 @@ async def http_door(host: Host, port: int, servicers: Servicers) -> AsyncIterato
         raise PortTaken(message) from error
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Front:
+    """What the HTTP door has besides the RPCs, and how it looks from outside."""
+
+    routes: Sequence[Route] = ()
+    # Who issues tokens; None: refusals do not say where tokens come from.
+    metadata: Metadata | None = None
+    # Origins whose pages may call.
+    origins: Sequence[str] = ()
+    proxies: Proxies = field(default_factory=Proxies)
+    tls: Tls | None = None
+
+
 class Door:
     """What is behind each path."""
 
-    def __init__(self, host: Host, servicers: Servicers) -> None:
+    def __init__(self, host: Host, servicers: Servicers, front: Front) -> None:
         """Answer with what the gateway's gRPC door answers with."""
         self._host = host
         self._servicers = servicers
+        self._front = front
 
     async def home(self, request: Request) -> Response:
         """Say what this is and where things are."""
@@ -93,16 +117,25 @@ class Door:
         metadata = {key: value for key, value in request.headers.items() if value.isascii() and value.isprintable()}
         peer = f"{request.client.host}:{request.client.port}" if request.client else ""
         call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
-        call.entered(request.client.host if request.client else "")
+        address = request.client.host if request.client else ""
+        call.entered(self._front.proxies.client(address, request.headers.getlist(FORWARDED_FOR)))
         headers = {REQUEST_ID_KEY: call.request_id}
         try:
             body = await self._answered(call, request, as_json=content_type == connect.JSON)
         except Ended as ended:
             status, body = connect.error(ended.status)
+            headers |= await self._challenge(call, ended)
             return Response(body, status_code=status, media_type=connect.JSON, headers=headers)
         except ClientDisconnect:
             return Response(status_code=499)
         return Response(body, media_type=content_type, headers=headers)
+
+    async def _challenge(self, call: Call, ended: Ended) -> dict[str, str]:
+        """Return the headers that tell a refused caller what to bring, or when to come back."""
+        metadata, issuer = self._front.metadata, ""
+        if metadata is not None and errors.code_of(ended.status) in _WITH_ISSUER:
+            issuer = await metadata.issuer_if_known()
+        return challenges.headers_of(ended.status, call.path, issuer, has_credential=AUTHORIZATION_KEY in call.metadata)
 
     async def _answered(self, call: Call, request: Request, *, as_json: bool) -> bytes:
         try:

@@ -5,20 +5,27 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import auth_pb2_grpc
+from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway.cors import origins_of
 from skein_gateway.credentials import Credentials
 from skein_gateway.forwarding import PUBLIC_METHODS, forwarder
-from skein_gateway.http import http_door
+from skein_gateway.http import Front, http_door
+from skein_gateway.limiting import Limiter
+from skein_gateway.oauth.metadata import Metadata
+from skein_gateway.oauth.routes import oauth_routes
+from skein_gateway.proxies import Proxies
 from skein_gateway.recalling import Recalling
 from skein_gateway.remembering import Remembering
 from skein_gateway.servicer import GatewayServicer
 from skein_gateway.settings import GatewaySettings
 from skein_gateway.status import ClusterStatus
 from skein_kit.service import Host, Service, Servicers
+from skein_kit.tls import Tls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,8 +35,17 @@ if TYPE_CHECKING:
 async def start(host: Host) -> AsyncIterator[Servicers]:
     """Open the HTTP door and put every public method of the cluster behind both doors."""
     settings = GatewaySettings.read(host.environment)
+    tls, proxies = Tls.of(settings.tls_certificate, settings.tls_key), Proxies.of(settings.trusted_proxies)
     credentials = Credentials(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), host.verifier)
-    servicers = Servicers(identify=credentials.identify, continues_trace=settings.trust_traceparent, is_edge=True)
+    limiter = Limiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
+    servicers = Servicers(
+        identify=credentials.identify,
+        admit=limiter.admit,
+        continues_trace=settings.trust_traceparent,
+        is_edge=True,
+        origin=proxies.client,
+        credentials=None if tls is None else tls.credentials(),
+    )
     servicers.ready_checks.append(host.verifier.ready)
     remembering = Remembering(
         session_pb2_grpc.SessionServiceStub(host.channel("session")),
@@ -38,12 +54,20 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     recalling = Recalling(
         recall_pb2_grpc.RecallServiceStub(host.channel("recall")), arm_seconds=settings.gateway_recall_arm_seconds
     )
-    servicer = GatewayServicer(remembering, recalling, ClusterStatus(host))
+    servicer = GatewayServicer(remembering, recalling, ClusterStatus(host, servicers))
     servicers.add(gateway_pb2_grpc.add_GatewayServiceServicer_to_server, servicer)
     for path, method in PUBLIC_METHODS.items():
         if method.service != "gateway":
             servicers.forward(path, forwarder(host, method))
-    async with http_door(host, settings.http_port, servicers):
+    metadata = Metadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
+    front = Front(
+        routes=oauth_routes(host, credentials, metadata, proxies),
+        metadata=metadata,
+        origins=origins_of(settings.cors_origins),
+        proxies=proxies,
+        tls=tls,
+    )
+    async with limiter, http_door(host, settings.http_port, servicers, front):
         yield servicers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 from skein_kit.settings import Settings
 
@@ -13,6 +14,13 @@ class GatewaySettings(Settings):
 
     # Port of the HTTP door; 0 takes a free one.
     http_port: int = 8080
+    # Certificate and key, PEM files, that both doors speak TLS with; without them they speak plain text.
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    # Origins whose pages may call the JSON API and OAuth's endpoints, e.g. https://app.example, separated by commas.
+    cors_origins: str = ""
+    # Proxies before the gateway (CIDR blocks, separated by commas), whose word on where a call comes from counts.
+    trusted_proxies: str = ""
     # Seconds that one arm of a recall gets at most; less when the caller's own time is shorter.
     gateway_recall_arm_seconds: float = 5.0
     # Continue the traces of callers, who then decide what is recorded; otherwise a trace begins here, linked to theirs.

@@ -11,9 +11,10 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2
 
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein_kit.service import is_ready
 
 if TYPE_CHECKING:
-    from skein_kit.service import Host
+    from skein_kit.service import Host, Servicers
 
 VERSION = importlib.metadata.version("skein-gateway")
 CHECK_SECONDS = 2.0
@@ -24,9 +25,10 @@ SERVICES = ("gateway", "auth", "tenancy", "session", "memory", "recall", "worker
 class ClusterStatus:
     """The services that this process knows an address of."""
 
-    def __init__(self, host: Host) -> None:
-        """Reach them as the host does."""
+    def __init__(self, host: Host, own: Servicers) -> None:
+        """Reach them as the host does; the gateway's `own` state needs no call."""
         self._host = host
+        self._own = own
 
     async def look(self) -> pb.GetClusterStatusResponse:
         """Ask all services at once."""
@@ -43,6 +45,9 @@ class ClusterStatus:
         return pb.ServiceStatus(service=service, state=state, elapsed=elapsed)
 
     async def _state(self, service: str) -> pb.ServiceState:
+        if service == "gateway":
+            ready = await is_ready(self._own) and not self._host.draining
+            return pb.SERVICE_STATE_SERVING if ready else pb.SERVICE_STATE_NOT_SERVING
         # Not the generated stub, which wants a channel for streams as well.
         check: Any = self._host.channel(service).unary_unary(
             f"/{health.SERVICE_NAME}/Check",

@@ -9,6 +9,7 @@ from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
+from skein_kit.quotas import Quotas
 from skein_kit.requests import Requests
 from skein_kit.service import Service, Servicers
 from skein_memory.servicer import LinkServicer, MemoryServicer, UpkeepServicer
@@ -30,8 +31,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     index = recall_rpc.IndexServiceStub(host.channel("recall"))
     embeddings = Embeddings(index, service="memory", at_once=settings.immediate_embeddings)
     async with host.database("memory", servicers) as database:
-        requests, months = Requests("memory"), Months(database, QUERIES["ensure_month"])
-        memories, links = MemoryStore(database, months, requests), LinkStore(database, requests)
+        requests, months, quotas = Requests("memory"), Months(database, QUERIES["ensure_month"]), Quotas("memory")
+        memories, links = MemoryStore(database, months, requests, quotas), LinkStore(database, requests, quotas)
         servicers.add(rpc.add_MemoryServiceServicer_to_server, MemoryServicer(memories, embeddings, settings))
         servicers.add(rpc.add_LinkServiceServicer_to_server, LinkServicer(links))
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(memories, months))

@@ -258,6 +258,10 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
         deleted = await self._store.delete_expired(caller(context).tenant(), now())
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        counts, more = await self._store.purge_tenant(caller(context).tenant(), request.limit)
+        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)
+
 
 def _place(request: pb.ListMemoriesRequest | pb.ListLinksRequest, tenant_id: UUID) -> UUID | None:
     """Return the last id of the page before; None for the first page."""

@@ -36,7 +36,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         searcher, indexer = Searcher(store, registry, vectors), Indexer(store, registry, vectors)
         servicer = RecallServicer(searcher, vectors, registry, store)
         servicers.add(rpc.add_RecallServiceServicer_to_server, servicer)
-        servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer))
+        servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, store))
         yield servicers
 
 

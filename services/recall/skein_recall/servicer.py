@@ -68,8 +68,9 @@ class RecallServicer(rpc.RecallServiceServicer):
 class IndexServicer(rpc.IndexServiceServicer):
     """What memory, session and the worker ask of the index."""
 
-    def __init__(self, indexer: Indexer) -> None:
+    def __init__(self, indexer: Indexer, store: Store) -> None:
         self._indexer = indexer
+        self._store = store
 
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
         items = [Item(UUID(item.item_id), item.revision, item.text) for item in request.items]
@@ -79,3 +80,7 @@ class IndexServicer(rpc.IndexServiceServicer):
     async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
         count, more = await self._indexer.backlog(caller(context).tenant(), request.limit or DEFAULT_BACKLOG)
         return pb.IndexBacklogResponse(indexed_count=count, more=more)
+
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        counts, more = await self._store.purge_tenant(caller(context).tenant(), request.limit)
+        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

@@ -12,6 +12,7 @@ from pgvector import HalfVector
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database import NO_TENANT, refusing
+from skein_kit.purging import purge
 from skein_kit.requests import Requests
 from skein_kit.sql import Queries, Query
 from skein_recall import wire
@@ -41,6 +42,12 @@ _LEAST_CANDIDATES = 50
 _CHUNKS_PER_ITEM = 4
 _DEEPER = 16
 _REFUSALS = {"embedding_models_pkey": ModelExists, "embedding_models_table_key": ModelExists}
+# What there is of a tenant beside vectors, children before parents.
+_PURGED = {
+    "recall.postings": QUERIES["purge_postings"],
+    "recall.documents": QUERIES["purge_documents"],
+    "recall.requests": QUERIES["purge_requests"],
+}
 _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
 
@@ -199,6 +206,15 @@ class Store:
         """Return every registered model, by name."""
         async with self._database.shared() as tx:
             return [EmbeddingModel(**row) for row in await tx.rows(QUERIES["list_models"])]
+
+    async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
+        """Remove some of what is left of a deleted tenant, the vectors of every registered model first.
+
+        Return rows by table, and whether there may be more.
+        """
+        models = await self.list_models()
+        tables = {f"recall.{model.table_name}": _of_table("purge_vectors", model.table_name) for model in models}
+        return await purge(self._database, tenant_id, {**tables, **_PURGED}, limit)
 
     async def register_model(self, draft: Draft, at: datetime, once: Once) -> pb.RegisterEmbeddingModelResponse:
         """Register a model and make its table, once for each request; refuse with ModelExists.

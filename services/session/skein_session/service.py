@@ -9,6 +9,7 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
+from skein_kit.quotas import Quotas
 from skein_kit.requests import Requests
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.sql import Queries
@@ -28,13 +29,13 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     settings = SessionSettings.read(host.environment)
     servicers = Servicers()
     async with host.database("session", servicers) as database:
-        requests = Requests("session")
+        requests, quotas = Requests("session"), Quotas("session")
         months = Months(database, Queries.of("skein_session")["ensure_month"])
         index = recall_pb2_grpc.IndexServiceStub(host.channel("recall"))
         servicer = SessionServicer(
             settings=settings,
-            sessions=SessionStore(database, requests),
-            messages=MessageStore(database, requests, months),
+            sessions=SessionStore(database, requests, quotas),
+            messages=MessageStore(database, requests, quotas, months),
             search=SearchStore(database),
             embeddings=Embeddings(index, service="session", at_once=settings.immediate_embeddings),
         )

@@ -8,8 +8,10 @@ from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.call import Context, caller
 from skein_kit.ids import now
+from skein_kit.purging import purge
 from skein_kit.requests import Once, Requests
 from skein_kit.wire import time
+from skein_session import purging
 from skein_session.messages import Batch
 from skein_session.sessions import Change, Draft
 
@@ -124,3 +126,7 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
         async with self._database.tenant(tenant_id) as tx:
             count = await self._requests.delete_expired(tx, tenant_id, now())
         return pb.DeleteExpiredResponse(deleted_count=count)
+
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        counts, more = await purge(self._database, caller(context).tenant(), purging.TABLES, request.limit)
+        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

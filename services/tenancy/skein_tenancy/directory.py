@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit import wire
-from skein_kit.access import OPERATOR, SYSTEM
+from skein_kit.access import ACCOUNT, OPERATOR, SYSTEM
 from skein_kit.errors import FieldInvalid, TenantMissing
 from skein_kit.ids import parse_id
 from skein_tenancy import slugs
+from skein_tenancy.errors import TenantNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -94,13 +95,81 @@ class Change:
         return cls(row_id=row_id, revision=message.revision, values=values)
 
 
-def sight(caller: Caller, *, writes: bool = False) -> UUID | None:
-    """Return the one tenant that the caller sees; None: every tenant.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TenantDraft(Draft):
+    """A tenant on its way in, and whose it shall be."""
 
-    Operators see and change all. The cluster's own services see all and change only the tenant that they act in.
-    """
-    sees_all = OPERATOR in caller.permissions or (SYSTEM in caller.permissions and not writes)
-    return None if sees_all else acting_in(caller)
+    # None: the one with `organization_slug`, or the oldest when that is empty as well.
+    organization_id: UUID | None
+    organization_slug: str
+    # For operators; empty: nobody owns it.
+    owner_account_id: str
+    # The calling account makes it for itself.
+    is_own: bool
+
+    def slugs(self) -> Iterator[str]:
+        """Return the slugs that will do; an account's never tell which ones are taken."""
+        slugs = Draft.slugs(self)
+        if self.is_own:
+            next(slugs)
+        return slugs
+
+    @classmethod
+    def made_by(cls, caller: Caller, request: pb.CreateTenantRequest, *, organization: str) -> TenantDraft:
+        """Read a request; an account gets a tenant of its own, in the `organization` of that slug.
+
+        Raises FieldInvalid when an account chooses what is the operator's business: slugs are unique among tenants that
+        do not know of each other.
+        """
+        draft = Draft.of(request.tenant, noun="tenant")
+        chosen = UUID(request.tenant.organization_id) if request.tenant.organization_id else None
+        if OPERATOR in caller.permissions:
+            return cls(
+                **asdict(draft),
+                organization_id=chosen,
+                organization_slug="",
+                owner_account_id=request.owner_account_id,
+                is_own=False,
+            )
+        own = str(caller.account())
+        given = {
+            "tenant.slug": request.tenant.slug,
+            "tenant.organization_id": request.tenant.organization_id,
+            "owner_account_id": request.owner_account_id.replace(own, ""),
+        }
+        if violations := [(field, "is for operators to choose") for field, value in given.items() if value]:
+            raise FieldInvalid(violations=violations)
+        return cls(
+            **asdict(draft), organization_id=None, organization_slug=organization, owner_account_id="", is_own=True
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sight:
+    """How much of the directory somebody sees."""
+
+    # The one tenant; None: every tenant or, for an account, every one that it is a member of.
+    tenant_id: UUID | None
+    # The account whose roles are told; None for whoever is none.
+    account_id: UUID | None
+
+    @classmethod
+    def of(cls, caller: Caller, *, writes: bool = False) -> Sight:
+        """Operators see and change all. The cluster's own services see all and change only where they act.
+
+        An account sees its tenants while it acts in none, and changes only the one where it acts. An application sees
+        the tenant that it was let into.
+        """
+        if OPERATOR in caller.permissions or (SYSTEM in caller.permissions and not writes):
+            return cls(tenant_id=None, account_id=None)
+        if ACCOUNT in caller.permissions and not writes:
+            return cls(tenant_id=caller.tenant_id, account_id=caller.account_id)
+        return cls(tenant_id=acting_in(caller), account_id=caller.account_id)
+
+    def must_see(self, tenant_id: UUID) -> None:
+        """Refuse with TenantNotFound what is out of sight, before the database is asked."""
+        if self.tenant_id not in (None, tenant_id):
+            raise TenantNotFound
 
 
 def acting_in(caller: Caller) -> UUID:

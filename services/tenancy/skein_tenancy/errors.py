@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, FailedPrecondition, NotFound
+from skein_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
 
 
 class OrganizationNotFound(NotFound):
@@ -41,7 +41,79 @@ class AgentExists(AlreadyExists):
     reason = "AGENT_EXISTS"
 
 
+class DeletionStarted(FailedPrecondition):
+    """The rows of the tenant are being removed already."""
+
+    reason = "DELETION_STARTED"
+
+
+class SubjectNotFound(NotFound):
+    """The tenant has no such subject."""
+
+    reason = "SUBJECT_NOT_FOUND"
+
+
+class SubjectExists(AlreadyExists):
+    """The tenant has a subject with this id; choose a new one, or leave it empty to get one."""
+
+    reason = "SUBJECT_EXISTS"
+
+
+class ToolNotFound(NotFound):
+    """The tenant has no such tool."""
+
+    reason = "TOOL_NOT_FOUND"
+
+
+class ToolExists(AlreadyExists):
+    """The tenant has a tool with this id or this name; choose a new one."""
+
+    reason = "TOOL_EXISTS"
+
+
+class JsonSchemaInvalid(InvalidArgument):
+    """The document is no JSON Schema; the violation says where it breaks which rule."""
+
+    reason = "JSON_SCHEMA_INVALID"
+
+
+class PolicyFieldUnknown(InvalidArgument):
+    """No policy has such a field."""
+
+    reason = "POLICY_FIELD_UNKNOWN"
+
+
 class OrganizationNotEmpty(FailedPrecondition):
     """The organization still has tenants; delete them first."""
 
     reason = "ORGANIZATION_NOT_EMPTY"
+
+
+class MemberNotFound(NotFound):
+    """The account is no member of the tenant."""
+
+    reason = "MEMBER_NOT_FOUND"
+
+
+class MemberExists(AlreadyExists):
+    """The account is a member of the tenant; change its role instead."""
+
+    reason = "MEMBER_EXISTS"
+
+
+class LastOwner(FailedPrecondition):
+    """The tenant would be left without an owner; transfer the ownership first."""
+
+    reason = "LAST_OWNER"
+
+
+class RoleTooLow(PermissionDenied):
+    """Nobody gives, takes or changes a role above their own."""
+
+    reason = "ROLE_TOO_LOW"
+
+
+class InvitationNotFound(NotFound):
+    """No such open invitation for this address."""
+
+    reason = "INVITATION_NOT_FOUND"

@@ -3,27 +3,70 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
+from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
+from skein_kit.mail import Mailer, MailSettings
 from skein_kit.service import Host, Service, Servicers
+from skein_tenancy.accounts import Accounts
+from skein_tenancy.inviting import Inviting
 from skein_tenancy.parts import Parts
 from skein_tenancy.servicer import TenancyServicer, UpkeepServicer
-from skein_tenancy.store import AgentStore, DirectoryStore
+from skein_tenancy.settings import TenancySettings
+from skein_tenancy.store import (
+    AgentStore,
+    DeletionStore,
+    DirectoryStore,
+    InvitationStore,
+    MemberStore,
+    PolicyStore,
+    QuotaStore,
+    SubjectStore,
+    ToolStore,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+# Of the gateway, unless the settings say otherwise.
+_HTTP_PORT = 8080
+
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[Servicers]:
-    """Open the pool and put the servicers on it."""
+    """Open the pool and put the servicers on it. Raises SettingInvalid."""
+    settings = TenancySettings.read(host.environment)
+    mailer = Mailer.of(MailSettings.read(host.environment))
     servicers = Servicers()
     async with host.database("tenancy", servicers) as database:
-        parts = Parts(directory=DirectoryStore(database), agents=AgentStore(database))
+        invitations = InvitationStore(database)
+        parts = Parts(
+            settings=settings,
+            accounts=Accounts(auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))),
+            directory=DirectoryStore(database),
+            deletions=DeletionStore(database),
+            agents=AgentStore(database),
+            quotas=QuotaStore(database),
+            subjects=SubjectStore(database),
+            tools=ToolStore(database),
+            policies=PolicyStore(database),
+            members=MemberStore(database),
+            invitations=invitations,
+            inviting=Inviting(invitations, mailer, partial(issuer_of, settings, host)),
+        )
         servicers.add(rpc.add_TenancyServiceServicer_to_server, TenancyServicer(parts))
-        servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer())
+        servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
         yield servicers
+
+
+def issuer_of(settings: TenancySettings, host: Host) -> str:
+    """Return the address at which the world reaches the gateway's HTTP, without a slash at its end."""
+    if settings.issuer:
+        return settings.issuer.rstrip("/")
+    port = host.environment.get("SKEIN_HTTP_PORT") or _HTTP_PORT
+    return f"http://{host.addresses.get('http') or f'{host.settings.host}:{port}'}"
 
 
 SERVICE = Service(name="tenancy", port=50052, calls=("auth",), start=start)

@@ -22,7 +22,7 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import tenancy_pb2
+from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2
 from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_worker.queue import Job
@@ -44,6 +44,7 @@ SWEEP = "backlog_sweep"
 BACKLOG = "embedding_backlog"
 UPKEEP = "upkeep"
 EXPIRY = "expiry"
+USAGE = "usage"
 ONCE = b"once"
 # They run for ever, before other jobs. Upkeep also runs whenever a worker starts, whatever its next turn is.
 STANDING = (
@@ -51,6 +52,7 @@ STANDING = (
     Job(name=UPKEEP, key=UPKEEP, priority=1),
     Job(name=UPKEEP, key=f"{UPKEEP} at start", payload=ONCE, priority=1),
     Job(name=EXPIRY, key=EXPIRY, priority=1),
+    Job(name=USAGE, key=USAGE, priority=1),
 )
 
 INDEXED = Counter("skein_worker_indexed_items_total", "Items of the backlog that got their vectors.")
@@ -79,6 +81,7 @@ class Clients:
 
     auth: auth_pb2_grpc.IdentityServiceAsyncStub
     tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub
+    upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub
     index: recall_pb2_grpc.IndexServiceAsyncStub
     memory: memory_pb2_grpc.UpkeepServiceAsyncStub
     session: session_pb2_grpc.UpkeepServiceAsyncStub
@@ -125,7 +128,13 @@ class Jobs:
 
     def works(self) -> Mapping[str, Work]:
         """Return what does the jobs of each name."""
-        return {SWEEP: self._sweep, BACKLOG: self._backlog, UPKEEP: self._upkeep, EXPIRY: self._expiry}
+        return {
+            SWEEP: self._sweep,
+            BACKLOG: self._backlog,
+            UPKEEP: self._upkeep,
+            EXPIRY: self._expiry,
+            USAGE: self._usage,
+        }
 
     async def _sweep(self, _payload: bytes, leave_off: asyncio.Event) -> float:
         """Ask every tenant for items without vectors."""
@@ -200,6 +209,7 @@ class Jobs:
             # What one service cannot do for a tenant keeps the others from nothing.
             for delete in (
                 lambda: self._clients.auth.DeleteExpired(auth_pb2.DeleteExpiredRequest()),
+                lambda: self._clients.upkeep.DeleteExpired(members_pb2.DeleteExpiredRequest()),
                 lambda: self._clients.session.DeleteExpired(session_pb2.DeleteExpiredRequest()),
                 lambda: self._clients.memory.DeleteExpired(memory_pb2.DeleteExpiredRequest()),
             ):
@@ -222,6 +232,24 @@ class Jobs:
             return min(_RETRY_SECONDS, self._settings.expiry_seconds)
         # A tenant that fails again and again has its next turn with all the others.
         return max(self._settings.expiry_seconds, loop.time() - started)
+
+    async def _usage(self, _payload: bytes, leave_off: asyncio.Event) -> float:
+        """Bring up to date what organizations' quotas see of their tenants."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        visits = Round(leave_off=leave_off)
+
+        async def collect(tenant_id: str) -> None:
+            async with self._system.acting(tenant_id=tenant_id, seconds=_SHORT_CALL_SECONDS):
+                await self._clients.upkeep.CollectUsage(limits_pb2.CollectUsageRequest())
+
+        with _untraced():
+            await self._visit(collect, visits)
+        if visits.failures:
+            log.warning("usage_incomplete", tenants=visits.visited, failures=visits.failures)
+        if visits.is_over():
+            return min(_RETRY_SECONDS, self._settings.usage_seconds)
+        return max(self._settings.usage_seconds, loop.time() - started)
 
     async def _index(self, tenant_id: str, limit: int) -> recall_pb2.IndexBacklogResponse:
         async with self._system.acting(tenant_id=tenant_id, seconds=_LONG_CALL_SECONDS):

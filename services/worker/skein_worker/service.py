@@ -12,6 +12,7 @@ from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.settings import SettingInvalid
+from skein_worker import deletion
 from skein_worker.jobs import STANDING, Clients, Jobs
 from skein_worker.queue import Queue
 from skein_worker.settings import WorkerSettings
@@ -34,6 +35,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     clients = Clients(
         auth=auth_pb2_grpc.IdentityServiceStub(host.channel("auth")),
         tenancy=tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+        upkeep=tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")),
         index=recall_pb2_grpc.IndexServiceStub(host.channel("recall")),
         memory=memory_pb2_grpc.UpkeepServiceStub(host.channel("memory")),
         session=session_pb2_grpc.UpkeepServiceStub(host.channel("session")),
@@ -49,7 +51,19 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     async with host.database("worker", servicers) as database:
         system = System(clients.auth, key=host.settings.system_key)
         jobs = Jobs(clients, system, Store(database), settings, queue.add)
-        async with queue.running(jobs.works(), standing=STANDING):
+        deletions = deletion.Deletions(
+            deletion.Clients(
+                session=clients.session,
+                memory=clients.memory,
+                recall=clients.index,
+                auth=clients.auth,
+                tenancy=clients.upkeep,
+            ),
+            system,
+            seconds=settings.deletion_seconds,
+        )
+        works = {**jobs.works(), deletion.DELETION: deletions.run}
+        async with queue.running(works, standing=(*STANDING, deletion.STANDING)):
             yield servicers
 
 

@@ -27,6 +27,10 @@ class WorkerSettings(Settings):
     upkeep_seconds: float = 3600.0
     # Seconds between two removals of what has expired.
     expiry_seconds: float = 300.0
+    # Seconds between two rounds that collect what tenants use, for their organizations' quotas.
+    usage_seconds: float = 300.0
+    # Seconds between two looks for deleted tenants whose rows are to be removed.
+    deletion_seconds: float = 60.0
     # Seconds that the queue's log of finished jobs is kept.
     log_seconds: float = 86400.0
     # Seconds after which a job whose worker went silent is given to another.

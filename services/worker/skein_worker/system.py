@@ -27,28 +27,34 @@ class System:
     def __init__(self, auth: rpc.IdentityServiceAsyncStub, *, key: str) -> None:
         self._auth = auth
         self._credential = pb.SystemCredential(key=key, service="worker")
-        self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._tokens: OrderedDict[tuple[str, bool], tuple[str, float]] = OrderedDict()
 
     @asynccontextmanager
-    async def acting(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+    async def acting(self, *, tenant_id: str = "", closed: bool = False, seconds: float) -> AsyncIterator[None]:
         """Make the calls of the block as the system, in this tenant or in none, for at most so many seconds.
 
-        Raises AioRpcError when auth does not answer or there is no such tenant.
+        A tenant that is being deleted is `closed`: a token from before that would not do. Raises AioRpcError when auth
+        does not answer or there is no such tenant.
         """
         loop = asyncio.get_running_loop()
         call = Call(path="worker", metadata={}, deadline=loop.time() + seconds, peer="worker")
         with working_for(call):
-            call.token = await self._token(tenant_id)
+            call.token = await self._token(tenant_id, closed=closed)
             yield
 
-    async def _token(self, tenant_id: str) -> str:
-        token, ends = self._tokens.get(tenant_id, ("", 0.0))
+    def forget(self, tenant_id: str) -> None:
+        """Exchange anew before the next call in a tenant that is being deleted: the token may be from before that."""
+        self._tokens.pop((tenant_id, True), None)
+
+    async def _token(self, tenant_id: str, *, closed: bool) -> str:
+        key = (tenant_id, closed)
+        token, ends = self._tokens.get(key, ("", 0.0))
         if time.time() < ends - _MARGIN_SECONDS:
             return token
         request = pb.ExchangeRequest(system=self._credential, tenant_id=tenant_id)
         response = await self._auth.Exchange(request)
-        self._tokens[tenant_id] = (response.token, float(response.expire_time.seconds))
-        self._tokens.move_to_end(tenant_id)
+        self._tokens[key] = (response.token, float(response.expire_time.seconds))
+        self._tokens.move_to_end(key)
         if len(self._tokens) > _MAX_CACHED_TOKENS:
             self._tokens.popitem(last=False)
         return response.token

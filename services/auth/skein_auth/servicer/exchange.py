@@ -7,13 +7,14 @@ from uuid import UUID
 from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein_auth import wire
-from skein_auth.servicer.rpcs import Rpcs
+from skein_auth.servicer.accounts import StandingRpcs
+from skein_auth.store.upkeep import DEFAULT_PURGE
 from skein_kit.call import Context, caller
 from skein_kit.identity import sign
 from skein_kit.ids import now
 
 
-class IdentityServicer(Rpcs, rpc.IdentityServiceServicer):
+class IdentityServicer(StandingRpcs, rpc.IdentityServiceServicer):
     """The exchange of credentials for signed identities."""
 
     async def Exchange(self, request: pb.ExchangeRequest, context: Context) -> pb.ExchangeResponse:
@@ -22,12 +23,16 @@ class IdentityServicer(Rpcs, rpc.IdentityServiceServicer):
         if request.HasField("system"):
             identity = await self._parts.identities.of_system(request.system.key, request.system.service, tenant_id)
         else:
-            identity = await self._parts.identities.of_bearer(request.bearer, tenant_id, at)
+            identity = await self._parts.identities.of_bearer(request.bearer, tenant_id, at, audience=request.audience)
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
         return wire.exchanged(
             *sign(identity.caller, key=await self._parts.keyring.active(), at=at.timestamp(), until=until)
         )
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        deleted = await self._parts.keys.delete_expired(caller(context).tenant(), now())
+        deleted = await self._parts.upkeep.delete_expired(caller(context).tenant(), now())
         return pb.DeleteExpiredResponse(deleted_count=deleted)
+
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        counts, more = await self._parts.upkeep.purge(caller(context).tenant(), request.limit or DEFAULT_PURGE)
+        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

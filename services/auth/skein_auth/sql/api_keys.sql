@@ -1,35 +1,91 @@
 -- create_api_key --
 -- Keep a new key of a tenant.
 INSERT INTO auth.api_keys
-    (tenant_id, api_key_id, display_name, permissions, agent_id, secret_hash, create_time, expire_time, created_by)
+    (tenant_id, api_key_id, display_name, permissions, agent_id, secret_hash, create_time, expire_time, created_by,
+     service_account_id)
 VALUES
     (:tenant_id, :api_key_id, :display_name, :permissions, :agent_id, :secret_hash, :create_time, :expire_time,
-     :created_by)
-RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by;
+     :created_by, :service_account_id)
+RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
+    service_account_id, use_time, replaced_by;
 
 -- find_api_key --
--- Read what decides whether a presented key of a tenant is good.
-SELECT secret_hash, permissions, agent_id, expire_time, revoke_time
-FROM auth.api_keys
-WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id;
+-- Read what decides whether a presented key of a tenant is good, and what its service account leaves of it.
+SELECT k.secret_hash, k.permissions, k.agent_id, k.expire_time, k.revoke_time, k.use_time, k.service_account_id,
+    s.permissions AS most, s.agent_id AS service_agent_id, s.disabled
+FROM auth.api_keys k
+LEFT JOIN auth.service_accounts s ON s.tenant_id = k.tenant_id AND s.service_account_id = k.service_account_id
+WHERE k.tenant_id = :tenant_id AND k.api_key_id = :api_key_id;
 
 -- end_of_creator --
--- Read when the key that makes another one expires: one of the tenant's or of the operator's. No row: it is no key.
-SELECT expire_time FROM auth.api_keys WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
+-- Read when the key that makes another one expires: one of the tenant's or of the operator's, or what an application was
+-- let into. No row: it is neither.
+SELECT expire_time FROM auth.api_keys WHERE tenant_id = :tenant_id AND api_key_id = :creator_id
 UNION ALL
-SELECT expire_time FROM auth.operator_keys WHERE api_key_id = :api_key_id;
+SELECT expire_time FROM auth.operator_keys WHERE api_key_id = :creator_id
+UNION ALL
+SELECT expire_time FROM auth.sign_ins WHERE tenant_id = :tenant_id AND sign_in_id = :creator_id;
 
 -- list_api_keys --
 -- Read a page of the tenant's keys, newest first, revoked ones included; `before` is the last one of the page before.
-SELECT api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by
+SELECT api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
+    service_account_id, use_time, replaced_by
 FROM auth.api_keys
 WHERE tenant_id = :tenant_id AND (:before::uuid IS NULL OR api_key_id < :before)
 ORDER BY api_key_id DESC
 LIMIT :size;
 
--- revoke_api_key --
--- End a key; one that was revoked before keeps its time. No row comes back when the tenant has no such key.
-UPDATE auth.api_keys
-SET revoke_time = coalesce(revoke_time, :revoke_time)
+-- lock_api_key --
+-- Read one key and keep others from changing it until the transaction ends.
+SELECT api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
+    service_account_id, use_time, replaced_by
+FROM auth.api_keys
 WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
-RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by;
+FOR UPDATE;
+
+-- revoke_api_key --
+-- End a key that the transaction has locked.
+UPDATE auth.api_keys
+SET revoke_time = :revoke_time
+WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
+RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
+    service_account_id, use_time, replaced_by;
+
+-- replace_api_key --
+-- Give a key that the transaction has locked a successor, and an end.
+UPDATE auth.api_keys
+SET replaced_by = :replaced_by, expire_time = :expire_time
+WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
+RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
+    service_account_id, use_time, replaced_by;
+
+-- count_out_api_keys --
+-- Take the keys of a tenant that are over out of those that are counted.
+UPDATE auth.api_keys
+SET counted = false
+WHERE tenant_id = :tenant_id AND counted AND (revoke_time IS NOT NULL OR expire_time <= :at);
+
+-- record_api_key_uses --
+-- Write when some keys of a tenant were last used.
+UPDATE auth.api_keys k
+SET use_time = u.use_time
+FROM unnest(:api_key_ids::uuid[], :use_times::timestamptz[]) AS u (api_key_id, use_time)
+WHERE k.tenant_id = :tenant_id AND k.api_key_id = u.api_key_id AND (k.use_time IS NULL OR k.use_time < u.use_time);
+
+-- revoke_api_keys --
+-- End every key of a tenant that is not over.
+UPDATE auth.api_keys
+SET revoke_time = :revoke_time
+WHERE tenant_id = :tenant_id AND revoke_time IS NULL;
+
+-- revoke_api_keys_of_service_account --
+-- End every key of a service account that is not over.
+UPDATE auth.api_keys
+SET revoke_time = :revoke_time
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id AND revoke_time IS NULL;
+
+-- free_api_keys_of_service_account --
+-- Let the ended keys of a service account outlive it.
+UPDATE auth.api_keys
+SET service_account_id = NULL
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_cluster import console, options
 from skein_cluster.calling import as_tenant
 from skein_cluster.listing import first
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def keys_command() -> None:
-    """Make, list and revoke API keys of the tenant."""
+    """Make, list, rotate and revoke API keys of the tenant."""
 
 
 @keys_command.command("create")
@@ -58,10 +58,44 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
         console.print_json({"api_keys": [console.as_json(key) for key in found]})
         return
     lines = [
-        (key.api_key_id, key.display_name, _state(key), console.when(key.create_time), ", ".join(key.permissions))
+        (
+            key.api_key_id,
+            key.display_name,
+            _state(key),
+            console.when(key.create_time),
+            console.when(key.use_time) if key.HasField("use_time") else "never",
+            ", ".join(key.permissions),
+        )
         for key in found
     ]
-    console.rows(console.table("key", "name", "state", "created", "permissions"), lines, empty="There are no keys.")
+    table = console.table("key", "name", "state", "created", "last used", "permissions")
+    console.rows(table, lines, empty="There are no keys.")
+
+
+@keys_command.command("rotate")
+@click.argument("api_key_id")
+@click.option(
+    "--overlap-hours",
+    type=click.IntRange(0, 720),
+    help="Hours that the old key goes on working; default: 24.",
+)
+@options.caller
+@options.as_json
+def rotate(api_key_id: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
+    """Make a successor of a key; its secret is shown this one time."""
+    request = accounts_pb2.RotateApiKeyRequest(api_key_id=api_key_id)
+    if overlap_hours is not None:
+        request.overlap.FromTimedelta(timedelta(hours=overlap_hours))
+    rotated = asyncio.run(_rotate(environment, request))
+    until = console.when(rotated.replaced.expire_time)
+    if as_json:
+        key_id = rotated.api_key.api_key_id
+        console.print_json(
+            {"api_key_id": key_id, "api_key": rotated.secret, "replaced": console.as_json(rotated.replaced)}
+        )
+        return
+    click.echo(rotated.secret)
+    console.err().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
 
 
 @keys_command.command("revoke")
@@ -91,6 +125,13 @@ async def _create(
 ) -> auth_pb2.CreateApiKeyResponse:
     async with as_tenant(environment) as api:
         return await api.auth.CreateApiKey(request)
+
+
+async def _rotate(
+    environment: Mapping[str, str], request: accounts_pb2.RotateApiKeyRequest
+) -> auth_pb2.RotateApiKeyResponse:
+    async with as_tenant(environment) as api:
+        return await api.auth.RotateApiKey(request)
 
 
 async def _list(environment: Mapping[str, str], limit: int) -> list[auth_pb2.ApiKey]:

@@ -11,8 +11,11 @@ import click
 from rich.text import Text
 
 from skein_auth.bootstrap import ensure_operator_key
+from skein_client.connection import Connection, ca_file_of
 from skein_cluster import console, options, registry
+from skein_cluster.calling import PATIENCE, OperatorSettings
 from skein_cluster.exits import Exit, Failure
+from skein_cluster.legacy import DEFAULT_SLUG, ensure_legacy_tenant
 from skein_kit.migrate import Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
@@ -47,17 +50,39 @@ def migrate_command(*, as_json: bool) -> None:
 @click.command()
 @options.as_json
 @click.option("--name", default="bootstrap", show_default=True, help="What the key is for.")
-def bootstrap_command(name: str, *, as_json: bool) -> None:
+@click.option(
+    "--legacy-tenant",
+    default=DEFAULT_SLUG,
+    show_default=True,
+    metavar="SLUG",
+    help="The tenant of callers of an earlier system; made with --legacy-token-file.",
+)
+@click.option(
+    "--legacy-token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The bearer token that they share: they act as members of that tenant.",
+)
+def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | None, *, as_json: bool) -> None:
     """Make an operator's key in the database SKEIN_DATABASE_URL, and print it this one time.
 
-    With it (SKEIN_OPERATOR_KEY) the other keys are made: `skein tenants create`.
+    With it (SKEIN_OPERATOR_KEY) the other keys are made: `skein tenants create`. For a legacy token the cluster at
+    SKEIN_ENDPOINT is called, as the operator: with SKEIN_OPERATOR_KEY if there is one, else with the key just made.
     """
-    key = asyncio.run(_bootstrap(database_url(), name))
+    token = None if legacy_token_file is None else _token(legacy_token_file)
+    known = OperatorSettings.read(os.environ).operator_key if token else ""
+    key = known or asyncio.run(_bootstrap(database_url(), name))
+    made = {} if known else {"operator_key": key}
+    if token:
+        made["legacy_tenant_id"] = asyncio.run(ensure_legacy_tenant(_operator(key), legacy_tenant, token))
     if as_json:
-        console.print_json({"operator_key": key})
+        console.print_json(made)
         return
-    click.echo(key)
-    console.err().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
+    if not known:
+        click.echo(key)
+        console.err().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
+    if token:
+        console.err().print(Text(f"The legacy token acts in the tenant {legacy_tenant} ({made['legacy_tenant_id']})."))
 
 
 def database_url() -> str:
@@ -83,6 +108,23 @@ async def _bootstrap(url: str, name: str) -> str:
         raise Failure("The database has no schema yet: run `skein migrate` first.", Exit.CANNOT_START) from error
     except (OSError, TimeoutError) as error:
         raise _unreachable(error) from error
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text("utf-8").strip()
+    except OSError as error:
+        message = f"The legacy token cannot be read from {path}: {error.strerror}."
+        raise SettingInvalid(message) from None
+    if not token:
+        message = f"{path} holds no legacy token."
+        raise SettingInvalid(message)
+    return token
+
+
+def _operator(key: str) -> Connection:
+    endpoint = os.environ.get("SKEIN_ENDPOINT", "127.0.0.1:50050")
+    return Connection(endpoint=endpoint, api_key=key, ca_file=ca_file_of(os.environ), timeout=60.0, retries=PATIENCE)
 
 
 def _unreachable(error: Exception) -> Failure:

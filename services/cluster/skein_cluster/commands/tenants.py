@@ -1,19 +1,21 @@
-"""`skein tenants`: isolated memories, made and listed by the operator."""
+"""`skein tenants`: isolated memories, made, listed and deleted by the operator."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from skein.auth.v1 import auth_pb2
-from skein.tenancy.v1 import tenancy_pb2
+from skein.tenancy.v1 import members_pb2, tenancy_pb2
 from skein_client.errors import NotFound
 from skein_cluster import console, options
 from skein_cluster.calling import as_operator, calling
+from skein_cluster.commands.members import invite_command, members_command
 from skein_cluster.listing import first
 
 if TYPE_CHECKING:
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def tenants_command() -> None:
-    """Make and list tenants (as the operator)."""
+    """Make and list tenants, and say who is a member of them (as the operator)."""
+
+
+tenants_command.add_command(members_command, "members")
+tenants_command.add_command(invite_command, "invite")
 
 
 @tenants_command.command("create")
@@ -51,6 +57,64 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
         return
     lines = [(tenant.tenant_id, tenant.display_name, tenant.slug, console.when(tenant.create_time)) for tenant in found]
     console.rows(console.table("tenant", "name", "slug", "created"), lines, empty="There are no tenants.")
+
+
+@tenants_command.command("delete")
+@click.argument("tenant_id")
+@click.option("--days", type=click.FloatRange(0, 365), help="Days until its rows are removed; default: the cluster's.")
+@options.caller
+@options.as_json
+def delete(tenant_id: str, days: float | None, environment: dict[str, str], *, as_json: bool) -> None:
+    """Close TENANT_ID at once; when its grace is over, every row of it is removed."""
+    request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
+    if days is not None:
+        request.grace.FromTimedelta(timedelta(days=days))
+    _show(asyncio.run(_delete(environment, request)), as_json=as_json)
+
+
+@tenants_command.command("undelete")
+@click.argument("tenant_id")
+@options.caller
+@options.as_json
+def undelete(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Open TENANT_ID again, while nothing of it is removed."""
+    _show(asyncio.run(_undelete(environment, tenant_id)), as_json=as_json)
+
+
+@tenants_command.command("deletion")
+@click.argument("tenant_id")
+@options.caller
+@options.as_json
+def deletion_(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Show how far the deletion of TENANT_ID is, and what was removed."""
+    _show(asyncio.run(_deletion(environment, tenant_id)), as_json=as_json)
+
+
+def _show(deletion: members_pb2.Deletion, *, as_json: bool) -> None:
+    if as_json:
+        console.print_json(console.as_json(deletion))
+        return
+    state = members_pb2.DeletionState.Name(deletion.state).removeprefix("DELETION_STATE_").lower()
+    click.echo(f"state    {state} {deletion.stage}".rstrip())
+    click.echo(f"removal  {console.when(deletion.purge_time)}")
+    for table, rows in sorted(deletion.deleted_counts.items()):
+        click.echo(f"{rows:>8} {table}")
+
+
+async def _delete(environment: Mapping[str, str], request: tenancy_pb2.DeleteTenantRequest) -> members_pb2.Deletion:
+    async with as_operator(environment) as api:
+        return (await api.tenancy.DeleteTenant(request)).deletion
+
+
+async def _undelete(environment: Mapping[str, str], tenant_id: str) -> members_pb2.Deletion:
+    async with as_operator(environment) as api:
+        request = members_pb2.UndeleteTenantRequest(tenant_id=tenant_id)
+        return (await api.tenancy.UndeleteTenant(request)).deletion
+
+
+async def _deletion(environment: Mapping[str, str], tenant_id: str) -> members_pb2.Deletion:
+    async with as_operator(environment) as api:
+        return (await api.tenancy.GetDeletion(members_pb2.GetDeletionRequest(tenant_id=tenant_id))).deletion
 
 
 async def _create(environment: Mapping[str, str], name: str) -> tuple[str, str]:

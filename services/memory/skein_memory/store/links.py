@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database import Database, Transaction
+    from skein_kit.quotas import Quotas
     from skein_kit.requests import Once, Requests
 
 Response = TypeVar("Response", bound=Message)
@@ -39,10 +40,11 @@ class Question:
 class LinkStore:
     """Reads and writes links."""
 
-    def __init__(self, database: Database, requests: Requests) -> None:
-        """Use the service's pool and stored answers."""
+    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
+        """Use the service's pool, stored answers and counts."""
         self._database = database
         self._requests = requests
+        self._quotas = quotas
 
     async def create_link(
         self,
@@ -54,7 +56,7 @@ class LinkStore:
     ) -> Response | bytes:
         """Store the link that `between` makes of the memories that `ends` name; or return the request's first answer.
 
-        Raises MemoryNotFound and LinkExists.
+        Raises MemoryNotFound, LinkExists and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
@@ -68,6 +70,7 @@ class LinkStore:
                 await tx.execute(QUERIES["insert_link"], tenant_id=tenant_id, **asdict(link))
             response = respond(link)
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"links": 1})
         return response
 
     async def delete_link(self, tenant_id: UUID, once: Once, link_id: UUID, response: Message) -> None:
@@ -77,6 +80,7 @@ class LinkStore:
                 return
             if not await tx.execute(QUERIES["delete_link"], tenant_id=tenant_id, link_id=link_id):
                 raise LinkNotFound
+            await self._quotas.charge(tx, tenant_id, {"links": -1})
 
     async def list_links(
         self, tenant_id: UUID, name: str, question: Question, *, before: UUID | None, count: int

@@ -12,8 +12,10 @@ from google.protobuf.message import Message
 
 from skein_kit import postings
 from skein_kit.errors import ExternalIdTaken, Refusal
+from skein_kit.purging import purge
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.memories import Draft, Memory
+from skein_memory.purging import TABLES
 from skein_memory.store import names
 from skein_memory.store.queries import QUERIES
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from skein_kit.database import Database, Transaction
     from skein_kit.months import Months
     from skein_kit.postings import Document
+    from skein_kit.quotas import Quotas
     from skein_kit.requests import Once, Requests
     from skein_memory.filters import Filter
 
@@ -55,11 +58,12 @@ class Changed(Generic[Response]):
 class MemoryStore:
     """Reads and writes memories."""
 
-    def __init__(self, database: Database, months: Months, requests: Requests) -> None:
-        """Use the service's pool, partitions and stored answers."""
+    def __init__(self, database: Database, months: Months, requests: Requests, quotas: Quotas) -> None:
+        """Use the service's pool, partitions, stored answers and counts."""
         self._database = database
         self._months = months
         self._requests = requests
+        self._quotas = quotas
 
     async def create_memories(
         self,
@@ -72,7 +76,7 @@ class MemoryStore:
         """Store memories, all or none, with their documents in the search index, and keep the answer.
 
         Return the first answer when the request came before; nothing is stored then. Raises ExternalIdTaken and
-        FactKeyTaken, with the "index" of the memory.
+        FactKeyTaken, with the "index" of the memory, and QuotaExceeded.
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
         async with self._database.tenant(tenant_id) as tx:
@@ -85,6 +89,7 @@ class MemoryStore:
             )
             await _take_names(tx, tenant_id, memories)
             await postings.put(tx, tenant_id, documents)
+            await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
         return None
 
     async def correct_answer(self, tenant_id: UUID, once: Once, response: Message) -> None:
@@ -150,7 +155,7 @@ class MemoryStore:
         """Replace a memory by what `change` makes of it, with tags, key and place in the index, and keep the answer.
 
         Return the first answer when the request came before. `change` may refuse; when it returns the memory itself,
-        nothing is written. Raises MemoryNotFound and FactKeyTaken.
+        nothing is written. Raises MemoryNotFound, FactKeyTaken and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
@@ -161,6 +166,7 @@ class MemoryStore:
             documents = [] if after is before else await _replace(tx, tenant_id, before, after, at)
             response = respond(after)
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         return Changed(response=response, documents=documents)
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
@@ -179,6 +185,10 @@ class MemoryStore:
                 removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
             deleted += removed
         return deleted
+
+    async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
+        """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
+        return await purge(self._database, tenant_id, TABLES, limit)
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skein_kit.database import Database, Transaction
     from skein_kit.identity import Caller
     from skein_kit.months import Months
+    from skein_kit.quotas import Quotas
     from skein_kit.requests import Once, Requests
     from skein_session.messages import Batch
 
@@ -45,9 +46,10 @@ class Appended:
 class MessageStore:
     """Messages, each a place in its session and a document of the search index."""
 
-    def __init__(self, database: Database, requests: Requests, months: Months) -> None:
+    def __init__(self, database: Database, requests: Requests, quotas: Quotas, months: Months) -> None:
         self._database = database
         self._requests = requests
+        self._quotas = quotas
         self._months = months
 
     async def append(self, who: Caller, once: Once, batch: Batch, *, pending: int) -> Appended:
@@ -118,6 +120,7 @@ class MessageStore:
                 raise MessageNotFound
             await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=gone["sequence"])
             await postings.remove(tx, tenant_id, [message_id])
+            await self._quotas.charge(tx, tenant_id, {"messages": -1})
         return response
 
     async def _append(self, who: Caller, once: Once, batch: Batch, pending: int) -> Appended:
@@ -128,7 +131,8 @@ class MessageStore:
                 return Appended(response=pb.AppendMessagesResponse.FromString(first), is_first=False)
             # Search comes before the sequence: it takes most of the time, and nobody waits for it.
             await postings.put(tx, tenant_id, batch.documents)
-            batch.number(await self._advance(tx, tenant_id, batch))
+            last, opened = await self._advance(tx, tenant_id, batch)
+            batch.number(last)
             await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
             await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
             if batch.external_ids:
@@ -136,10 +140,13 @@ class MessageStore:
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
             must_fit(response)
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"sessions": opened, "messages": len(batch.rows)})
         return Appended(response=response, is_first=True)
 
     @staticmethod
-    async def _advance(tx: Transaction, tenant_id: UUID, batch: Batch) -> int:
+    async def _advance(tx: Transaction, tenant_id: UUID, batch: Batch) -> tuple[int, int]:
+        """Return the last of the sequence numbers that are now the batch's, and how many sessions were opened."""
+        opened = 0
         advance = {
             "tenant_id": tenant_id,
             "session_id": batch.session_id,
@@ -149,7 +156,7 @@ class MessageStore:
         }
         last: int | None = await tx.value(_QUERIES["advance_session"], **advance)
         if last is None and batch.create_session:
-            await tx.execute(
+            opened = await tx.execute(
                 _QUERIES["open_session"],
                 tenant_id=tenant_id,
                 session_id=batch.session_id,
@@ -162,7 +169,7 @@ class MessageStore:
         if last is None:
             await _must_exist(tx, tenant_id, batch.session_id)
             raise SessionEnded(session_id=batch.session_id)
-        return last
+        return last, opened
 
     async def _taken(self, tenant_id: UUID, batch: Batch) -> str | None:
         external_ids = [row["external_id"] for row in batch.external_ids]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Database, Transaction
     from skein_kit.identity import Caller
+    from skein_kit.quotas import Quotas
     from skein_kit.requests import Once
 
 _QUERIES = Queries.of("skein_session")
@@ -29,9 +30,10 @@ _QUERIES = Queries.of("skein_session")
 class SessionStore:
     """Sessions, each with the rules that only the database can keep."""
 
-    def __init__(self, database: Database, requests: Requests) -> None:
+    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
         self._database = database
         self._requests = requests
+        self._quotas = quotas
 
     async def create(self, who: Caller, once: Once, draft: Draft, at: datetime) -> pb.CreateSessionResponse:
         """Open a session, or return the answer that its request_id has."""
@@ -59,6 +61,7 @@ class SessionStore:
                 raise SessionExists(session_id=draft.session_id)
             response = pb.CreateSessionResponse(session=wire.session(row))
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"sessions": 1})
             return response
 
     async def get(self, tenant_id: UUID, session_id: str) -> pb.Session:
@@ -145,14 +148,16 @@ class SessionStore:
             # First, for its lock: no message can be added or deleted from here on.
             if await tx.row(_QUERIES["delete_session"], **of_session, at=at) is None:
                 raise SessionNotFound(session_id=session_id)
+            gone = {"sessions": -1}
             ids = await tx.row(_QUERIES["id_range_of_session"], **of_session)
-            if ids is None or ids["lowest"] is None:
-                return response
-            await tx.execute(
-                _QUERIES["delete_messages_of_session"], **of_session, lowest=ids["lowest"], highest=ids["highest"]
-            )
-            await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
-            await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
+            if ids is not None and ids["lowest"] is not None:
+                messages = await tx.execute(
+                    _QUERIES["delete_messages_of_session"], **of_session, lowest=ids["lowest"], highest=ids["highest"]
+                )
+                await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
+                await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
+                gone["messages"] = -messages
+            await self._quotas.charge(tx, tenant_id, gone)
         return response
 
     @staticmethod

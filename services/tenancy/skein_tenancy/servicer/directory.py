@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit import pages
 from skein_kit.call import Context, caller
-from skein_kit.errors import PageTokenInvalid
-from skein_kit.ids import parse_id
 from skein_kit.requests import Once
 from skein_tenancy import directory
 from skein_tenancy.errors import OrganizationNotFound, TenantNotFound
-from skein_tenancy.servicer.rpcs import Rpcs
+from skein_tenancy.members import OWNER, Joining
+from skein_tenancy.servicer.rpcs import Rpcs, id_before
+
+if TYPE_CHECKING:
+    from skein_kit.identity import Caller
 
 
 class DirectoryRpcs(Rpcs):
@@ -32,7 +35,7 @@ class DirectoryRpcs(Rpcs):
         self, request: pb.ListOrganizationsRequest, context: Context
     ) -> pb.ListOrganizationsResponse:
         size = pages.page_size(request.page_size)
-        before = _id_before(pages.read_token(request.page_token, None, request))
+        before = id_before(pages.read_token(request.page_token, None, request))
         found = await self._parts.directory.list_organizations(before=before, size=size + 1)
         page = pages.fitting(found[:size])
         response = pb.ListOrganizationsResponse(organizations=page)
@@ -48,40 +51,36 @@ class DirectoryRpcs(Rpcs):
         )
         return await self._parts.directory.update_organization(change, Once.of(caller(context), request))
 
-    async def DeleteOrganization(
-        self, request: pb.DeleteOrganizationRequest, context: Context
-    ) -> pb.DeleteOrganizationResponse:
-        return await self._parts.directory.delete_organization(
-            UUID(request.organization_id), Once.of(caller(context), request)
-        )
-
     async def CreateTenant(self, request: pb.CreateTenantRequest, context: Context) -> pb.CreateTenantResponse:
-        draft = directory.Draft.of(request.tenant, noun="tenant")
-        organization_id = UUID(request.tenant.organization_id) if request.tenant.organization_id else None
-        return await self._parts.directory.create_tenant(draft, organization_id, Once.of(caller(context), request))
+        who = caller(context)
+        draft = directory.TenantDraft.made_by(who, request, organization=self._parts.settings.accounts_organization)
+        owner = await self._owner(draft, who)
+        return await self._parts.directory.create_tenant(draft, owner, Once.of(who, request))
 
     async def GetTenant(self, request: pb.GetTenantRequest, context: Context) -> pb.GetTenantResponse:
-        own = directory.sight(caller(context))
-        tenant_id = UUID(request.tenant_id) if request.tenant_id else directory.acting_in(caller(context))
-        return pb.GetTenantResponse(tenant=await self._parts.directory.get_tenant(tenant_id, own=own))
+        who = caller(context)
+        tenant_id = UUID(request.tenant_id) if request.tenant_id else directory.acting_in(who)
+        tenant = await self._parts.directory.get_tenant(tenant_id, sight=directory.Sight.of(who))
+        return pb.GetTenantResponse(tenant=tenant)
 
     async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:
-        own = directory.sight(caller(context))
+        sight = directory.Sight.of(caller(context))
+        keeper = sight.tenant_id or sight.account_id
         size = pages.page_size(request.page_size)
         found = await self._parts.directory.list_tenants(
-            own=own,
+            sight=sight,
             organization_id=UUID(request.organization_id) if request.organization_id else None,
-            before=_id_before(pages.read_token(request.page_token, own, request)),
+            before=id_before(pages.read_token(request.page_token, keeper, request)),
             size=size + 1,
         )
         page = pages.fitting(found[:size])
         response = pb.ListTenantsResponse(tenants=page)
         if len(found) > len(page):
-            response.next_page_token = pages.write_token([page[-1].tenant_id], own, request)
+            response.next_page_token = pages.write_token([page[-1].tenant_id], keeper, request)
         return response
 
     async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:
-        own = directory.sight(caller(context), writes=True)
+        own = directory.Sight.of(caller(context), writes=True).tenant_id
         change = directory.Change.of(
             request.tenant,
             request.update_mask,
@@ -91,14 +90,9 @@ class DirectoryRpcs(Rpcs):
         )
         return await self._parts.directory.update_tenant(change, Once.of(caller(context), request), own=own)
 
-    async def DeleteTenant(self, request: pb.DeleteTenantRequest, context: Context) -> pb.DeleteTenantResponse:
-        return await self._parts.directory.delete_tenant(UUID(request.tenant_id), Once.of(caller(context), request))
-
-
-def _id_before(place: list[str] | None) -> UUID | None:
-    if place is None:
+    async def _owner(self, draft: directory.TenantDraft, who: Caller) -> Joining | None:
+        if draft.is_own:
+            return Joining.itself(who, OWNER)
+        if draft.owner_account_id:
+            return await self._parts.accounts.joining(draft.owner_account_id, OWNER, created_by=who.principal)
         return None
-    found = parse_id(place[0]) if place else None
-    if found is None:
-        raise PageTokenInvalid
-    return found

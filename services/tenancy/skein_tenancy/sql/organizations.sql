@@ -27,10 +27,12 @@ WHERE organization_id = :organization_id AND is_active
 FOR NO KEY UPDATE;
 
 -- share_organization --
--- Keep one organization from being deleted until the transaction ends; the oldest when none is named.
+-- Keep one organization from being deleted until the transaction ends; the oldest when none is named, by id or by slug.
 SELECT organization_id
 FROM tenancy.organizations
-WHERE is_active AND (:organization_id::uuid IS NULL OR organization_id = :organization_id)
+WHERE is_active
+  AND (:organization_id::uuid IS NULL OR organization_id = :organization_id)
+  AND (:slug::text = '' OR slug = :slug)
 ORDER BY organization_id
 LIMIT 1
 FOR SHARE;
@@ -50,5 +52,5 @@ SELECT EXISTS (SELECT tenant_id FROM tenancy.tenants WHERE organization_id = :or
 -- delete_organization --
 -- Mark an organization that the transaction has locked as deleted.
 UPDATE tenancy.organizations
-SET is_active = false, revision = revision + 1, update_time = :update_time
+SET is_active = false, delete_time = :update_time, revision = revision + 1, update_time = :update_time
 WHERE organization_id = :organization_id;

@@ -23,6 +23,28 @@ WHERE is_active
 ORDER BY tenant_id DESC
 LIMIT :size;
 
+-- get_tenant_of_account --
+-- Read one tenant that is not deleted and that an account is a member of, and what it is there.
+SELECT tenants.tenant_id, tenants.organization_id, tenants.display_name, tenants.slug, tenants.metadata,
+    tenants.revision, tenants.create_time, tenants.update_time, memberships.role
+FROM tenancy.memberships
+JOIN tenancy.tenants ON tenants.tenant_id = memberships.tenant_id
+WHERE memberships.tenant_id = :tenant_id AND memberships.account_id = :account_id AND tenants.is_active;
+
+-- list_tenants_of_account --
+-- Read a page of the tenants that an account is a member of, newest first, and what it is there: all or only `own`, of
+-- any or one organization; `before` is the last one of the page before.
+SELECT tenants.tenant_id, tenants.organization_id, tenants.display_name, tenants.slug, tenants.metadata,
+    tenants.revision, tenants.create_time, tenants.update_time, memberships.role
+FROM tenancy.memberships
+JOIN tenancy.tenants ON tenants.tenant_id = memberships.tenant_id
+WHERE memberships.account_id = :account_id AND tenants.is_active
+  AND (:own::uuid IS NULL OR memberships.tenant_id = :own)
+  AND (:organization_id::uuid IS NULL OR tenants.organization_id = :organization_id)
+  AND (:before::uuid IS NULL OR memberships.tenant_id < :before)
+ORDER BY memberships.tenant_id DESC
+LIMIT :size;
+
 -- lock_tenant --
 -- Read one tenant and keep others from changing it until the transaction ends.
 SELECT tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time
@@ -37,9 +59,3 @@ SET display_name = :display_name, slug = :slug, metadata = :metadata::jsonb, rev
     update_time = :update_time
 WHERE tenant_id = :tenant_id
 RETURNING tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time;
-
--- delete_tenant --
--- Mark a tenant as deleted; no row is touched when it is already.
-UPDATE tenancy.tenants
-SET is_active = false, revision = revision + 1, update_time = :update_time
-WHERE tenant_id = :tenant_id AND is_active;

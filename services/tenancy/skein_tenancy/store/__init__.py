@@ -3,6 +3,23 @@
 from __future__ import annotations
 
 from skein_tenancy.store.agents import AgentStore
+from skein_tenancy.store.deletions import DeletionStore
 from skein_tenancy.store.directory import DirectoryStore
+from skein_tenancy.store.invitations import InvitationStore
+from skein_tenancy.store.members import MemberStore
+from skein_tenancy.store.policies import PolicyStore
+from skein_tenancy.store.quotas import QuotaStore
+from skein_tenancy.store.subjects import SubjectStore
+from skein_tenancy.store.tools import ToolStore
 
-__all__ = ["AgentStore", "DirectoryStore"]
+__all__ = [
+    "AgentStore",
+    "DeletionStore",
+    "DirectoryStore",
+    "InvitationStore",
+    "MemberStore",
+    "PolicyStore",
+    "QuotaStore",
+    "SubjectStore",
+    "ToolStore",
+]

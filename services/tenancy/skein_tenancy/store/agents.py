@@ -40,6 +40,7 @@ class AgentStore(Tables):
                 raise AgentExists
             response = pb.CreateAgentResponse(agent=wire.agent(row))
             await self._answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"agents": 1})
             return response
 
     async def get_agent(self, tenant_id: UUID, agent_id: str) -> pb.Agent:
@@ -82,6 +83,7 @@ class AgentStore(Tables):
         self, tenant_id: UUID, agent_id: str, once: Once, *, deleted_by: str
     ) -> pb.DeleteAgentResponse:
         at, response = now(), pb.DeleteAgentResponse()
+        free_id = str(new_id(at))
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.DeleteAgentResponse.FromString(first)
@@ -89,11 +91,14 @@ class AgentStore(Tables):
                 QUERIES["delete_agent"],
                 tenant_id=tenant_id,
                 agent_id=agent_id,
-                free_id=str(new_id(at)),
+                free_id=free_id,
                 delete_time=at,
                 deleted_by=deleted_by,
             )
             if not deleted:
                 raise AgentNotFound
+            # They followed the agent to its new id.
+            await tx.execute(QUERIES["detach_tools"], tenant_id=tenant_id, agent_id=free_id)
             await self._answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"agents": -1})
         return response

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.database import NO_TENANT, refusing
 from skein_kit.ids import new_id, now
 from skein_tenancy import wire
 from skein_tenancy.errors import (
     OrganizationExists,
-    OrganizationNotEmpty,
     OrganizationNotFound,
     TenantExists,
     TenantNotFound,
 )
+from skein_tenancy.store.members import join
 from skein_tenancy.store.queries import QUERIES
+from skein_tenancy.store.quotas import must_have_room
 from skein_tenancy.store.tables import Tables, refuse_stale, there
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from uuid import UUID
 
+    from skein_kit.database import Transaction
     from skein_kit.requests import Once
-    from skein_tenancy import directory
+    from skein_tenancy import directory, members
 
 
 class DirectoryStore(Tables):
@@ -87,26 +91,15 @@ class DirectoryStore(Tables):
                 await self._answer(tx, NO_TENANT, once, response)
                 return response
 
-    async def delete_organization(self, organization_id: UUID, once: Once) -> pb.DeleteOrganizationResponse:
-        response = pb.DeleteOrganizationResponse()
-        async with self._database.operator() as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
-                return pb.DeleteOrganizationResponse.FromString(first)
-            if await tx.row(QUERIES["lock_organization"], organization_id=organization_id) is None:
-                raise OrganizationNotFound
-            if await tx.value(QUERIES["organization_has_tenants"], organization_id=organization_id):
-                raise OrganizationNotEmpty
-            await tx.execute(QUERIES["delete_organization"], organization_id=organization_id, update_time=now())
-            await self._answer(tx, NO_TENANT, once, response)
-        return response
-
     async def create_tenant(
-        self, draft: directory.Draft, organization_id: UUID | None, once: Once
+        self, draft: directory.TenantDraft, owner: members.Joining | None, once: Once
     ) -> pb.CreateTenantResponse:
         async with self._database.operator() as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.CreateTenantResponse.FromString(first)
-            organization_id = await tx.value(QUERIES["share_organization"], organization_id=organization_id)
+            organization_id = await tx.value(
+                QUERIES["share_organization"], organization_id=draft.organization_id, slug=draft.organization_slug
+            )
             if organization_id is None:
                 raise OrganizationNotFound
             at = now()
@@ -124,28 +117,42 @@ class DirectoryStore(Tables):
                     break
             else:
                 raise TenantExists
+            await must_have_room(tx, organization_id, row["tenant_id"])
             response = pb.CreateTenantResponse(tenant=wire.tenant(row))
+            if draft.is_own:
+                response.tenant.role = members_pb2.ROLE_OWNER
             await self._answer(tx, NO_TENANT, once, response)
+            if owner is not None:
+                await tx.act_in(row["tenant_id"])
+                await join(tx, row["tenant_id"], owner, at)
             return response
 
-    async def get_tenant(self, tenant_id: UUID, *, own: UUID | None) -> pb.Tenant:
-        async with self._sight(own) as tx:
-            row = await tx.row(QUERIES["get_tenant"], tenant_id=tenant_id)
+    async def get_tenant(self, tenant_id: UUID, *, sight: directory.Sight) -> pb.Tenant:
+        sight.must_see(tenant_id)
+        async with self._seen(sight) as tx:
+            if sight.account_id is None:
+                row = await tx.row(QUERIES["get_tenant"], tenant_id=tenant_id)
+            else:
+                row = await tx.row(QUERIES["get_tenant_of_account"], tenant_id=tenant_id, account_id=sight.account_id)
         if row is None:
             raise TenantNotFound
         return wire.tenant(row)
 
     async def list_tenants(
-        self, *, own: UUID | None, organization_id: UUID | None, before: UUID | None, size: int
+        self, *, sight: directory.Sight, organization_id: UUID | None, before: UUID | None, size: int
     ) -> list[pb.Tenant]:
-        async with self._sight(own) as tx:
-            rows = await tx.rows(
-                QUERIES["list_tenants"], own=own, organization_id=organization_id, before=before, size=size
-            )
+        page = {"own": sight.tenant_id, "organization_id": organization_id, "before": before, "size": size}
+        async with self._seen(sight) as tx:
+            if sight.account_id is None:
+                rows = await tx.rows(QUERIES["list_tenants"], **page)
+            else:
+                rows = await tx.rows(QUERIES["list_tenants_of_account"], account_id=sight.account_id, **page)
         return [wire.tenant(row) for row in rows]
 
     async def update_tenant(self, change: directory.Change, once: Once, *, own: UUID | None) -> pb.UpdateTenantResponse:
         keeper = own or NO_TENANT
+        if own not in (None, change.row_id):
+            raise TenantNotFound
         with refusing({"tenants_slug_key": TenantExists()}):
             async with self._sight(own) as tx:
                 if (first := await self._requests.claim(tx, keeper, once)) is not None:
@@ -166,12 +173,7 @@ class DirectoryStore(Tables):
                 await self._answer(tx, keeper, once, response)
                 return response
 
-    async def delete_tenant(self, tenant_id: UUID, once: Once) -> pb.DeleteTenantResponse:
-        response = pb.DeleteTenantResponse()
-        async with self._database.operator() as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
-                return pb.DeleteTenantResponse.FromString(first)
-            if not await tx.execute(QUERIES["delete_tenant"], tenant_id=tenant_id, update_time=now()):
-                raise TenantNotFound
-            await self._answer(tx, NO_TENANT, once, response)
-        return response
+    def _seen(self, sight: directory.Sight) -> AbstractAsyncContextManager[Transaction]:
+        if sight.account_id is None or sight.tenant_id is not None:
+            return self._sight(sight.tenant_id)
+        return self._database.account(sight.account_id, directory=True)

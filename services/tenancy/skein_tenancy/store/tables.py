@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import now
+from skein_kit.quotas import Quotas
 from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from skein_kit.requests import Once
 
 
+# Shared by all tables: it remembers which tenants are limited.
+QUOTAS = Quotas("tenancy")
+
+
 class Tables:
     """Some tables of the tenancy schema.
 
@@ -28,6 +33,7 @@ class Tables:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._requests = Requests("tenancy")
+        self._quotas = QUOTAS
 
     def _sight(self, own: UUID | None) -> AbstractAsyncContextManager[Transaction]:
         return self._database.operator() if own is None else self._database.tenant(own)

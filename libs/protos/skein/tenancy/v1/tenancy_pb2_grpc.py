@@ -402,13 +402,15 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteTenant(self, request, context):
-        """UndeleteTenant opens a tenant again, within its grace. Repeating a
-        request_id returns the first answer. Operators only.
+        """UndeleteTenant opens a tenant again, within its grace, and its organization,
+        if that was deleted. Repeating a request_id returns the first answer.
+        Operators only.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
         - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-        - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+        - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
+        slug.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -438,7 +440,7 @@ class TenancyServiceServicer:
         name the owner that steps down, if any.
 
         Errors:
-        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -552,6 +554,9 @@ class TenancyServiceServicer:
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
         else.
+        - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
+        invitation is spent.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

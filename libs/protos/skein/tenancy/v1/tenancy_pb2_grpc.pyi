@@ -119,13 +119,15 @@ class TenancyServiceStub:
     - NOT_FOUND, TENANT_NOT_FOUND.
     """
     UndeleteTenant: _grpc.UnaryUnaryMultiCallable[_members_pb2.UndeleteTenantRequest, _members_pb2.UndeleteTenantResponse]
-    """UndeleteTenant opens a tenant again, within its grace. Repeating a
-    request_id returns the first answer. Operators only.
+    """UndeleteTenant opens a tenant again, within its grace, and its organization,
+    if that was deleted. Repeating a request_id returns the first answer.
+    Operators only.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
     - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-    - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+    - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
+      slug.
     """
     GetDeletion: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetDeletionRequest, _members_pb2.GetDeletionResponse]
     """GetDeletion reads how far the deletion of a tenant is, and its report.
@@ -142,7 +144,7 @@ class TenancyServiceStub:
     name the owner that steps down, if any.
 
     Errors:
-    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
     """
     AddMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]
     """AddMember makes an account a member at once. Repeating a request_id returns
@@ -214,6 +216,9 @@ class TenancyServiceStub:
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
       else.
+    - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
+      invitation is spent.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     CreateSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.CreateSubjectRequest, _subjects_pb2.CreateSubjectResponse]
     """CreateSubject makes a person (or thing) known that memories are about.
@@ -442,13 +447,15 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - NOT_FOUND, TENANT_NOT_FOUND.
     """
     UndeleteTenant: _aio.UnaryUnaryMultiCallable[_members_pb2.UndeleteTenantRequest, _members_pb2.UndeleteTenantResponse]  # type: ignore[assignment]
-    """UndeleteTenant opens a tenant again, within its grace. Repeating a
-    request_id returns the first answer. Operators only.
+    """UndeleteTenant opens a tenant again, within its grace, and its organization,
+    if that was deleted. Repeating a request_id returns the first answer.
+    Operators only.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
     - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-    - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+    - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
+      slug.
     """
     GetDeletion: _aio.UnaryUnaryMultiCallable[_members_pb2.GetDeletionRequest, _members_pb2.GetDeletionResponse]  # type: ignore[assignment]
     """GetDeletion reads how far the deletion of a tenant is, and its report.
@@ -465,7 +472,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     name the owner that steps down, if any.
 
     Errors:
-    - NOT_FOUND, MEMBER_NOT_FOUND.
+    - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
     """
     AddMember: _aio.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]  # type: ignore[assignment]
     """AddMember makes an account a member at once. Repeating a request_id returns
@@ -537,6 +544,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
       else.
+    - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
+      invitation is spent.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     CreateSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.CreateSubjectRequest, _subjects_pb2.CreateSubjectResponse]  # type: ignore[assignment]
     """CreateSubject makes a person (or thing) known that memories are about.
@@ -828,13 +838,15 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.UndeleteTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.UndeleteTenantResponse, _abc.Awaitable[_members_pb2.UndeleteTenantResponse]]:
-        """UndeleteTenant opens a tenant again, within its grace. Repeating a
-        request_id returns the first answer. Operators only.
+        """UndeleteTenant opens a tenant again, within its grace, and its organization,
+        if that was deleted. Repeating a request_id returns the first answer.
+        Operators only.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
         - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-        - ALREADY_EXISTS, TENANT_EXISTS: another tenant took its slug.
+        - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
+          slug.
         """
 
     @_abc_1.abstractmethod
@@ -869,7 +881,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         name the owner that steps down, if any.
 
         Errors:
-        - NOT_FOUND, MEMBER_NOT_FOUND.
+        - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
         """
 
     @_abc_1.abstractmethod
@@ -1001,6 +1013,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
           else.
+        - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
+          invitation is spent.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
 
     @_abc_1.abstractmethod

@@ -63,12 +63,15 @@ CREATE INDEX one_time_tokens_expire_time ON auth.one_time_tokens (expire_time);
 CREATE TABLE auth.attempts (
     kind text NOT NULL,
     subject_hash bytea NOT NULL CONSTRAINT attempts_subject_hash_length CHECK (octet_length(subject_hash) = 32),
-    -- When the window that is counted began.
-    window_time timestamptz NOT NULL,
+    -- When the window that is counted ends.
+    expire_time timestamptz NOT NULL,
+    -- Those that failed, and those of which it is not known yet.
     count integer NOT NULL,
+    -- Of these, those of which it is not known yet.
+    held integer NOT NULL,
     CONSTRAINT attempts_pkey PRIMARY KEY (kind, subject_hash)
 );
-CREATE INDEX attempts_window_time ON auth.attempts (window_time);
+CREATE INDEX attempts_expire_time ON auth.attempts (expire_time);
 
 CREATE TABLE auth.service_accounts (
     tenant_id uuid NOT NULL
@@ -94,6 +97,8 @@ ALTER TABLE auth.api_keys
     -- To the minute.
     ADD COLUMN use_time timestamptz,
     ADD COLUMN replaced_by uuid,
+    -- Whether it is part of auth.usage: until it is seen to be over.
+    ADD COLUMN counted boolean NOT NULL DEFAULT true,
     ADD CONSTRAINT api_keys_service_account_fkey FOREIGN KEY (tenant_id, service_account_id)
         REFERENCES auth.service_accounts (tenant_id, service_account_id) ON DELETE CASCADE;
 CREATE INDEX api_keys_service_account ON auth.api_keys (tenant_id, service_account_id)
@@ -157,3 +162,20 @@ CREATE UNIQUE INDEX signing_keys_active_key ON auth.signing_keys (purpose) WHERE
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     auth.accounts, auth.recovery_codes, auth.identities, auth.one_time_tokens, auth.attempts, auth.service_accounts,
     auth.legacy_tokens, auth.audit_events, auth.usage TO skein_auth;
+
+-- Count what is there already: tenant by tenant, as row-level security binds the owner too.
+DO $$
+DECLARE
+    tenant uuid;
+    found bigint;
+BEGIN
+    PERFORM set_config('skein.operator', 'on', true);
+    FOR tenant IN SELECT tenant_id FROM tenancy.tenants LOOP
+        PERFORM set_config('skein.tenant_id', tenant::text, true);
+        SELECT count(*) INTO found FROM auth.api_keys WHERE tenant_id = tenant;
+        IF found > 0 THEN
+            INSERT INTO auth.usage (tenant_id, kind, slot, amount) VALUES (tenant, 'api_keys', 0, found);
+        END IF;
+    END LOOP;
+    PERFORM set_config('skein.tenant_id', '', true), set_config('skein.operator', '', true);
+END $$;

@@ -24,6 +24,8 @@ CREATE TABLE auth.clients (
     registration_hash bytea CONSTRAINT clients_registration_hash_length CHECK (octet_length(registration_hash) = 32),
     -- Of a document: when it is fetched again.
     stale_time timestamptz,
+    -- What anybody granted it before this is over: nobody sees all of an application's sign-ins at once.
+    revoke_time timestamptz,
     create_time timestamptz NOT NULL,
     update_time timestamptz NOT NULL,
     CONSTRAINT clients_secret_fits_method CHECK ((token_endpoint_auth_method = 'none') = (secret_hash IS NULL))
@@ -59,6 +61,7 @@ CREATE TABLE auth.sign_ins (
 CREATE INDEX sign_ins_account ON auth.sign_ins (account_id, sign_in_id);
 CREATE INDEX sign_ins_client ON auth.sign_ins (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX sign_ins_expire_time ON auth.sign_ins (tenant_id, expire_time);
+CREATE INDEX sign_ins_revoke_time ON auth.sign_ins (tenant_id, revoke_time) WHERE revoke_time IS NOT NULL;
 
 -- At most one code leads to a sign-in, and it works once.
 CREATE TABLE auth.codes (

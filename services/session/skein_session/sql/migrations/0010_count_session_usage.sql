@@ -16,3 +16,24 @@ CREATE POLICY tenant ON session.usage
 GRANT SELECT, INSERT, UPDATE, DELETE ON session.usage TO skein_session;
 GRANT USAGE ON SCHEMA session TO skein_tenancy;
 GRANT SELECT ON session.usage TO skein_tenancy;
+
+-- Count what is there already: tenant by tenant, as row-level security binds the owner too.
+DO $$
+DECLARE
+    tenant uuid;
+    found bigint;
+BEGIN
+    PERFORM set_config('skein.operator', 'on', true);
+    FOR tenant IN SELECT tenant_id FROM tenancy.tenants LOOP
+        PERFORM set_config('skein.tenant_id', tenant::text, true);
+        SELECT count(*) INTO found FROM session.sessions WHERE tenant_id = tenant AND is_active;
+        IF found > 0 THEN
+            INSERT INTO session.usage (tenant_id, kind, slot, amount) VALUES (tenant, 'sessions', 0, found);
+        END IF;
+        SELECT count(*) INTO found FROM session.messages WHERE tenant_id = tenant AND is_active;
+        IF found > 0 THEN
+            INSERT INTO session.usage (tenant_id, kind, slot, amount) VALUES (tenant, 'messages', 0, found);
+        END IF;
+    END LOOP;
+    PERFORM set_config('skein.tenant_id', '', true), set_config('skein.operator', '', true);
+END $$;

@@ -154,7 +154,7 @@ CREATE POLICY tenant ON tenancy.policies
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
 -- What a tenant may have at most, by kind; every service reads its own tenant's rows when it adds something. A limit of
--- an organization binds its tenants through effective_most, which is kept up to date from what all of them use.
+-- an organization binds its tenants through organization_most, which is kept up to date from what all of them use.
 CREATE TABLE tenancy.limits (
     tenant_id uuid NOT NULL
         CONSTRAINT limits_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
@@ -163,7 +163,8 @@ CREATE TABLE tenancy.limits (
     most bigint CONSTRAINT limits_most_not_negative CHECK (most >= 0),
     -- What the organization leaves to this tenant; NULL: whatever it likes.
     organization_most bigint CONSTRAINT limits_organization_most_not_negative CHECK (organization_most >= 0),
-    revision bigint NOT NULL DEFAULT 1,
+    -- Of all limits of the tenant together; 0: nothing was set for the tenant itself.
+    revision bigint NOT NULL,
     update_time timestamptz NOT NULL,
     CONSTRAINT limits_pkey PRIMARY KEY (tenant_id, kind)
 );
@@ -178,7 +179,9 @@ CREATE TABLE tenancy.organization_limits (
         CONSTRAINT organization_limits_organization_fkey
         REFERENCES tenancy.organizations (organization_id) ON DELETE CASCADE,
     kind text NOT NULL,
-    most bigint NOT NULL CONSTRAINT organization_limits_most_not_negative CHECK (most >= 0),
+    -- NULL: none any more.
+    most bigint CONSTRAINT organization_limits_most_not_negative CHECK (most >= 0),
+    revision bigint NOT NULL,
     update_time timestamptz NOT NULL,
     CONSTRAINT organization_limits_pkey PRIMARY KEY (organization_id, kind)
 );
@@ -198,7 +201,8 @@ CREATE TABLE tenancy.usage (
 ALTER TABLE tenancy.usage ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.usage FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.usage
-    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR current_setting('skein.operator', true) = 'on');
 
 -- The usage of tenants as it was last collected, for their organization's sums.
 CREATE TABLE tenancy.collected_usage (
@@ -221,7 +225,11 @@ CREATE TABLE tenancy.allowances (
     tenant_id uuid NOT NULL,
     caller text NOT NULL,
     tokens double precision NOT NULL,
+    -- What was taken last.
+    granted integer NOT NULL,
+    -- When they were counted last.
     refill_time timestamptz NOT NULL,
+    -- When the current hour and day began, and how many calls were let through since.
     hour_time timestamptz NOT NULL,
     hour_count bigint NOT NULL,
     day_time timestamptz NOT NULL,
@@ -263,3 +271,20 @@ GRANT USAGE ON SCHEMA tenancy TO skein_auth, skein_session, skein_memory;
 GRANT SELECT ON tenancy.limits TO skein_auth, skein_session, skein_memory;
 GRANT USAGE ON SCHEMA auth TO skein_tenancy;
 GRANT SELECT ON auth.usage TO skein_tenancy;
+
+-- Count what is there already: tenant by tenant, as row-level security binds the owner too.
+DO $$
+DECLARE
+    tenant uuid;
+    found bigint;
+BEGIN
+    PERFORM set_config('skein.operator', 'on', true);
+    FOR tenant IN SELECT tenant_id FROM tenancy.tenants LOOP
+        PERFORM set_config('skein.tenant_id', tenant::text, true);
+        SELECT count(*) INTO found FROM tenancy.agents WHERE tenant_id = tenant AND delete_time IS NULL;
+        IF found > 0 THEN
+            INSERT INTO tenancy.usage (tenant_id, kind, slot, amount) VALUES (tenant, 'agents', 0, found);
+        END IF;
+    END LOOP;
+    PERFORM set_config('skein.tenant_id', '', true), set_config('skein.operator', '', true);
+END $$;

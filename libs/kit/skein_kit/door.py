@@ -1,0 +1,79 @@
+"""A service's gRPC port: how a call on the socket becomes a call behind the interceptors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+import grpc
+
+from skein_kit import errors
+from skein_kit.call import Call, Ended, address_of, trailing
+
+if TYPE_CHECKING:
+    from grpc import aio
+
+    from skein_kit.clients import LocalMethods
+    from skein_kit.interceptors import Handler, Method
+
+# Messages up to here reach our own check, so that the refusal says why.
+WIRE_LIMIT = 64 * 1024 * 1024
+# What a proxy says of where a call comes from.
+FORWARDED_FOR = "x-forwarded-for"
+# Says where a call comes from, given the socket's address and what X-Forwarded-For says.
+Origin = Callable[[str, Sequence[str]], str]
+
+
+class Door(grpc.GenericRpcHandler):
+    """Brings calls from the socket to the interceptors, as bytes."""
+
+    def __init__(self, answers: LocalMethods, origin: Origin | None) -> None:
+        """Answer with these; with an `origin` calls enter the cluster here, and it says where from."""
+        self._handlers = {path: _unary(path, method, handler, origin) for path, (method, handler) in answers.items()}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        path = str(handler_call_details.method)
+        handler = self._handlers.get(path)
+        if handler is None and path.startswith("/skein."):
+            return _unknown()
+        return handler
+
+
+def _unary(path: str, method: Method, handler: Handler, origin: Origin | None) -> grpc.RpcMethodHandler[bytes, bytes]:
+    serializer = method.serializer
+
+    async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
+        left = context.time_remaining()
+        pairs = [(key, value) for key, value in context.invocation_metadata() or () if isinstance(value, str)]
+        call = Call(
+            path=path,
+            metadata=dict(pairs),
+            deadline=None if left is None else asyncio.get_running_loop().time() + left,
+            peer=context.peer(),
+        )
+        if origin is not None:
+            forwarded = [value for key, value in pairs if key == FORWARDED_FOR]
+            call.entered(origin(address_of(call.peer_address), forwarded))
+        try:
+            response = await handler(request, call)
+        except Ended as ended:
+            status = ended.status
+            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+        answered = serializer(response) if serializer is not None else cast("bytes", response)
+        if len(answered) > WIRE_LIMIT:
+            # gRPC would end the call without a reason.
+            status = errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(answered)).status()
+            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+        return answered
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _unknown() -> grpc.RpcMethodHandler[bytes, bytes]:
+    async def answer(_request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
+        status = errors.MethodUnknown().status()
+        await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+        return b""
+
+    return grpc.unary_unary_rpc_method_handler(answer)

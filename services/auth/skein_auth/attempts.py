@@ -1,0 +1,196 @@
+"""How often somebody may try: failed attempts by account, client and address, and what anonymous people may do at all.
+
+An attempt is counted before the work and taken back when it ends well, so a burst of tries gets no further than one
+after another. While the count is full only with attempts that may still end well, the next one waits its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import grpc
+from prometheus_client import Counter
+
+from skein_auth.errors import TooManyAttempts
+from skein_auth.store.attempts import AttemptStore, Counted, Wanted
+from skein_kit import logs
+from skein_kit.errors import Refusal
+from skein_kit.ids import now
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from skein_auth.settings import AuthSettings
+
+REFUSED = Counter("skein_auth_attempts_refused_total", "Attempts that were one too many.", ["kind"])
+# Refusals of these codes are the caller's fault; anything else says nothing about what was tried.
+_FAULTS = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.PERMISSION_DENIED,
+    }
+)
+# Who gets one of these guessed nothing: the first half was right, or nobody has answered yet.
+_NO_GUESSES = frozenset(
+    {
+        "SECOND_FACTOR_NEEDED",
+        "OAUTH_AUTHORIZATION_PENDING",
+        "OAUTH_ACCESS_DENIED",
+        "PASSWORD_TOO_SHORT",
+        "MAIL_NOT_CONFIGURED",
+    }
+)
+_HOUR = timedelta(hours=1)
+_FIRST_PAUSE_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 0.2
+# How long an attempt waits for others that are under way.
+_PATIENCE_SECONDS = 5.0
+# The part of an IPv6 address that one customer of a provider has for itself.
+_IPV6_PREFIX = 64
+
+log = logs.get("auth")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """So many within a time."""
+
+    most: int
+    window: timedelta
+
+
+def limits(settings: AuthSettings) -> Mapping[str, Limit]:
+    """Return every kind of attempt that there is, with its limit."""
+    window = timedelta(seconds=settings.attempts_window_seconds)
+    return {
+        # Of failures.
+        "account": Limit(settings.attempts_most, window),
+        "client": Limit(settings.attempts_most, window),
+        "address": Limit(settings.address_attempts_most, window),
+        # By address.
+        "sign_up": Limit(settings.sign_ups_most, _HOUR),
+        "registration": Limit(settings.registrations_most, _HOUR),
+        "device_start": Limit(settings.device_starts_most, _HOUR),
+        "mail_request": Limit(settings.mail_requests_most, _HOUR),
+        # By the address that the mail goes to.
+        "mail_to": Limit(settings.mails_to_most, _HOUR),
+    }
+
+
+class Attempts:
+    """Counts attempts for all replicas of auth together."""
+
+    def __init__(self, store: AttemptStore, limits: Mapping[str, Limit], clock: Callable[[], datetime] = now) -> None:
+        self._store = store
+        self._limits = limits
+        self._clock = clock
+
+    @asynccontextmanager
+    async def failing(self, *subjects: tuple[str, str]) -> AsyncIterator[None]:
+        """Refuse with TooManyAttempts when one of the subjects has failed too often, else run the block.
+
+        Subjects are pairs such as ("account", email), ("client", id), ("address", address); an empty one is not
+        limited. The attempt counts against all of them when the block raises a refusal that is the caller's fault.
+        """
+        held = await self._held(subjects)
+        failed = False
+        try:
+            yield
+        except Refusal as refusal:
+            failed = is_failure(refusal)
+            raise
+        finally:
+            if held:
+                # In one piece, whoever is cancelled. What cannot be settled counts until its window ends.
+                with suppress(Refusal):
+                    await asyncio.shield(self._store.settle(held, failed=failed))
+
+    async def charge(self, kind: str, subject: str) -> None:
+        """Count something that counts however it ends, such as a sign-up by its address; refuse one too many."""
+        at = self._clock()
+        if wanted := self._wanted([(kind, subject)], at):
+            await self._store.hold(wanted, at, held=False, judge=lambda counted: self._judge(counted, at))
+
+    async def _held(self, subjects: Sequence[tuple[str, str]]) -> Sequence[Counted]:
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + _PATIENCE_SECONDS
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            at = self._clock()
+            wanted = self._wanted(subjects, at)
+            if not wanted:
+                return ()
+            try:
+                return await self._store.hold(wanted, at, held=True, judge=lambda counted: self._judge(counted, at))  # noqa: B023 - it is called before `at` changes.
+            except _UnderWay as under_way:
+                if loop.time() + pause >= patience:
+                    raise _refused(under_way.kind, _PATIENCE_SECONDS) from None
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _wanted(self, subjects: Sequence[tuple[str, str]], at: datetime) -> Sequence[Wanted]:
+        return [
+            Wanted(
+                kind=kind,
+                subject_hash=hashlib.sha256(f"{kind}:{_normal(kind, subject)}".encode()).digest(),
+                expire_time=at + self._limits[kind].window,
+            )
+            for kind, subject in dict.fromkeys(subjects)
+            if subject
+        ]
+
+    def _judge(self, counted: Sequence[Counted], at: datetime) -> None:
+        over = [one for one in counted if one.count > self._limits[one.kind].most]
+        for one in over:
+            # With the attempt at hand left out.
+            if one.count - max(one.held, 1) >= self._limits[one.kind].most:
+                raise _refused(one.kind, (one.expire_time - at).total_seconds())
+        if over:
+            raise _UnderWay(over[0].kind)
+
+
+class _UnderWay(Exception):
+    """The limit is reached only if attempts that are under way fail."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+def is_failure(refusal: Refusal) -> bool:
+    """Say whether a refusal means that somebody tried something and it was wrong."""
+    return refusal.code in _FAULTS and refusal.reason not in _NO_GUESSES
+
+
+def _refused(kind: str, after: float) -> TooManyAttempts:
+    REFUSED.labels(kind).inc()
+    log.info("too_many_attempts", kind=kind)
+    return TooManyAttempts(after=max(after, 1.0), kind=kind)
+
+
+def _normal(kind: str, subject: str) -> str:
+    """Return what stands for a subject: of an IPv6 address the network, of a mailbox the lower-cased name."""
+    if kind in {"account", "mail_to"}:
+        return subject.lower()
+    if kind == "client":
+        return subject
+    try:
+        address = ipaddress.ip_address(subject.partition("%")[0])
+    except ValueError:
+        return subject
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))

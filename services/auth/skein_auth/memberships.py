@@ -1,0 +1,49 @@
+"""What tenancy knows of accounts: whom somebody invited, and what is left of who goes. Asked as `system:auth`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+
+from skein.tenancy.v1 import members_pb2
+from skein_kit.access import SYSTEM
+from skein_kit.identity import Caller, sign
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein.tenancy.v1 import tenancy_pb2_grpc
+    from skein_auth.signing import Keyring
+
+_SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({SYSTEM}))
+
+
+class Memberships:
+    """The memberships and invitations that tenancy keeps."""
+
+    def __init__(self, upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub, keyring: Keyring) -> None:
+        self._upkeep = upkeep
+        self._keyring = keyring
+
+    async def is_invited(self, token: str, email: str) -> bool:
+        """Say whether this is an open invitation for this address. Fails like the call to tenancy."""
+        request = members_pb2.CheckInvitationRequest(token=token, email=email)
+        try:
+            await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
+        except aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def remove_account(self, account_id: UUID) -> None:
+        """End all memberships of an account. Fails like the call to tenancy, with LAST_OWNER for one."""
+        request = members_pb2.RemoveAccountRequest(account_id=str(account_id))
+        await self._upkeep.RemoveAccount(request, metadata=await self._metadata())
+
+    async def _metadata(self) -> tuple[tuple[str, str], ...]:
+        token, _ = sign(_SELF, key=await self._keyring.active(), at=time.time())
+        return (("authorization", f"Bearer {token}"),)

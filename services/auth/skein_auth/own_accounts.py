@@ -1,0 +1,126 @@
+"""What people do about their own accounts: sign up, change, lock and leave them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.accounts import Draft, valid_email
+from skein_auth.errors import PasswordWrong, SignUpClosed
+from skein_auth.one_time import client_address
+from skein_auth.passwords import accepted
+from skein_kit.errors import CredentialInvalid
+from skein_kit.settings import SettingInvalid
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_auth.accounts import Change
+    from skein_auth.attempts import Attempts
+    from skein_auth.audit import Audit
+    from skein_auth.memberships import Memberships
+    from skein_auth.one_time import OneTime
+    from skein_auth.passwords import Passwords
+    from skein_auth.store.accounts import AccountStore, Credentials
+    from skein_kit.identity import Caller
+    from skein_kit.requests import Once
+
+Response = TypeVar("Response", bound=Message)
+SIGN_UPS = ("open", "invited", "closed")
+
+
+def sign_up_rule(setting: str) -> str:
+    """Return who may sign up, or raise SettingInvalid."""
+    if setting not in SIGN_UPS:
+        raise SettingInvalid(f"SKEIN_SIGN_UP should be one of {', '.join(SIGN_UPS)}, not {setting!r}.")
+    return setting
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnAccounts:
+    """Accounts, in the hands of those whom they belong to."""
+
+    store: AccountStore
+    passwords: Passwords
+    memberships: Memberships
+    one_time: OneTime
+    attempts: Attempts
+    audit: Audit
+    # One of SIGN_UPS.
+    sign_up_rule: str
+
+    async def sign_up(self, request: pb.SignUpRequest) -> pb.Account:
+        """Make an account for who asks for it, if that is allowed; an invitation shows that the address is theirs."""
+        email, password = valid_email(request.email), accepted(request.password)
+        await self.attempts.charge("sign_up", client_address())
+        if self.sign_up_rule == "closed":
+            raise SignUpClosed
+        token = request.invitation_token
+        invited = bool(token) and await self.memberships.is_invited(token, email)
+        if self.sign_up_rule == "invited" and not invited:
+            raise SignUpClosed
+        draft = Draft(
+            email=email,
+            display_name=request.display_name,
+            password_hash=await self.passwords.hash(password),
+            email_verified=invited,
+        )
+        account = await self.store.sign_up(draft)
+        if (made := await self.store.credentials_of(email)) is not None:
+            self.one_time.send_verification(made)
+        return account
+
+    async def update(self, change: Change, once: Once) -> pb.UpdateMeResponse:
+        """Change the account; a new address gets a mail and takes the old one's place when it is verified."""
+        response, waiting = await self.store.update_own(change, once)
+        if waiting and (found := await self.store.credentials(change.account_id)) is not None:
+            self.one_time.send_verification(found)
+        return response
+
+    async def change_password(self, who: Caller, old: str, new: str, once: Once) -> None:
+        """Set a password and end every sign-in but the one that calls."""
+        password = accepted(new)
+        if await self.store.answered(once) is not None:
+            return
+        proved = await self._prove(who.account(), old, "password_changed")
+        password_hash = await self.passwords.hash(password)
+        await self.store.change_password(who.account(), password_hash, proved.revision, once, but=who.sign_in_id)
+
+    async def deactivate(self, account_id: UUID, password: str, once: Once) -> None:
+        """Let nobody in until the operator says otherwise."""
+        if await self.store.answered(once) is not None:
+            return
+        proved = await self._prove(account_id, password, "account_deactivated")
+        await self.store.deactivate(account_id, proved.revision, once)
+
+    async def delete(self, account_id: UUID, password: str, once: Once) -> None:
+        """Remove the account for good."""
+        if await self.store.answered(once) is not None:
+            return
+        await self._prove(account_id, password, "account_deleted")
+        await self.remove(account_id, once, pb.DeleteMeResponse())
+
+    async def remove(self, account_id: UUID, once: Once, response: Response) -> Response:
+        """Remove an account whoever wants it: first from the tenants, where the last owner is not let go."""
+        if await self.store.answered(once) is None:
+            # What is not there is in no tenant, and says so.
+            await self.store.get_account(account_id)
+            await self.memberships.remove_account(account_id)
+            await self.store.delete_account(account_id, once, response)
+        return response
+
+    async def _prove(self, account_id: UUID, password: str, event: str) -> Credentials:
+        """Return what signs into the account if this is its password; who has none shows the empty one."""
+        async with self.attempts.failing(("account", str(account_id))):
+            found = await self.store.credentials(account_id)
+            if found is None:
+                raise CredentialInvalid
+            if found.password_hash is None and not password:
+                return found
+            if not (await self.passwords.verify(found.password_hash, password)).ok:
+                await self.audit.record(event, outcome="refused", reason=PasswordWrong.reason, account_id=account_id)
+                raise PasswordWrong
+        return found

@@ -1,0 +1,38 @@
+"""The RPCs that concern identity providers: parse, one call, reply."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.servicer.rpcs import Rpcs
+from skein_kit.call import Context, caller
+from skein_kit.requests import Once
+
+
+class IdentityRpcs(Rpcs):
+    """Signing in with what an identity provider says."""
+
+    async def SignInWithIdentity(
+        self, request: pb.SignInWithIdentityRequest, context: Context
+    ) -> pb.SignInWithIdentityResponse:
+        signed_in = await self._parts.linked.sign_in(
+            request.provider, request.token, request.nonce, request.second_factor
+        )
+        return pb.SignInWithIdentityResponse(
+            tokens=signed_in.tokens, account=signed_in.account, created=signed_in.created
+        )
+
+    async def LinkIdentity(self, request: pb.LinkIdentityRequest, context: Context) -> pb.LinkIdentityResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.linked.link(who.account(), request.provider, request.token, request.nonce, once)
+
+    async def UnlinkIdentity(self, request: pb.UnlinkIdentityRequest, context: Context) -> pb.UnlinkIdentityResponse:
+        who = caller(context)
+        await self._parts.linked.store.unlink(who.account(), UUID(request.identity_id), Once.of(who, request))
+        return pb.UnlinkIdentityResponse()
+
+    async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Context) -> pb.ListIdentitiesResponse:
+        found = await self._parts.linked.store.list_identities(caller(context).account())
+        return pb.ListIdentitiesResponse(identities=found)

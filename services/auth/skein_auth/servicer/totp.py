@@ -1,0 +1,26 @@
+"""The RPCs that concern the second factor: parse, one call, reply."""
+
+from __future__ import annotations
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.servicer.rpcs import Rpcs, once_of
+from skein_kit.call import Context, caller
+from skein_kit.requests import Once
+
+
+class TotpRpcs(Rpcs):
+    """The second factor of the account that calls."""
+
+    async def StartTotp(self, request: pb.StartTotpRequest, context: Context) -> pb.StartTotpResponse:
+        who = caller(context)
+        return await self._parts.totp.start(who.account(), request.password, once_of(who, request, "password"))
+
+    async def ConfirmTotp(self, request: pb.ConfirmTotpRequest, context: Context) -> pb.ConfirmTotpResponse:
+        who = caller(context)
+        return await self._parts.totp.confirm(who.account(), request.code, Once.of(who, request))
+
+    async def DisableTotp(self, request: pb.DisableTotpRequest, context: Context) -> pb.DisableTotpResponse:
+        who = caller(context)
+        once = once_of(who, request, "password", "second_factor")
+        await self._parts.totp.disable(who.account(), request.password, request.second_factor, once)
+        return pb.DisableTotpResponse()

@@ -1,0 +1,57 @@
+-- create_service_account --
+-- Make a service account.
+INSERT INTO auth.service_accounts
+    (tenant_id, service_account_id, display_name, permissions, agent_id, disabled, create_time, update_time, created_by)
+VALUES
+    (:tenant_id, :service_account_id, :display_name, :permissions, :agent_id, :disabled, :create_time, :create_time,
+     :created_by)
+RETURNING service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time,
+    created_by;
+
+-- get_service_account --
+-- Read one service account.
+SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by
+FROM auth.service_accounts
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;
+
+-- share_service_account --
+-- Read what bounds the keys of a service account, and keep it from going until the transaction ends.
+SELECT permissions, agent_id
+FROM auth.service_accounts
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
+FOR KEY SHARE;
+
+-- list_service_accounts --
+-- Read a page of the tenant's service accounts, newest first; `before` is the last one of the page before.
+SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by
+FROM auth.service_accounts
+WHERE tenant_id = :tenant_id AND (:before::uuid IS NULL OR service_account_id < :before)
+ORDER BY service_account_id DESC
+LIMIT :size;
+
+-- lock_service_account --
+-- Read one service account and keep others from changing it, and from giving it keys, until the transaction ends.
+SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by
+FROM auth.service_accounts
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
+FOR UPDATE;
+
+-- update_service_account --
+-- Change a service account that the transaction has locked.
+UPDATE auth.service_accounts
+SET display_name = :display_name, permissions = :permissions, agent_id = :agent_id, disabled = :disabled,
+    revision = revision + 1, update_time = :update_time
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
+RETURNING service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time,
+    created_by;
+
+-- disable_service_accounts --
+-- Disable every service account of a tenant.
+UPDATE auth.service_accounts
+SET disabled = true, revision = revision + 1, update_time = :update_time
+WHERE tenant_id = :tenant_id AND NOT disabled;
+
+-- delete_service_account --
+-- Remove a service account that the transaction has locked.
+DELETE FROM auth.service_accounts
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;

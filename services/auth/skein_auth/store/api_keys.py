@@ -1,0 +1,184 @@
+"""The API keys of tenants in the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.auth.v1 import auth_pb2 as pb
+from skein_auth import permissions, wire
+from skein_auth.errors import ApiKeyNotFound, ApiKeyOver, PermissionWidened, ServiceAccountNotFound
+from skein_auth.identities import NOBODY, Stored
+from skein_auth.keys import Bounds, Key
+from skein_auth.store.queries import QUERIES
+from skein_auth.store.usage import count_api_keys
+from skein_kit.access import TENANT_PERMISSIONS
+from skein_kit.ids import new_id, now
+from skein_kit.requests import Requests
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_auth.audit import Audit
+    from skein_auth.keys import Draft, Rotation
+    from skein_kit.database import Database, Transaction
+    from skein_kit.requests import Once
+
+
+class ApiKeyStore:
+    """API keys: made, found, listed, rotated, ended.
+
+    Methods that take `once` do their work once for each request and return the first answer whenever it is repeated.
+    That holds no secret, so a repeated request gets none.
+    """
+
+    def __init__(self, database: Database, audit: Audit) -> None:
+        self._database = database
+        self._audit = audit
+        self._requests = Requests("auth")
+
+    async def create_api_key(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateApiKeyResponse:
+        async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.CreateApiKeyResponse.FromString(first)
+            # Later than the claim: a repeated request is answered although what it asked for has expired meanwhile.
+            at = now()
+            if draft.service_account_id is not None:
+                draft = draft.bound(await _bounds(tx, tenant_id, draft.service_account_id))
+            creator_ends = await tx.value(QUERIES["end_of_creator"], tenant_id=tenant_id, creator_id=draft.creator_id)
+            key, row = await _create(tx, tenant_id, draft, at, draft.ends(at, creator_ends))
+            response = pb.CreateApiKeyResponse(api_key=wire.api_key(row))
+            await self._audit.within(tx, "api_key_created", tenant_id=tenant_id, target=f"api_key:{key.key_id}")
+            await self._requests.answer(tx, tenant_id, once, response)
+            await count_api_keys(tx, tenant_id, at, made=1)
+        response.secret = key.text()
+        return response
+
+    async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> Stored:
+        """Return NOBODY, which no key proves, when the tenant has no such key."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["find_api_key"], tenant_id=tenant_id, api_key_id=api_key_id)
+        if row is None:
+            return NOBODY
+        allowed = TENANT_PERMISSIONS.intersection(row["permissions"])
+        is_service = row["service_account_id"] is not None
+        return Stored(
+            secret_hash=row["secret_hash"],
+            permissions=allowed.intersection(row["most"]) if is_service else allowed,
+            agent_id=row["service_agent_id"] or row["agent_id"] or "",
+            expire_time=row["expire_time"],
+            revoke_time=row["revoke_time"],
+            service_account_id=row["service_account_id"],
+            disabled=bool(row["disabled"]),
+            use_time=row["use_time"],
+        )
+
+    async def list_api_keys(self, tenant_id: UUID, *, before: UUID | None, size: int) -> list[pb.ApiKey]:
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["list_api_keys"], tenant_id=tenant_id, before=before, size=size)
+        return [wire.api_key(row) for row in rows]
+
+    async def revoke_api_key(self, tenant_id: UUID, api_key_id: UUID, once: Once) -> pb.RevokeApiKeyResponse:
+        """End a key; one that was revoked before keeps its time."""
+        async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.RevokeApiKeyResponse.FromString(first)
+            row = await _locked(tx, tenant_id, api_key_id)
+            if row["revoke_time"] is None:
+                at = now()
+                row = _there(
+                    await tx.row(QUERIES["revoke_api_key"], tenant_id=tenant_id, api_key_id=api_key_id, revoke_time=at)
+                )
+                await count_api_keys(tx, tenant_id, at)
+                await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=f"api_key:{api_key_id}")
+            response = pb.RevokeApiKeyResponse(api_key=wire.api_key(row))
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def rotate_api_key(self, tenant_id: UUID, rotation: Rotation, once: Once) -> pb.RotateApiKeyResponse:
+        """Make a successor of a key, and give the key the overlap to live."""
+        async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.RotateApiKeyResponse.FromString(first)
+            at = now()
+            old = await _locked(tx, tenant_id, rotation.api_key_id)
+            ends: datetime | None = old["expire_time"]
+            if old["revoke_time"] or old["replaced_by"] or (ends is not None and ends <= at):
+                raise ApiKeyOver
+            permissions.within(old["permissions"], old["agent_id"] or "", rotation.by)
+            limit = await tx.value(
+                QUERIES["end_of_creator"], tenant_id=tenant_id, creator_id=permissions.creator_id(rotation.by)
+            )
+            if limit is not None and (ends is None or ends > limit):
+                raise PermissionWidened(expire_time=limit.isoformat())
+            key, new = await _create(tx, tenant_id, rotation.successor(dict(old)), at, ends)
+            replaced = await tx.row(
+                QUERIES["replace_api_key"],
+                tenant_id=tenant_id,
+                api_key_id=rotation.api_key_id,
+                replaced_by=key.key_id,
+                expire_time=rotation.old_ends(at, ends),
+            )
+            response = pb.RotateApiKeyResponse(api_key=wire.api_key(new), replaced=wire.api_key(_there(replaced)))
+            await self._audit.within(
+                tx, "api_key_rotated", tenant_id=tenant_id, target=f"api_key:{rotation.api_key_id}"
+            )
+            await self._requests.answer(tx, tenant_id, once, response)
+            await count_api_keys(tx, tenant_id, at, made=1)
+        response.secret = key.text()
+        return response
+
+    async def record_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
+        """Write when keys were last used. The last ones may be lost when the server crashes."""
+        async with self._database.tenant(tenant_id, lasting=False) as tx:
+            await tx.execute(
+                QUERIES["record_api_key_uses"],
+                tenant_id=tenant_id,
+                api_key_ids=list(uses),
+                use_times=list(uses.values()),
+            )
+
+
+async def _create(
+    tx: Transaction, tenant_id: UUID, draft: Draft, at: datetime, ends: datetime | None
+) -> tuple[Key, asyncpg.Record]:
+    key = Key.new(tenant_id, new_id(at))
+    row = await tx.row(
+        QUERIES["create_api_key"],
+        tenant_id=tenant_id,
+        api_key_id=key.key_id,
+        display_name=draft.display_name,
+        permissions=draft.permissions,
+        agent_id=draft.agent_id or None,
+        secret_hash=key.secret_hash(),
+        create_time=at,
+        expire_time=ends,
+        created_by=draft.created_by,
+        service_account_id=draft.service_account_id,
+    )
+    return key, _there(row)
+
+
+async def _bounds(tx: Transaction, tenant_id: UUID, service_account_id: UUID) -> Bounds:
+    row = await tx.row(QUERIES["share_service_account"], tenant_id=tenant_id, service_account_id=service_account_id)
+    if row is None:
+        raise ServiceAccountNotFound
+    return Bounds(permissions=frozenset(row["permissions"]), agent_id=row["agent_id"] or "")
+
+
+async def _locked(tx: Transaction, tenant_id: UUID, api_key_id: UUID) -> asyncpg.Record:
+    row = await tx.row(QUERIES["lock_api_key"], tenant_id=tenant_id, api_key_id=api_key_id)
+    if row is None:
+        raise ApiKeyNotFound
+    return row
+
+
+def _there(row: asyncpg.Record | None) -> asyncpg.Record:
+    """Return the row that an insert or a change of a locked row returned."""
+    if row is None:
+        message = "a statement returned no row"
+        raise LookupError(message)
+    return row

@@ -1,0 +1,68 @@
+"""OAuth clients in the database."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from skein_auth.clients import Client
+from skein_auth.errors import InvalidToken
+from skein_auth.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import asyncpg
+
+    from skein_kit.database import Database
+
+_LISTS = frozenset({"redirect_uris", "grant_types", "response_types", "contacts"})
+
+
+class ClientStore:
+    """The applications that are known here."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create_client(self, client: Client) -> None:
+        """Keep a client that registered."""
+        async with self._database.shared() as tx:
+            await tx.execute(QUERIES["create_client"], **_values(client))
+
+    async def get_client(self, client_id: str) -> Client | None:
+        async with self._database.shared() as tx:
+            row = await tx.row(QUERIES["get_client"], client_id=client_id)
+        return None if row is None else _client(row)
+
+    async def keep_document(self, client: Client) -> None:
+        """Keep what a document says: as a new client, or in the place of what it said before."""
+        async with self._database.shared() as tx:
+            await tx.execute(QUERIES["keep_document"], **_values(client))
+
+    async def update_client(self, client_id: str, change: Callable[[Client], Client]) -> Client:
+        """Replace what a client says of itself. Raises InvalidToken when it is gone, and what `change` raises."""
+        query = QUERIES["update_client"]
+        async with self._database.shared() as tx:
+            row = await tx.row(QUERIES["lock_client"], client_id=client_id)
+            if row is None:
+                raise InvalidToken
+            changed = change(_client(row))
+            values = _values(changed)
+            await tx.execute(query, **{name: values[name] for name in query.parameters})
+        return changed
+
+    async def delete_client(self, client_id: str) -> None:
+        """Remove a client with everything that it was given."""
+        async with self._database.shared() as tx:
+            await tx.execute(QUERIES["delete_client"], client_id=client_id)
+
+
+def _client(row: asyncpg.Record) -> Client:
+    values: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in row.items()}
+    return Client(**values)
+
+
+def _values(client: Client) -> dict[str, Any]:
+    values = {field.name: getattr(client, field.name) for field in dataclasses.fields(client)}
+    return {name: list(value) if name in _LISTS else value for name, value in values.items()}

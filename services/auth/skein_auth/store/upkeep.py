@@ -1,0 +1,97 @@
+"""What is past its time, and what is left of a deleted tenant: removed from the database, a bounded part at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein_auth.store.queries import QUERIES
+from skein_auth.store.usage import count_api_keys
+from skein_kit.database import NO_TENANT
+from skein_kit.ids import first_id
+from skein_kit.requests import Requests
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database import Database, Transaction
+
+DEFAULT_PURGE = 1000
+# Rows of one table that one call removes at most; the next one goes on.
+_AT_ONCE = 5_000
+# How long a sign-in is kept after it was revoked.
+_REVOKED_KEPT = timedelta(days=30)
+_EXPIRING = (
+    "delete_expired_signing_keys",
+    "delete_expired_device_codes",
+    "delete_expired_one_time_tokens",
+    "delete_expired_attempts",
+)
+# By table; what others refer to comes after them.
+_PURGES = {
+    "auth.refresh_tokens": "purge_refresh_tokens",
+    "auth.codes": "purge_codes",
+    "auth.sign_ins": "purge_sign_ins",
+    "auth.api_keys": "purge_api_keys",
+    "auth.service_accounts": "purge_service_accounts",
+    "auth.legacy_tokens": "purge_legacy_tokens",
+    "auth.usage": "purge_usage",
+    "auth.audit_events": "purge_audit_events",
+    "auth.requests": "purge_requests",
+}
+
+
+class UpkeepStore:
+    """Removes what nobody needs any more."""
+
+    def __init__(self, database: Database, *, audit_days: int, sweep_seconds: float) -> None:
+        self._database = database
+        self._audit_kept = timedelta(days=audit_days)
+        self._requests = Requests("auth")
+        self._sweep = timedelta(seconds=sweep_seconds)
+        # When this replica last looked after what belongs to no tenant.
+        self._swept: datetime | None = None
+
+    async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
+        """Remove what is past its time, of the tenant and, now and then, of the cluster; return how many rows."""
+        deleted = 0
+        if self._swept is None or not at - self._sweep < self._swept <= at:
+            # Called for one tenant after the other, it would do the same work for each.
+            self._swept = at
+            async with self._database.tenant(NO_TENANT) as tx:
+                for name in _EXPIRING:
+                    deleted += await tx.execute(QUERIES[name], at=at)
+                deleted += await self._delete_expired_of(tx, NO_TENANT, at)
+        async with self._database.tenant(tenant_id) as tx:
+            deleted += await self._delete_expired_of(tx, tenant_id, at)
+            await count_api_keys(tx, tenant_id, at)
+        return deleted
+
+    async def purge(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
+        """Remove at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
+        counts: dict[str, int] = {}
+        left = limit
+        async with self._database.tenant(tenant_id) as tx:
+            for table, name in _PURGES.items():
+                deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=left)
+                if deleted:
+                    counts[table] = deleted
+                left = max(0, left - deleted)
+        return counts, left == 0
+
+    async def _delete_expired_of(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
+        sign_ins = await tx.execute(
+            QUERIES["delete_expired_sign_ins"],
+            tenant_id=tenant_id,
+            at=at,
+            revoked_before=at - _REVOKED_KEPT,
+            size=_AT_ONCE,
+        )
+        events = await tx.execute(
+            QUERIES["delete_expired_audit_events"],
+            tenant_id=tenant_id,
+            before=first_id(at - self._audit_kept),
+            size=_AT_ONCE,
+        )
+        return sign_ins + events + await self._requests.delete_expired(tx, tenant_id, at)

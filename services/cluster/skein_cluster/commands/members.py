@@ -1,0 +1,164 @@
+"""`skein tenants members` and `skein tenants invite`: who may act in a tenant, kept by the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from skein.auth.v1 import accounts_pb2
+from skein.tenancy.v1 import members_pb2
+from skein_cluster import console, options
+from skein_cluster.calling import as_operator, calling
+from skein_cluster.listing import first
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from skein_cluster.calling import Api
+
+_ROLES = {
+    "viewer": members_pb2.ROLE_VIEWER,
+    "member": members_pb2.ROLE_MEMBER,
+    "admin": members_pb2.ROLE_ADMIN,
+    "owner": members_pb2.ROLE_OWNER,
+}
+_NAMES = {value: name for name, value in _ROLES.items()}
+_role = click.argument("role", type=click.Choice(list(_ROLES)))
+_tenant = click.argument("tenant_id", metavar="TENANT")
+_account = click.argument("account")
+
+
+@click.group()
+def members_command() -> None:
+    """List, add, change and remove the members of a tenant. ACCOUNT is an address or an id."""
+
+
+@members_command.command("list")
+@_tenant
+@options.limit
+@options.caller
+@options.as_json
+def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+    """List the members of TENANT in order of joining."""
+    found = asyncio.run(_list(environment, tenant_id, limit))
+    if as_json:
+        console.print_json({"members": [console.as_json(member) for member in found]})
+        return
+    lines = [(each.account_id, each.email, _NAMES[each.role], console.when(each.create_time)) for each in found]
+    console.rows(console.table("account", "address", "role", "joined"), lines, empty="The tenant has no members.")
+
+
+@members_command.command("add")
+@_tenant
+@_account
+@_role
+@options.caller
+@options.as_json
+def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Make ACCOUNT a member of TENANT at once."""
+    _show(asyncio.run(_add(environment, tenant_id, account, role)), as_json=as_json)
+
+
+@members_command.command("role")
+@_tenant
+@_account
+@_role
+@options.caller
+@options.as_json
+def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Give a member of TENANT another role; the last owner stays one."""
+    _show(asyncio.run(_change(environment, tenant_id, account, role)), as_json=as_json)
+
+
+@members_command.command("remove")
+@_tenant
+@_account
+@options.caller
+def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
+    """End a membership in TENANT; the last owner stays."""
+    account_id = asyncio.run(_remove(environment, tenant_id, account))
+    click.echo(f"Removed {account_id}.")
+
+
+@click.command()
+@_tenant
+@click.argument("email")
+@_role
+@click.option("--days", type=click.IntRange(1, 30), default=7, show_default=True, help="Days until it expires.")
+@options.caller
+@options.as_json
+def invite_command(
+    tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
+) -> None:
+    """Ask EMAIL to join TENANT; where no mail is set up, the token to hand over is shown this one time."""
+    made = asyncio.run(_invite(environment, tenant_id, email, role, days))
+    if as_json:
+        console.print_json(console.as_json(made))
+        return
+    if not made.token:
+        click.echo(f"Mailed to {made.invitation.email}.")
+        return
+    click.echo(made.token)
+    console.err().print(Text("This is the only time that it is shown. Hand it over to whom it invites."))
+
+
+def _show(member: members_pb2.Member, *, as_json: bool) -> None:
+    if as_json:
+        console.print_json(console.as_json(member))
+        return
+    click.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
+
+
+@asynccontextmanager
+async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterator[Api]:
+    """Call as the operator who acts in a tenant."""
+    async with (
+        as_operator(environment) as api,
+        calling(dataclasses.replace(api.connection, tenant_id=tenant_id)) as acting,
+    ):
+        yield acting
+
+
+async def _id_of(api: Api, account: str) -> str:
+    """Return the id of an account that is named by its address or its id."""
+    if "@" not in account:
+        return account
+    return (await api.auth.GetAccount(accounts_pb2.GetAccountRequest(email=account))).account.account_id
+
+
+async def _list(environment: Mapping[str, str], tenant_id: str, limit: int) -> list[members_pb2.Member]:
+    async with _inside(environment, tenant_id) as api:
+        return await first(limit, api.tenancy.ListMembers, members_pb2.ListMembersRequest(page_size=limit), "members")
+
+
+async def _add(environment: Mapping[str, str], tenant_id: str, account: str, role: str) -> members_pb2.Member:
+    async with _inside(environment, tenant_id) as api:
+        request = members_pb2.AddMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
+        return (await api.tenancy.AddMember(request)).member
+
+
+async def _change(environment: Mapping[str, str], tenant_id: str, account: str, role: str) -> members_pb2.Member:
+    async with _inside(environment, tenant_id) as api:
+        request = members_pb2.UpdateMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
+        return (await api.tenancy.UpdateMember(request)).member
+
+
+async def _remove(environment: Mapping[str, str], tenant_id: str, account: str) -> str:
+    async with _inside(environment, tenant_id) as api:
+        account_id = await _id_of(api, account)
+        await api.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=account_id))
+        return account_id
+
+
+async def _invite(
+    environment: Mapping[str, str], tenant_id: str, email: str, role: str, days: int
+) -> members_pb2.CreateInvitationResponse:
+    request = members_pb2.CreateInvitationRequest(email=email, role=_ROLES[role])
+    request.lifetime.FromSeconds(days * 86400)
+    async with _inside(environment, tenant_id) as api:
+        return await api.tenancy.CreateInvitation(request)

@@ -1,0 +1,71 @@
+"""Which pages of other sites may read what the HTTP door answers: an allow-list, and nothing for our own pages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from starlette.middleware.cors import CORSMiddleware
+
+from skein_kit.settings import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+# Discovery is for everybody: it holds nothing that depends on who asks.
+OPEN = ("/.well-known/", "/jwks.json")
+# Software calls these, from the browser too when the operator lists its origin.
+LISTED = ("/skein.", "/token", "/register", "/revoke", "/introspect", "/userinfo")
+_HEADERS = (
+    "authorization",
+    "content-type",
+    "connect-protocol-version",
+    "connect-timeout-ms",
+    "mcp-protocol-version",
+    "skein-request-id",
+    "skein-tenant-id",
+)
+_EXPOSED = ("www-authenticate", "retry-after", "skein-request-id")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+_REMEMBERED_SECONDS = 600
+
+
+def origins_of(text: str) -> tuple[str, ...]:
+    """Read SKEIN_CORS_ORIGINS: exact origins, separated by commas. Raises SettingInvalid."""
+    found = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
+    for origin in found:
+        if not _ORIGIN.fullmatch(origin):
+            message = f"SKEIN_CORS_ORIGINS should be a list of origins such as https://app.example, not {origin!r}."
+            raise SettingInvalid(message)
+    return found
+
+
+class Cors:
+    """Puts the right headers on the right paths."""
+
+    def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
+        """Let pages of `origins` call the API; no cookie ever goes along."""
+        self._app = app
+        self._open = CORSMiddleware(
+            app, allow_origins=["*"], allow_methods=["GET"], allow_headers=_HEADERS, max_age=_REMEMBERED_SECONDS
+        )
+        self._listed = CORSMiddleware(
+            app,
+            allow_origins=origins,
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=_HEADERS,
+            expose_headers=_EXPOSED,
+            max_age=_REMEMBERED_SECONDS,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on through the rule of its path."""
+        path = str(scope.get("path", ""))
+        if path.startswith(OPEN):
+            await self._open(scope, receive, send)
+        elif path.startswith(LISTED):
+            await self._listed(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)

@@ -1,0 +1,160 @@
+"""Clients that make themselves known (RFC 7591) and look after what is known of them (RFC 7592)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response
+
+from skein.auth.v1 import oauth_pb2
+from skein_gateway.oauth.entry import NO_STORE, Problem, read_body, refused_as_json
+from skein_gateway.oauth.forms import FormInvalid, bearer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from skein.auth.v1 import oauth_pb2_grpc
+    from skein_gateway.oauth.entry import Entry
+    from skein_gateway.oauth.metadata import Metadata
+    from skein_kit.call import Call
+
+TEXTS = (
+    "client_name",
+    "token_endpoint_auth_method",
+    "scope",
+    "client_uri",
+    "logo_uri",
+    "tos_uri",
+    "policy_uri",
+    "software_id",
+    "software_version",
+)
+LISTS = ("redirect_uris", "grant_types", "response_types", "contacts")
+
+
+class Registration:
+    """The handlers of /register and of what lies below it."""
+
+    def __init__(self, entry: Entry, metadata: Metadata, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub) -> None:
+        """Call auth."""
+        self._entry = entry
+        self._metadata = metadata
+        self._oauth = oauth
+
+    async def register(self, request: Request) -> Response:
+        """Make a client known."""
+
+        async def work(_call: Call) -> Response:
+            made = await self._oauth.RegisterClient(
+                oauth_pb2.RegisterClientRequest(
+                    client=client_of(await _read_json(request)), initial_access_token=bearer_of(request.headers)
+                )
+            )
+            body = await self._information(made.client, made.registration_access_token)
+            if made.client_secret:
+                body |= {"client_secret": made.client_secret, "client_secret_expires_at": _secret_end(made.client)}
+            return JSONResponse(body, status_code=201, headers=NO_STORE)
+
+        return await self._answered(request, work)
+
+    async def manage(self, request: Request) -> Response:
+        """Read, replace or remove a client."""
+        client_id, token = str(request.path_params["client_id"]), bearer_of(request.headers)
+
+        async def read(_call: Call) -> Response:
+            found = await self._oauth.GetClient(
+                oauth_pb2.GetClientRequest(client_id=client_id, registration_access_token=token)
+            )
+            return JSONResponse(await self._information(found.client, token), headers=NO_STORE)
+
+        async def replace(_call: Call) -> Response:
+            document = await _read_json(request)
+            if document.get("client_id") != client_id:
+                raise FormInvalid("The document must name the client_id that it is about.")
+            changed = await self._oauth.UpdateClient(
+                oauth_pb2.UpdateClientRequest(client=client_of(document, client_id), registration_access_token=token)
+            )
+            return JSONResponse(await self._information(changed.client, token), headers=NO_STORE)
+
+        async def remove(_call: Call) -> Response:
+            await self._oauth.DeleteClient(
+                oauth_pb2.DeleteClientRequest(client_id=client_id, registration_access_token=token)
+            )
+            return Response(status_code=204, headers=NO_STORE)
+
+        return await self._answered(request, {"PUT": replace, "DELETE": remove}.get(request.method, read))
+
+    async def _answered(self, request: Request, work: Callable[[Call], Awaitable[Response]]) -> Response:
+        issuer = await self._metadata.issuer_if_known()
+        return await self._entry.answered(request, work, lambda problem: refused_as_json(_renamed(problem), issuer))
+
+    async def _information(self, client: oauth_pb2.Client, token: str) -> dict[str, Any]:
+        issuer = await self._metadata.issuer()
+        found: dict[str, Any] = {"client_id": client.client_id, "client_id_issued_at": client.create_time.seconds}
+        found |= {name: getattr(client, name) for name in TEXTS if getattr(client, name)}
+        found |= {name: list(getattr(client, name)) for name in LISTS if getattr(client, name)}
+        found["registration_client_uri"] = f"{issuer}/register/{client.client_id}"
+        found["registration_access_token"] = token
+        return found
+
+
+def client_of(document: dict[str, Any], client_id: str = "") -> oauth_pb2.Client:
+    """Return what a document says of a client; fields that mean nothing here are passed over. Raises FormInvalid."""
+    client = oauth_pb2.Client(client_id=client_id)
+    for name in TEXTS:
+        value = document.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise FormInvalid(f"{name} is not a text.")
+        setattr(client, name, value)
+    for name in LISTS:
+        values = document.get(name)
+        if values is None:
+            continue
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise FormInvalid(f"{name} is not a list of texts.")
+        getattr(client, name).extend(values)
+    return client
+
+
+async def _read_json(request: Request) -> dict[str, Any]:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise FormInvalid("Send application/json.")
+    try:
+        document = json.loads(await read_body(request), object_pairs_hook=_once)
+        # Half of a surrogate pair is JSON, but no text.
+        json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise FormInvalid("The body is not JSON, or names a field twice.") from None
+    if not isinstance(document, dict):
+        raise FormInvalid("The body is not a JSON object.")
+    return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found
+
+
+def _renamed(problem: Problem) -> Problem:
+    """Say "invalid_client_metadata" where RFC 7591 does."""
+    if problem.error != "invalid_request":
+        return problem
+    return Problem(
+        status=400,
+        error="invalid_client_metadata",
+        description=problem.description,
+        reason=problem.reason,
+        headers=problem.headers,
+    )
+
+
+def _secret_end(client: oauth_pb2.Client) -> int:
+    return client.secret_expire_time.seconds if client.HasField("secret_expire_time") else 0

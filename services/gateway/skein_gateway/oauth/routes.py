@@ -1,0 +1,62 @@
+"""Which path leads to which handler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.routing import Route
+
+from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway.challenges import RESOURCE_PATH
+from skein_gateway.oauth.accounts import Accounts
+from skein_gateway.oauth.authorize import Authorize
+from skein_gateway.oauth.device import Device
+from skein_gateway.oauth.entry import Entry
+from skein_gateway.oauth.metadata import Discovery, Metadata
+from skein_gateway.oauth.pages import STYLE_PATH, style
+from skein_gateway.oauth.people import People
+from skein_gateway.oauth.registration import Registration
+from skein_gateway.oauth.token import TokenEndpoints
+
+if TYPE_CHECKING:
+    from skein_gateway.credentials import Credentials
+    from skein_gateway.proxies import Proxies
+    from skein_kit.service import Host
+
+
+def oauth_routes(host: Host, credentials: Credentials, metadata: Metadata, proxies: Proxies) -> list[Route]:
+    """Return the routes of the authorization server."""
+    oauth = oauth_pb2_grpc.OAuthServiceStub(host.channel("auth"))
+    auth = auth_pb2_grpc.AuthServiceStub(host.channel("auth"))
+    tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
+    entry = Entry(proxies, host.settings.default_deadline_seconds)
+    people = People(credentials, auth, tenancy)
+    discovery = Discovery(entry, metadata, auth)
+    tokens = TokenEndpoints(entry, metadata, oauth)
+    registration = Registration(entry, metadata, oauth)
+    authorize = Authorize(entry, metadata, people, oauth)
+    device = Device(entry, metadata, people, oauth)
+    accounts = Accounts(entry, metadata, people, auth, tenancy)
+    return [
+        Route("/.well-known/oauth-authorization-server", discovery.authorization_server),
+        Route("/.well-known/openid-configuration", discovery.authorization_server),
+        Route(RESOURCE_PATH, discovery.protected_resource),
+        Route(RESOURCE_PATH + "/{path:path}", discovery.protected_resource),
+        Route("/jwks.json", discovery.keys),
+        Route("/authorize", authorize.show),
+        Route("/authorize", authorize.act, methods=["POST"]),
+        Route("/device", device.show),
+        Route("/device", device.act, methods=["POST"]),
+        Route("/account/verify", accounts.verify, methods=["GET", "POST"]),
+        Route("/account/reset", accounts.reset, methods=["GET", "POST"]),
+        Route("/account/invitation", accounts.invitation, methods=["GET", "POST"]),
+        Route(STYLE_PATH, style),
+        Route("/token", tokens.token, methods=["POST"]),
+        Route("/revoke", tokens.revoke, methods=["POST"]),
+        Route("/introspect", tokens.introspect, methods=["POST"]),
+        Route("/device_authorization", tokens.device, methods=["POST"]),
+        Route("/userinfo", tokens.userinfo, methods=["GET", "POST"]),
+        Route("/register", registration.register, methods=["POST"]),
+        Route("/register/{client_id}", registration.manage, methods=["GET", "PUT", "DELETE"]),
+    ]

@@ -1,0 +1,23 @@
+-- purge_vectors --
+-- Remove some of one model's vectors that a deleted tenant has.
+DELETE FROM recall.{table}
+WHERE tenant_id = :tenant_id AND (item_id, chunk) IN (
+    SELECT item_id, chunk FROM recall.{table} WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_postings --
+-- Remove some of the postings that a deleted tenant has.
+DELETE FROM recall.postings
+WHERE tenant_id = :tenant_id AND (term, kind, item_id) IN (
+    SELECT term, kind, item_id FROM recall.postings WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_documents --
+-- Remove some of the documents that a deleted tenant has.
+DELETE FROM recall.documents
+WHERE tenant_id = :tenant_id AND item_id = ANY (ARRAY(
+    SELECT item_id FROM recall.documents WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_requests --
+-- Remove some of the stored answers that a deleted tenant has.
+DELETE FROM recall.requests
+WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
+    SELECT principal, method, request_id FROM recall.requests WHERE tenant_id = :tenant_id LIMIT :count);

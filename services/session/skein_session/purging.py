@@ -1,0 +1,23 @@
+"""Every table in which the session service keeps something of a tenant, children before parents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.sql import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_kit.sql import Query
+
+_QUERIES = Queries.of("skein_session")
+
+TABLES: Mapping[str, Query] = {
+    "session.message_external_ids": _QUERIES["purge_message_external_ids"],
+    "session.message_order": _QUERIES["purge_message_order"],
+    "session.messages": _QUERIES["purge_messages"],
+    "session.sessions": _QUERIES["purge_sessions"],
+    "session.usage": _QUERIES["purge_usage"],
+    "session.requests": _QUERIES["purge_requests"],
+}

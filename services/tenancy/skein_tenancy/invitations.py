@@ -1,0 +1,63 @@
+"""Invitations to a tenant, and when one holds. No SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein_kit.tokens import Token
+from skein_tenancy import wire
+from skein_tenancy.errors import InvitationNotFound
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein.tenancy.v1 import members_pb2 as pb
+
+PREFIX = "skein_inv_"
+LIFETIME = timedelta(days=7)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """An invitation on its way out."""
+
+    # In lower case.
+    email: str
+    role: str
+    lifetime: timedelta
+    created_by: str
+
+    @classmethod
+    def of(cls, request: pb.CreateInvitationRequest, *, created_by: str) -> Draft:
+        lifetime = request.lifetime.ToTimedelta() if request.HasField("lifetime") else LIFETIME
+        return cls(
+            email=request.email.lower(), role=wire.role_name(request.role), lifetime=lifetime, created_by=created_by
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offer:
+    """What the database keeps about one invitation."""
+
+    email: str
+    role: str
+    secret_hash: bytes = field(repr=False)
+    expire_time: datetime
+    use_time: datetime | None
+    revoke_time: datetime | None
+
+    def judge(self, token: Token, email: str, at: datetime) -> None:
+        """Refuse, in the same words, what does not prove itself, is over or is for somebody else."""
+        is_over = self.use_time is not None or self.revoke_time is not None or at >= self.expire_time
+        if not token.proves(self.secret_hash) or is_over or email != self.email:
+            raise InvitationNotFound
+
+
+def token_of(text: str) -> Token:
+    """Read an invitation's token; raise InvitationNotFound for what is none."""
+    token = Token.read(PREFIX, text)
+    if token is None:
+        raise InvitationNotFound
+    return token

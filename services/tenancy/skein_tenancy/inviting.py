@@ -1,0 +1,55 @@
+"""Invitations on their way to people: kept first, then mailed or, where that cannot be, handed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from skein.tenancy.v1 import members_pb2 as pb
+    from skein_kit.mail import Mailer
+    from skein_kit.requests import Once
+    from skein_tenancy.invitations import Draft
+    from skein_tenancy.store import InvitationStore
+
+_SUBJECT = "You are invited to Skein"
+# Nothing in it is the inviter's to write: whoever can invite could otherwise send strangers what they like.
+_TEXT = """\
+Somebody asks you to join a tenant of Skein, as {role}.
+
+To accept, open this address and sign in or sign up as {email}:
+
+{link}
+
+It works once, until {until} (UTC). If you know nothing of this, there is nothing that you need to do.
+"""
+
+
+class Inviting:
+    """Asks people to join a tenant."""
+
+    def __init__(self, store: InvitationStore, mailer: Mailer, issuer: Callable[[], str]) -> None:
+        """Link to `issuer()`, which is asked for each mail: the gateway's address is known once it listens."""
+        self._store = store
+        self._mailer = mailer
+        self._issuer = issuer
+
+    async def invite(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateInvitationResponse:
+        """Keep an invitation and mail it; the answer holds the token when no relay took the mail."""
+        response, token = await self._store.create_invitation(tenant_id, draft, once)
+        if token and not await self._mailed(response.invitation, draft, token):
+            response.token = token
+        return response
+
+    async def _mailed(self, invitation: pb.Invitation, draft: Draft, token: str) -> bool:
+        if not self._mailer.configured:
+            return False
+        text = _TEXT.format(
+            role=draft.role,
+            email=draft.email,
+            link=f"{self._issuer()}/account/invitation?token={token}",
+            until=f"{invitation.expire_time.ToDatetime():%Y-%m-%d %H:%M}",
+        )
+        return await self._mailer.send(draft.email, _SUBJECT, text)

@@ -1,0 +1,82 @@
+"""The rules that a tenant remembers by: their defaults, and changes on their way in. No SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_kit import wire
+from skein_kit.errors import UpdateMaskInvalid
+from skein_tenancy.errors import PolicyFieldUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.message import Message
+
+DEFAULTS: Mapping[str, object] = MappingProxyType(
+    {
+        "decay_days": 30,
+        "max_inferred_edges": 360,
+        "min_link_suggestion_score": 0.25,
+        "retention_days": 3650,
+        "private_mode": True,
+        "snapshot_retention": 50,
+        "path_max_hops": 5,
+        "subgraph_default_radius": 2,
+        "importance_formula": "dynamic",
+        "memory_types": (),
+    }
+)
+# Zero is no value of theirs: whoever sets it wants the default.
+_NEVER_ZERO = frozenset(
+    {"decay_days", "retention_days", "snapshot_retention", "path_max_hops", "subgraph_default_radius"}
+)
+_KNOWN = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """New values for some rules."""
+
+    # 0: whatever it is now.
+    revision: int
+    # By column; None: the default.
+    values: Mapping[str, object]
+
+    @classmethod
+    def of(cls, request: pb.UpdatePolicyRequest) -> Change:
+        """Read the fields that the mask names, at least one.
+
+        Raises PolicyFieldUnknown for a field that no policy has, in the mask or in the message.
+        """
+        unknown = [("update_mask", f"{path} is no field") for path in request.update_mask.paths if path not in _KNOWN]
+        unknown += [("policy", f"number {number} is no field") for number in _unknown(request.policy)]
+        unknown += [("", f"number {number} is no field") for number in _unknown(request)]
+        if unknown:
+            raise PolicyFieldUnknown(violations=unknown)
+        if not request.update_mask.paths:
+            raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
+        fields = wire.masked(request.update_mask, DEFAULTS)
+        return cls(
+            revision=request.policy.revision, values={field: _value(request.policy, field) for field in sorted(fields)}
+        )
+
+
+def _unknown(message: Message) -> list[int]:
+    found = UnknownFieldSet(message)
+    return [found[index].field_number for index in range(len(found))]
+
+
+def _value(policy: pb.Policy, field: str) -> object:
+    if field == "memory_types":
+        return list(policy.memory_types)
+    if field == "importance_formula":
+        name = pb.ImportanceFormula.Name(policy.importance_formula).removeprefix("IMPORTANCE_FORMULA_").lower()
+        return name if policy.importance_formula else None
+    value: object = getattr(policy, field)
+    return None if field in _NEVER_ZERO and not value else value

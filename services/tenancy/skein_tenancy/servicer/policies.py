@@ -1,0 +1,21 @@
+"""The RPCs that concern the policy of a tenant: parse, one call, reply."""
+
+from __future__ import annotations
+
+from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_kit.call import Context, caller
+from skein_kit.requests import Once
+from skein_tenancy import policies
+from skein_tenancy.servicer.rpcs import Rpcs
+
+
+class PolicyRpcs(Rpcs):
+    """The rules that a tenant remembers by."""
+
+    async def GetPolicy(self, request: pb.GetPolicyRequest, context: Context) -> pb.GetPolicyResponse:
+        return pb.GetPolicyResponse(policy=await self._parts.policies.get_policy(caller(context).tenant()))
+
+    async def UpdatePolicy(self, request: pb.UpdatePolicyRequest, context: Context) -> pb.UpdatePolicyResponse:
+        who = caller(context)
+        change = policies.Change.of(request)
+        return await self._parts.policies.update_policy(who.tenant(), change, Once.of(who, request))

@@ -1,0 +1,48 @@
+"""The RPCs that concern subjects: parse, one call, reply."""
+
+from __future__ import annotations
+
+from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_kit import pages
+from skein_kit.call import Context, caller
+from skein_kit.requests import Once
+from skein_tenancy import subjects
+from skein_tenancy.servicer.rpcs import Rpcs
+
+
+class SubjectRpcs(Rpcs):
+    """The subjects of a tenant."""
+
+    async def CreateSubject(self, request: pb.CreateSubjectRequest, context: Context) -> pb.CreateSubjectResponse:
+        who = caller(context)
+        draft = subjects.Draft.of(request.subject)
+        return await self._parts.subjects.create_subject(
+            who.tenant(), draft, Once.of(who, request), created_by=who.principal
+        )
+
+    async def GetSubject(self, request: pb.GetSubjectRequest, context: Context) -> pb.GetSubjectResponse:
+        subject = await self._parts.subjects.get_subject(caller(context).tenant(), request.subject_id)
+        return pb.GetSubjectResponse(subject=subject)
+
+    async def ListSubjects(self, request: pb.ListSubjectsRequest, context: Context) -> pb.ListSubjectsResponse:
+        tenant_id, wanted = caller(context).tenant(), subjects.Wanted.of(request)
+        size = pages.page_size(request.page_size)
+        place = pages.read_token(request.page_token, tenant_id, request)
+        after = place[0] if place else ""
+        found = await self._parts.subjects.list_subjects(tenant_id, wanted, after=after, size=size + 1)
+        page = pages.fitting(found[:size])
+        response = pb.ListSubjectsResponse(subjects=page)
+        if len(found) > len(page):
+            response.next_page_token = pages.write_token([page[-1].subject_id], tenant_id, request)
+        return response
+
+    async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:
+        who = caller(context)
+        change = subjects.Change.of(request.subject, request.update_mask)
+        return await self._parts.subjects.update_subject(
+            who.tenant(), change, Once.of(who, request), updated_by=who.principal
+        )
+
+    async def DeleteSubject(self, request: pb.DeleteSubjectRequest, context: Context) -> pb.DeleteSubjectResponse:
+        who = caller(context)
+        return await self._parts.subjects.delete_subject(who.tenant(), request.subject_id, Once.of(who, request))

@@ -1,0 +1,56 @@
+"""The RPCs that concern tools: parse, one call, reply."""
+
+from __future__ import annotations
+
+from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_kit import pages
+from skein_kit.call import Context, caller
+from skein_kit.requests import Once
+from skein_tenancy import tools
+from skein_tenancy.servicer.rpcs import Rpcs
+
+
+class ToolRpcs(Rpcs):
+    """The tools of a tenant and of its agents."""
+
+    async def CreateTool(self, request: pb.CreateToolRequest, context: Context) -> pb.CreateToolResponse:
+        who = caller(context)
+        draft = await tools.Draft.of(request.tool)
+        return await self._parts.tools.create_tool(who.tenant(), draft, Once.of(who, request), created_by=who.principal)
+
+    async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
+        return pb.GetToolResponse(tool=await self._parts.tools.get_tool(caller(context).tenant(), request.tool_id))
+
+    async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
+        tenant_id = caller(context).tenant()
+        size = pages.page_size(request.page_size)
+        place = pages.read_token(request.page_token, tenant_id, request)
+        after = place[0] if place else ""
+        found = await self._parts.tools.list_tools(tenant_id, request.agent_id, after=after, size=size + 1)
+        page = pages.fitting(found[:size])
+        response = pb.ListToolsResponse(tools=page)
+        if len(found) > len(page):
+            response.next_page_token = pages.write_token([page[-1].tool_id], tenant_id, request)
+        return response
+
+    async def UpdateTool(self, request: pb.UpdateToolRequest, context: Context) -> pb.UpdateToolResponse:
+        who = caller(context)
+        change = await tools.Change.of(request.tool, request.update_mask)
+        once = Once.of(who, request)
+        return await self._parts.tools.update_tool(who.tenant(), change, once, updated_by=who.principal)
+
+    async def DeleteTool(self, request: pb.DeleteToolRequest, context: Context) -> pb.DeleteToolResponse:
+        who = caller(context)
+        return await self._parts.tools.delete_tool(who.tenant(), request.tool_id, Once.of(who, request))
+
+    async def AttachTool(self, request: pb.AttachToolRequest, context: Context) -> pb.AttachToolResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.tools.attach_tool(
+            who.tenant(), request.agent_id, request.tool_id, once, created_by=who.principal
+        )
+
+    async def DetachTool(self, request: pb.DetachToolRequest, context: Context) -> pb.DetachToolResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.tools.detach_tool(who.tenant(), request.agent_id, request.tool_id, once)

@@ -1,0 +1,36 @@
+"""Settings of the tenancy service."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from skein_kit.settings import Settings
+from skein_tenancy.quotas import Defaults
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TenancySettings(Settings):
+    """What the tenancy service is told, besides what every process is told."""
+
+    # The address at which the world reaches the gateway's HTTP, without a slash at its end: invitations link to it.
+    # Empty: the gateway's own.
+    issuer: str = ""
+    # Slug of the organization that tenants which accounts make belong to; empty: the oldest one.
+    accounts_organization: str = ""
+    # Calls a second, and calls at once, that a tenant gets where no quota says otherwise.
+    tenant_requests_per_second: float = 1000.0
+    tenant_request_burst: float = 2000.0
+    # The same of one key or account.
+    caller_requests_per_second: float = 500.0
+    caller_request_burst: float = 1000.0
+    # Seconds between the deletion of a tenant and the removal of its rows; only operators may ask for less.
+    delete_grace_seconds: int = 604800
+
+    def rates(self) -> Defaults:
+        """Return the allowances that hold where no quota says otherwise."""
+        return Defaults(
+            tenant_rate=self.tenant_requests_per_second,
+            tenant_burst=self.tenant_request_burst,
+            caller_rate=self.caller_requests_per_second,
+            caller_burst=self.caller_request_burst,
+        )

@@ -1,0 +1,55 @@
+-- create_invitation --
+-- Keep an offer to join the tenant.
+INSERT INTO tenancy.invitations
+    (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by)
+VALUES (:tenant_id, :invitation_id, :email, :role, :secret_hash, :create_time, :expire_time, :created_by)
+RETURNING invitation_id, email, role, create_time, expire_time, created_by;
+
+-- has_member_of_address --
+-- Say whether somebody who joined with this address is a member.
+SELECT EXISTS (SELECT FROM tenancy.memberships WHERE tenant_id = :tenant_id AND email = :email);
+
+-- list_invitations --
+-- Read a page of the open invitations, newest first; `before` is the last one of the page before.
+SELECT invitation_id, email, role, create_time, expire_time, created_by
+FROM tenancy.invitations
+WHERE tenant_id = :tenant_id AND use_time IS NULL AND revoke_time IS NULL AND expire_time > :at
+  AND (:before::uuid IS NULL OR invitation_id < :before)
+ORDER BY invitation_id DESC
+LIMIT :size;
+
+-- get_invitation --
+-- Read what an invitation promises and how it proves itself; no row comes back when its tenant is deleted.
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.expire_time, invitations.use_time,
+    invitations.revoke_time
+FROM tenancy.invitations
+JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
+WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active;
+
+-- lock_invitation --
+-- Read an invitation and keep others from accepting it until the transaction ends; no row comes back when its tenant is
+-- deleted.
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.expire_time, invitations.use_time,
+    invitations.revoke_time
+FROM tenancy.invitations
+JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
+WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active
+FOR UPDATE OF invitations;
+
+-- use_invitation --
+-- Spend an invitation; no row is touched when it is spent or revoked.
+UPDATE tenancy.invitations
+SET use_time = :use_time
+WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id AND use_time IS NULL AND revoke_time IS NULL;
+
+-- revoke_invitation --
+-- End an open invitation; no row is touched when there is none.
+UPDATE tenancy.invitations
+SET revoke_time = :revoke_time
+WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id AND use_time IS NULL AND revoke_time IS NULL
+  AND expire_time > :revoke_time;
+
+-- delete_expired_invitations --
+-- Remove the tenant's invitations whose time is over, however they ended.
+DELETE FROM tenancy.invitations
+WHERE tenant_id = :tenant_id AND expire_time <= :at;

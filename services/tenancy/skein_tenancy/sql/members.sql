@@ -1,0 +1,62 @@
+-- get_standing --
+-- Say whether a tenant is open and what an account is in it; no row comes back when there is no such tenant.
+SELECT tenants.is_active, memberships.role
+FROM tenancy.tenants
+LEFT JOIN tenancy.memberships
+    ON memberships.tenant_id = tenants.tenant_id AND memberships.account_id = :account_id::uuid
+WHERE tenants.tenant_id = :tenant_id;
+
+-- create_member --
+-- Make an account a member; no row comes back when it is one already.
+INSERT INTO tenancy.memberships
+    (tenant_id, account_id, role, email, display_name, create_time, update_time, created_by)
+VALUES (:tenant_id, :account_id, :role, :email, :display_name, :create_time, :create_time, :created_by)
+ON CONFLICT ON CONSTRAINT memberships_pkey DO NOTHING
+RETURNING account_id, role, email, display_name, revision, create_time, update_time, created_by;
+
+-- get_member --
+-- Read one membership.
+SELECT account_id, role, email, display_name, revision, create_time, update_time, created_by
+FROM tenancy.memberships
+WHERE tenant_id = :tenant_id AND account_id = :account_id;
+
+-- list_members --
+-- Read a page of the tenant's members in order of joining; `after_time` and `after_id` name the last one of the page
+-- before.
+SELECT account_id, role, email, display_name, revision, create_time, update_time, created_by
+FROM tenancy.memberships
+WHERE tenant_id = :tenant_id
+  AND (:after_time::timestamptz IS NULL
+       OR create_time > :after_time
+       OR (create_time = :after_time AND account_id > :after_id::uuid))
+ORDER BY create_time, account_id
+LIMIT :size;
+
+-- lock_members --
+-- Read some members and every owner of the tenant, and keep others from changing them until the transaction ends: of
+-- two owners who leave at once, the second sees that the first is gone. In one order for all, so that nobody waits in
+-- a circle.
+SELECT account_id, role, revision
+FROM tenancy.memberships
+WHERE tenant_id = :tenant_id AND (role = 'owner' OR account_id = ANY (:account_ids::uuid[]))
+ORDER BY account_id
+FOR UPDATE;
+
+-- update_member --
+-- Change the role of a member that the transaction has locked.
+UPDATE tenancy.memberships
+SET role = :role, revision = revision + 1, update_time = :update_time
+WHERE tenant_id = :tenant_id AND account_id = :account_id
+RETURNING account_id, role, email, display_name, revision, create_time, update_time, created_by;
+
+-- delete_member --
+-- End a membership; no row is touched when there is none.
+DELETE FROM tenancy.memberships
+WHERE tenant_id = :tenant_id AND account_id = :account_id;
+
+-- list_memberships --
+-- Read every tenant that an account is a member of; seen by the account's own transactions.
+SELECT tenant_id, role
+FROM tenancy.memberships
+WHERE account_id = :account_id
+ORDER BY tenant_id;

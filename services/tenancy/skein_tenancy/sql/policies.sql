@@ -1,0 +1,32 @@
+-- get_policy --
+-- Read what a tenant changed of its policy.
+SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
+    path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time
+FROM tenancy.policies
+WHERE tenant_id = :tenant_id;
+
+-- make_policy --
+-- Make the row of a tenant that changes something for the first time.
+INSERT INTO tenancy.policies (tenant_id, update_time)
+VALUES (:tenant_id, :update_time)
+ON CONFLICT ON CONSTRAINT policies_pkey DO NOTHING;
+
+-- lock_policy --
+-- Read a policy and keep others from changing it until the transaction ends.
+SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
+    path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time
+FROM tenancy.policies
+WHERE tenant_id = :tenant_id
+FOR NO KEY UPDATE;
+
+-- update_policy --
+-- Change a policy that the transaction has locked.
+UPDATE tenancy.policies
+SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
+    min_link_suggestion_score = :min_link_suggestion_score, retention_days = :retention_days,
+    private_mode = :private_mode, snapshot_retention = :snapshot_retention, path_max_hops = :path_max_hops,
+    subgraph_default_radius = :subgraph_default_radius, importance_formula = :importance_formula,
+    memory_types = :memory_types, revision = revision + 1, update_time = :update_time
+WHERE tenant_id = :tenant_id
+RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
+    path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time;

@@ -1,0 +1,76 @@
+-- purge_memberships --
+-- Remove some of the memberships that a deleted tenant has.
+DELETE FROM tenancy.memberships
+WHERE tenant_id = :tenant_id AND account_id = ANY (ARRAY(
+    SELECT account_id FROM tenancy.memberships WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_invitations --
+-- Remove some of the invitations that a deleted tenant has.
+DELETE FROM tenancy.invitations
+WHERE tenant_id = :tenant_id AND invitation_id = ANY (ARRAY(
+    SELECT invitation_id FROM tenancy.invitations WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_subject_properties --
+-- Remove some of the properties of subjects that a deleted tenant has.
+DELETE FROM tenancy.subject_properties
+WHERE tenant_id = :tenant_id AND (path, value, subject_id) IN (
+    SELECT path, value, subject_id FROM tenancy.subject_properties WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_subjects --
+-- Remove some of the subjects that a deleted tenant has.
+DELETE FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = ANY (ARRAY(
+    SELECT subject_id FROM tenancy.subjects WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_agent_tools --
+-- Remove some of the tools of agents that a deleted tenant has.
+DELETE FROM tenancy.agent_tools
+WHERE tenant_id = :tenant_id AND (agent_id, tool_id) IN (
+    SELECT agent_id, tool_id FROM tenancy.agent_tools WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_agents --
+-- Remove some of the agents, those marked as deleted too, that a deleted tenant has.
+DELETE FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND agent_id = ANY (ARRAY(
+    SELECT agent_id FROM tenancy.agents WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tools --
+-- Remove some of the tools that a deleted tenant has.
+DELETE FROM tenancy.tools
+WHERE tenant_id = :tenant_id AND tool_id = ANY (ARRAY(
+    SELECT tool_id FROM tenancy.tools WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_policies --
+-- Remove the policy of a deleted tenant: one row, so the count is of no importance.
+DELETE FROM tenancy.policies
+WHERE tenant_id = :tenant_id AND :count::bigint > 0;
+
+-- purge_limits --
+-- Remove some of the limits that a deleted tenant has.
+DELETE FROM tenancy.limits
+WHERE tenant_id = :tenant_id AND kind = ANY (ARRAY(
+    SELECT kind FROM tenancy.limits WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_usage --
+-- Remove some of the counters that a deleted tenant has.
+DELETE FROM tenancy.usage
+WHERE tenant_id = :tenant_id AND (kind, slot) IN (
+    SELECT kind, slot FROM tenancy.usage WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_collected_usage --
+-- Remove some of the collected usage that a deleted tenant has.
+DELETE FROM tenancy.collected_usage
+WHERE tenant_id = :tenant_id AND kind = ANY (ARRAY(
+    SELECT kind FROM tenancy.collected_usage WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_allowances --
+-- Remove some of the allowances of calls that a deleted tenant has.
+DELETE FROM tenancy.allowances
+WHERE tenant_id = :tenant_id AND caller = ANY (ARRAY(
+    SELECT caller FROM tenancy.allowances WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_requests --
+-- Remove some of the stored answers that a deleted tenant has.
+DELETE FROM tenancy.requests
+WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
+    SELECT principal, method, request_id FROM tenancy.requests WHERE tenant_id = :tenant_id LIMIT :count);

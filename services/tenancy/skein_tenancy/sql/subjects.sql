@@ -1,0 +1,88 @@
+-- create_subject --
+-- Make a subject; no row comes back when the tenant has one with this id.
+INSERT INTO tenancy.subjects
+    (tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, create_time, update_time,
+     created_by, updated_by)
+VALUES
+    (:tenant_id, :subject_id, :display_name, :status, :timezone, :profile::jsonb, :preferences::jsonb, :account_id,
+     :create_time, :create_time, :created_by, :created_by)
+ON CONFLICT ON CONSTRAINT subjects_pkey DO NOTHING
+RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by;
+
+-- get_subject --
+-- Read one subject.
+SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
+-- list_subjects --
+-- Read a page of the tenant's subjects in order of their ids, of any status or of one; `after` is the last one of the page
+-- before.
+SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id > :after
+  AND (:status::text IS NULL OR status = :status)
+ORDER BY subject_id
+LIMIT :size;
+
+-- list_subjects_with_properties --
+-- Read a page of the tenant's subjects that have all of five properties, in order of their ids; fewer are given by naming
+-- one of them again. Five plain conditions, so that the planner begins with the rarest; each is one run of the key.
+SELECT s.subject_id, s.display_name, s.status, s.timezone, s.profile, s.preferences, s.account_id, s.revision,
+    s.create_time, s.update_time, s.created_by, s.updated_by
+FROM tenancy.subjects AS s
+WHERE s.tenant_id = :tenant_id AND s.subject_id > :after
+  AND (:status::text IS NULL OR s.status = :status)
+  AND EXISTS (SELECT FROM tenancy.subject_properties AS p
+              WHERE p.tenant_id = :tenant_id AND p.path = :path_1 AND p.value = :value_1
+                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+  AND EXISTS (SELECT FROM tenancy.subject_properties AS p
+              WHERE p.tenant_id = :tenant_id AND p.path = :path_2 AND p.value = :value_2
+                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+  AND EXISTS (SELECT FROM tenancy.subject_properties AS p
+              WHERE p.tenant_id = :tenant_id AND p.path = :path_3 AND p.value = :value_3
+                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+  AND EXISTS (SELECT FROM tenancy.subject_properties AS p
+              WHERE p.tenant_id = :tenant_id AND p.path = :path_4 AND p.value = :value_4
+                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+  AND EXISTS (SELECT FROM tenancy.subject_properties AS p
+              WHERE p.tenant_id = :tenant_id AND p.path = :path_5 AND p.value = :value_5
+                AND p.subject_id = s.subject_id AND p.subject_id > :after)
+ORDER BY s.subject_id
+LIMIT :size;
+
+-- lock_subject --
+-- Read one subject and keep others from changing it until the transaction ends.
+SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+FOR NO KEY UPDATE;
+
+-- update_subject --
+-- Change a subject that the transaction has locked.
+UPDATE tenancy.subjects
+SET display_name = :display_name, status = :status, timezone = :timezone, profile = :profile::jsonb,
+    preferences = :preferences::jsonb, account_id = :account_id, revision = revision + 1, update_time = :update_time,
+    updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by;
+
+-- delete_subject --
+-- Remove a subject, and its properties with it; no row is touched when there is no such subject.
+DELETE FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
+-- insert_subject_properties --
+-- Make a subject findable by its properties.
+INSERT INTO tenancy.subject_properties (tenant_id, path, value, subject_id)
+VALUES (:tenant_id, :path, :value, :subject_id);
+
+-- delete_subject_properties --
+-- Forget the properties of a subject.
+DELETE FROM tenancy.subject_properties
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;

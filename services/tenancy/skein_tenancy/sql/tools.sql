@@ -1,0 +1,90 @@
+-- create_tool --
+-- Make a tool; no row comes back when the tenant has one with this id or this name.
+INSERT INTO tenancy.tools
+    (tenant_id, tool_id, name, description, json_schema, source_type, source_code, tags, metadata, create_time,
+     update_time, created_by, updated_by)
+VALUES
+    (:tenant_id, :tool_id, :name, :description, :json_schema::jsonb, :source_type, :source_code, :tags,
+     :metadata::jsonb, :create_time, :create_time, :created_by, :created_by)
+ON CONFLICT DO NOTHING
+RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
+    update_time, created_by, updated_by;
+
+-- get_tool --
+-- Read one tool.
+SELECT tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
+    update_time, created_by, updated_by
+FROM tenancy.tools
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id;
+
+-- list_tools --
+-- Read a page of the tenant's tools in order of their ids; `after` is the last one of the page before.
+SELECT tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
+    update_time, created_by, updated_by
+FROM tenancy.tools
+WHERE tenant_id = :tenant_id AND tool_id > :after
+ORDER BY tool_id
+LIMIT :size;
+
+-- list_tools_of_agent --
+-- Read a page of an agent's tools in order of their ids; `after` is the last one of the page before.
+SELECT tools.tool_id, tools.name, tools.description, tools.json_schema, tools.source_type, tools.source_code,
+    tools.tags, tools.metadata, tools.revision, tools.create_time, tools.update_time, tools.created_by, tools.updated_by
+FROM tenancy.agent_tools
+JOIN tenancy.tools ON tools.tenant_id = agent_tools.tenant_id AND tools.tool_id = agent_tools.tool_id
+WHERE agent_tools.tenant_id = :tenant_id AND agent_tools.agent_id = :agent_id AND agent_tools.tool_id > :after
+ORDER BY agent_tools.tool_id
+LIMIT :size;
+
+-- lock_tool --
+-- Read one tool and keep others from changing it until the transaction ends.
+SELECT tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
+    update_time, created_by, updated_by
+FROM tenancy.tools
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id
+FOR UPDATE;
+
+-- update_tool --
+-- Change a tool that the transaction has locked.
+UPDATE tenancy.tools
+SET name = :name, description = :description, json_schema = :json_schema::jsonb, source_type = :source_type,
+    source_code = :source_code, tags = :tags, metadata = :metadata::jsonb, revision = revision + 1,
+    update_time = :update_time, updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id
+RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
+    update_time, created_by, updated_by;
+
+-- delete_tool --
+-- Remove a tool, from its agents too; no row is touched when there is no such tool.
+DELETE FROM tenancy.tools
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id;
+
+-- share_agent --
+-- Keep one agent from being deleted until the transaction ends.
+SELECT agent_id
+FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL
+FOR KEY SHARE;
+
+-- share_tool --
+-- Keep one tool from being deleted until the transaction ends.
+SELECT tool_id
+FROM tenancy.tools
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id
+FOR KEY SHARE;
+
+-- attach_tool --
+-- Give an agent a tool, unless it has it.
+INSERT INTO tenancy.agent_tools (tenant_id, agent_id, tool_id, create_time, created_by)
+VALUES (:tenant_id, :agent_id, :tool_id, :create_time, :created_by)
+ON CONFLICT ON CONSTRAINT agent_tools_pkey DO NOTHING;
+
+-- detach_tool --
+-- Take a tool away from an agent, if it has it.
+DELETE FROM tenancy.agent_tools
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND tool_id = :tool_id;
+
+-- detach_tools --
+-- Take all tools away from an agent.
+DELETE FROM tenancy.agent_tools
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id;

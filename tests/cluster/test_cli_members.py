@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from fix_cluster import test_environment
+from fix_command import skein
+
+from skein.auth.v1 import accounts_pb2
+from skein_cluster.exits import Exit
+
+if TYPE_CHECKING:
+    from fix_cluster import Cluster, Tenant
+
+
+async def test_the_operator_keeps_the_members_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
+    operator = {
+        **test_environment(),
+        "SKEIN_ENDPOINT": cluster.endpoint,
+        "SKEIN_OPERATOR_KEY": cluster.operator_key,
+    }
+    address = f"{uuid.uuid4().hex[:12]}@example.com"
+    await cluster.operator.auth.CreateAccount(accounts_pb2.CreateAccountRequest(email=address))
+    tenant_id = str(tenant.tenant_id)
+
+    async def members(*arguments: str) -> str:
+        ended = await skein("tenants", "members", *arguments, environment=operator)
+        assert ended.code == Exit.OK, ended.err
+        return ended.out
+
+    added = await members("add", tenant_id, address, "viewer")
+    raised = await members("role", tenant_id, address, "owner")
+    listed = await members("list", tenant_id)
+    last = await skein("tenants", "members", "remove", tenant_id, address, environment=operator)
+    lowered = await skein("tenants", "members", "role", tenant_id, address, "nobody", environment=operator)
+
+    assert (added.strip(), raised.strip()) == (f"{address} is viewer.", f"{address} is owner.")
+    assert address in listed
+    assert last.code == Exit.REFUSED
+    assert "last owner" in last.err or "without an owner" in last.err
+    assert lowered.code == Exit.USAGE
+
+
+async def test_an_invitation_without_mail_shows_its_token(cluster: Cluster, tenant: Tenant) -> None:
+    operator = {
+        **test_environment(),
+        "SKEIN_ENDPOINT": cluster.endpoint,
+        "SKEIN_OPERATOR_KEY": cluster.operator_key,
+    }
+
+    made = await skein(
+        "tenants", "invite", str(tenant.tenant_id), "Ann@example.com", "member", "--days", "2", environment=operator
+    )
+    told = await skein(
+        "tenants", "invite", str(tenant.tenant_id), "ben@example.com", "member", "--json", environment=operator
+    )
+
+    assert made.code == Exit.OK, made.err
+    assert made.out.startswith("skein_inv_")
+    assert told.json["invitation"]["email"] == "ben@example.com"
+    assert told.json["token"].startswith("skein_inv_")

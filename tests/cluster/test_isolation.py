@@ -1,0 +1,415 @@
+"""Every RPC of every service against everybody who should not get in, and every tenant against its neighbour.
+
+One matrix: each RPC times {its own tenant, another tenant's ids, a forged tenant, no credential, an expired one, one
+made for something else, one with too little, a viewer}. The RPCs come from the contract and the rules from the access
+table; an RPC without a recipe for its request fails the first test. Another tenant's rows must neither show nor change:
+what a tenant has holds a marker that may appear in no answer to others, and is compared before and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import grpc
+import pytest
+from fix_accounts import member
+from fix_cluster import SYSTEM_KEY, Cluster, Stubs
+from fix_layers import LAYER
+from fix_recipes import RECIPES, request_for
+from fix_world import World, identity, system_identity
+from google.protobuf import message_factory
+from grpc import aio
+from grpc_status import rpc_status
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from skein.auth.v1 import auth_pb2, oauth_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_auth.sealing import Sealer
+from skein_auth.settings import SystemKeys
+from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, PUBLIC_SERVICES, ROLES, RULES, SYSTEM
+from skein_kit.errors import reason_of
+from skein_kit.sql import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from google.protobuf.message import Message
+
+METHODS = {
+    f"/{service.full_name}/{method.name}": method
+    for file in (auth_pb2, oauth_pb2, gateway_pb2, memory_pb2, recall_pb2, session_pb2, tenancy_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+GATEWAY = "skein.gateway.v1.GatewayService"
+PATHS = sorted(METHODS)
+GUARDED = [path for path in PATHS if not RULES[path].public]
+# What runs for the cluster itself, behind the gateway.
+INTERNAL = {path for path in PATHS if path.split("/")[1] not in {*PUBLIC_SERVICES, GATEWAY}}
+OK = grpc.StatusCode.OK
+
+
+async def call(channel: Any, path: str, request: Message, credential: str = "", **metadata: str) -> Message:
+    """Call an RPC by its path; without a credential there is no authorization at all."""
+    response_type = message_factory.GetMessageClass(METHODS[path].output_type)
+    headers = [(name.replace("_", "-"), value) for name, value in metadata.items()]
+    if credential:
+        headers.append(("authorization", f"Bearer {credential}"))
+    invoke = channel.unary_unary(
+        path, request_serializer=type(request).SerializeToString, response_deserializer=response_type.FromString
+    )
+    response: Message = await invoke(request, metadata=headers, timeout=30)
+    return response
+
+
+async def outcome(calling: Any) -> tuple[grpc.StatusCode, str, Message | None]:
+    """Return how a call ended: its code, its reason, its answer."""
+    try:
+        return OK, "", await calling
+    except aio.AioRpcError as error:
+        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+        return error.code(), reason_of(status) if status else "", None
+
+
+@pytest.fixture(scope="session")
+async def ours(cluster: Cluster) -> World:
+    """A tenant that others try to get at."""
+    world = await World.new(cluster)
+    for path in PATHS:
+        if not _closes(path):
+            await request_for(path, world)
+    return world
+
+
+@pytest.fixture(scope="session")
+async def theirs(cluster: Cluster) -> World:
+    """A tenant that tries."""
+    world = await World.new(cluster)
+    await world.owner()
+    return world
+
+
+@pytest.fixture(scope="session")
+async def catalog_of(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """Look at the cluster's tables from outside of every rule."""
+    connection = await asyncpg.connect(dsn=cluster.postgres.url(user="postgres", database="skein"))
+    yield connection
+    await connection.close()
+
+
+def _closes(path: str) -> bool:
+    """Say whether a request for this RPC needs a tenant that is deleted."""
+    return bool({"deleted", "due"} & set(RECIPES[path].needs))
+
+
+class Doors:
+    """The channel on which each RPC is answered: the gateway's or, for internal ones, its service's own."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.opened: dict[str, aio.Channel] = {}
+
+    def of(self, path: str) -> aio.Channel:
+        if path not in INTERNAL:
+            return self._cluster.channel
+        # skein.<service>.v1.<Service>/<Method>
+        service = path.split(".")[1]
+        if service not in self.opened:
+            self.opened[service] = self._cluster.direct(service)
+        return self.opened[service]
+
+
+@pytest.fixture(scope="session")
+async def doors(cluster: Cluster) -> AsyncIterator[Doors]:
+    made = Doors(cluster)
+    yield made
+    for channel in made.opened.values():
+        await channel.close()
+
+
+async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
+    """Return what the rightful caller of an RPC brings, in this world's tenant, and the metadata that goes with it."""
+    rule, tenant_id = RULES[path], str(world.tenant.tenant_id)
+    if rule.public:
+        return "", {}
+    naming = {"skein_tenant_id": tenant_id} if rule.tenant else {}
+    if rule.permission == SYSTEM:
+        token = await system_identity(world.cluster, tenant_id if rule.tenant else "")
+        while rule.closed and not _claims(token).get("closed"):
+            # Auth remembers for a second that the tenant was open.
+            await asyncio.sleep(0.1)
+            token = await system_identity(world.cluster, tenant_id)
+        return token, {}
+    if rule.permission in {OPERATOR, CREATE_TENANT}:
+        return world.cluster.operator_key, naming
+    if rule.permission == ACCOUNT:
+        name = "co_owner" if path.endswith("/LeaveTenant") else "owner"
+        credential = (await world.thing(name)).access_token
+        return (await identity(world.cluster, credential, tenant_id), {}) if path in INTERNAL else (credential, naming)
+    credential = world.tenant.api_key
+    return (await identity(world.cluster, credential), {}) if path in INTERNAL else (credential, {})
+
+
+# Changes here are nobody's business: bookkeeping of calls, and what is made anew in the background.
+UNSTEADY = {
+    "auth.api_keys",
+    "auth.audit_events",
+    "auth.sign_ins",
+    "auth.requests",
+    "tenancy.allowances",
+    "tenancy.collected_usage",
+}
+
+
+async def rows_of(connection: asyncpg.Connection[asyncpg.Record], world: World) -> dict[str, str]:
+    """Return a digest of each table's rows of a tenant, for all tables that are written by calls alone."""
+    tables = await connection.fetch(
+        """
+        SELECT n.nspname || '.' || c.relname AS name FROM pg_class c
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
+        WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname NOT IN ('recall', 'worker')
+        """
+    )
+    names = sorted({row["name"] for row in tables} - UNSTEADY)
+    digests = " UNION ALL ".join(
+        f"SELECT '{name}' AS name, md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) AS digest "  # noqa: S608
+        f"FROM {name} t WHERE tenant_id = $1"
+        for name in names
+    )
+    return {row["name"]: row["digest"] for row in await connection.fetch(digests, world.tenant.tenant_id)}
+
+
+def shows(answer: Message | None, world: World) -> bool:
+    return answer is not None and world.marker in str(answer)
+
+
+def test_every_rpc_is_in_the_matrix() -> None:
+    assert set(RECIPES) == set(METHODS) == set(RULES)
+
+
+async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
+    cluster: Cluster, catalog_of: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    assert cluster.endpoint
+    guarded = await catalog_of.fetchval("SELECT count(*) FROM pg_class WHERE relrowsecurity")
+    comparing = [query for query in Queries.of("skein_memory").by_name.values() if "tenant_id = $" in query.text]
+
+    assert (guarded == 0) == (LAYER == "keys")
+    assert (comparing == []) == (LAYER == "rows")
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_tenants_own_caller_gets_in(cluster: Cluster, doors: Doors, path: str) -> None:
+    world = await World.new(cluster)
+    request = await request_for(path, world)
+    credential, metadata = await credential_for(path, world)
+
+    code, reason, _ = await outcome(call(doors.of(path), path, request, credential, **metadata))
+
+    assert reason == RECIPES[path].own, (code, reason)
+
+
+# Whoever brings these proves something, and what is not theirs to prove is refused in these words.
+PROOFS = {"GetClient", "UpdateClient", "DeleteClient"}
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_another_tenants_ids_show_nothing_and_change_nothing(
+    cluster: Cluster,
+    doors: Doors,
+    ours: World,
+    theirs: World,
+    catalog_of: asyncpg.Connection[asyncpg.Record],
+    path: str,
+) -> None:
+    request: Any = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
+    rule, name = RULES[path], path.rpartition("/")[2]
+    if name in PROOFS:
+        request.registration_access_token = (await theirs.thing("client")).registration_access_token
+    metadata: dict[str, str] = {}
+    if rule.public:
+        credential = ""
+    elif rule.permission == ACCOUNT:
+        # Somebody new each time, because some of these end what they are called with.
+        theirs.things["owner"] = theirs.things["co_owner"] = await member(cluster, theirs.tenant, "owner")
+        credential, metadata = await credential_for(path, theirs)
+    else:
+        credential = theirs.tenant.api_key
+    if path in INTERNAL and credential and rule.permission != ACCOUNT:
+        credential, metadata = await identity(cluster, credential), {}
+    before = await rows_of(catalog_of, ours)
+
+    code, reason, answer = await outcome(call(doors.of(path), path, request, credential, **metadata))
+
+    if rule.permission in {OPERATOR, SYSTEM, CREATE_TENANT}:
+        assert code is grpc.StatusCode.PERMISSION_DENIED
+    elif name in PROOFS:
+        assert reason == "OAUTH_INVALID_TOKEN"
+    else:
+        assert code in {OK, grpc.StatusCode.NOT_FOUND} or reason == RECIPES[path].own, (code, reason)
+    assert rule.public or not shows(answer, ours)
+    assert await rows_of(catalog_of, ours) == before
+
+
+@pytest.mark.parametrize("path", GUARDED)
+async def test_a_forged_tenant_is_refused(
+    cluster: Cluster, doors: Doors, ours: World, theirs: World, path: str
+) -> None:
+    request = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
+    if "tenant_id" in METHODS[path].input_type.fields_by_name:
+        request.tenant_id = str(ours.tenant.tenant_id)  # type: ignore[attr-defined]  # As said.
+    credential = (await theirs.owner()).access_token if RULES[path].permission == ACCOUNT else theirs.tenant.api_key
+    if path in INTERNAL:
+        credential = await identity(cluster, credential)
+    forged = {"skein_tenant_id": str(ours.tenant.tenant_id)}
+
+    code, reason, answer = await outcome(call(doors.of(path), path, request, credential, **forged))
+
+    if path in INTERNAL:
+        # Metadata is nothing to an internal service: the tenant is the signed one.
+        assert not shows(answer, ours)
+    else:
+        assert (code, reason) in {
+            (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"),
+            (grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"),
+        }
+
+
+@pytest.mark.parametrize("path", GUARDED)
+async def test_without_a_credential_nobody_gets_in(doors: Doors, ours: World, path: str) -> None:
+    request = await request_for(path, ours) if not _closes(path) else _empty(path)
+
+    code, reason, _ = await outcome(call(doors.of(path), path, request))
+
+    assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING")
+
+
+@pytest.fixture(scope="session")
+async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
+    """Open the key that signs access tokens: whoever could make any token at all would have this."""
+    row = await catalog_of.fetchrow(
+        "SELECT key_id, sealed_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
+    )
+    assert row is not None
+    private = Sealer(SystemKeys.of(SYSTEM_KEY)).open(row["sealed_private_jwk"], name=row["key_id"])
+    return RSAKey.import_key(json.loads(private))
+
+
+def _part(token: str, number: int) -> dict[str, Any]:
+    part: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[number] + "=="))
+    return part
+
+
+def _claims(token: str) -> dict[str, Any]:
+    return _part(token, 1)
+
+
+def _signed(token: str, key: RSAKey, **changed: object) -> str:
+    """Return a token like this one with other claims, signed by the right key."""
+    return jwt.encode(_part(token, 0), {**_claims(token), **changed}, key, algorithms=["RS256"])
+
+
+@pytest.mark.parametrize("path", [path for path in GUARDED if path not in INTERNAL])
+async def test_an_expired_credential_is_refused(cluster: Cluster, ours: World, signing_key: RSAKey, path: str) -> None:
+    token = _signed((await ours.owner()).access_token, signing_key, exp=int(time.time()) - 60, jti=str(uuid.uuid4()))
+
+    code, reason, _ = await outcome(call(cluster.channel, path, _empty(path), token))
+
+    assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_EXPIRED")
+
+
+@pytest.mark.parametrize("path", GUARDED)
+async def test_a_credential_made_for_something_else_is_refused(
+    doors: Doors, ours: World, signing_key: RSAKey, path: str
+) -> None:
+    token = (await ours.owner()).access_token
+    # An internal service takes what auth signed for the inside; a token of the world is not that.
+    credential = token if path in INTERNAL else _signed(token, signing_key, aud="https://elsewhere.example/api")
+
+    code, reason, _ = await outcome(call(doors.of(path), path, _empty(path), credential))
+
+    assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
+
+
+@pytest.fixture(scope="session")
+async def keys_without(ours: World) -> dict[str, str]:
+    """Keys of our tenant that may do everything but one thing."""
+    made: dict[str, str] = {}
+    everything = ROLES["owner"]
+    for permission in everything:
+        request = auth_pb2.CreateApiKeyRequest(display_name="less", permissions=sorted(everything - {permission}))
+        made[permission] = (await ours.tenant.auth.CreateApiKey(request)).secret
+    return made
+
+
+@pytest.mark.parametrize("path", [path for path in GUARDED if RULES[path].permission is not None])
+async def test_a_credential_with_too_little_is_refused(
+    cluster: Cluster, doors: Doors, ours: World, keys_without: dict[str, str], path: str
+) -> None:
+    permission = str(RULES[path].permission)
+    # No key holds what operators, services and people hold: one with all that a key can have is too little.
+    credential = keys_without.get(permission, ours.tenant.api_key)
+    if path in INTERNAL:
+        credential = await identity(cluster, credential)
+    request = await request_for(path, ours) if not _closes(path) else _empty(path)
+
+    code, reason, _ = await outcome(call(doors.of(path), path, request, credential))
+
+    wanted = "ACCOUNT_NEEDED" if permission == ACCOUNT else "PERMISSION_MISSING"
+    assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, wanted)
+
+
+@pytest.fixture(scope="session")
+async def viewer(cluster: Cluster, ours: World) -> Stubs:
+    """Somebody who may look at our tenant."""
+    return (await member(cluster, ours.tenant, "viewer")).stubs
+
+
+@pytest.mark.parametrize("path", [path for path in GUARDED if RULES[path].permission not in {None, ACCOUNT}])
+async def test_a_viewer_reads_and_does_nothing_else(
+    cluster: Cluster, doors: Doors, ours: World, viewer: Stubs, path: str
+) -> None:
+    request = await request_for(path, ours) if not _closes(path) else _empty(path)
+    channel: Any = viewer.channel
+    if path in INTERNAL:
+        token = await identity(cluster, _credential(viewer), str(ours.tenant.tenant_id))
+        calling = call(doors.of(path), path, request, token)
+    else:
+        calling = call(channel, path, request)
+
+    code, reason, _ = await outcome(calling)
+
+    if RULES[path].permission in ROLES["viewer"]:
+        assert code is OK, reason
+    else:
+        assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING")
+
+
+def _credential(stubs: Stubs) -> str:
+    metadata = dict(stubs.channel._metadata)  # type: ignore[attr-defined]  # Authorized keeps it.
+    return str(metadata["authorization"]).removeprefix("Bearer ")
+
+
+def _naming(path: str, world: World) -> Message:
+    """Return a request that names a tenant, which it would delete, and nothing else."""
+    message = _empty(path)
+    if "tenant_id" in METHODS[path].input_type.fields_by_name:
+        message.tenant_id = str(world.tenant.tenant_id)  # type: ignore[attr-defined]  # As said.
+    return message
+
+
+def _empty(path: str) -> Message:
+    message: Message = message_factory.GetMessageClass(METHODS[path].input_type)()
+    return message

@@ -1,0 +1,36 @@
+"""Each layer of isolation holds by itself: the matrix passes with row-level security off, and with nothing else on."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CASES = "another_tenants_ids or forged or own_caller or layer"
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("layer", ["keys", "rows"])
+def test_the_matrix_passes_with_one_layer_alone(layer: str) -> None:
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"),
+            *("tests/cluster/test_isolation.py", "-k", CASES),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "SKEIN_TEST_LAYER": layer, "SKEIN_TEST_FORM": "one"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stdout[-8000:]
+    passed = re.search(r"(\d+) passed", result.stdout)
+    assert passed is not None
+    assert int(passed.group(1)) > 300

@@ -1,0 +1,50 @@
+"""The whole cluster behind TLS, in one process and in many."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_cluster import test_environment
+from fix_tls import made_in
+from fix_web import Web
+
+from skein.gateway.v1 import gateway_pb2
+from skein_client import Client
+from skein_cluster.embedded import embedded_cluster
+from skein_cluster.processes import separate_processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+
+@pytest.mark.parametrize("form", [embedded_cluster, separate_processes], ids=["one process", "many"])
+async def test_a_cluster_comes_up_behind_tls(tmp_path: Path, form: Callable[..., Any]) -> None:
+    files = made_in(tmp_path)
+    environment = {
+        **test_environment(),
+        "SKEIN_TLS_CERTIFICATE": str(files.certificate),
+        "SKEIN_TLS_KEY": str(files.key),
+        "SKEIN_CA_FILE": str(files.authority),
+    }
+    trusting = ssl.create_default_context(cafile=files.authority)
+    data = tmp_path / "data"
+
+    async with form(data, environment=environment, durable=False) as cluster:
+        found = json.loads((data / "credentials.json").read_text("utf-8"))
+        async with Client(endpoint=found["endpoint"], api_key=found["api_key"], ca_file=files.authority) as skein:
+            status = await skein.gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
+        async with Web.of(cluster.addresses["http"], scheme="https", verify=trusting) as web:
+            document = (await web.get("/.well-known/oauth-authorization-server")).json()
+            page = await web.get("/device")
+
+    assert found["endpoint"].startswith("https://")
+    assert document["issuer"] == found["http"]
+    assert {one.state for one in status.services} == {gateway_pb2.SERVICE_STATE_SERVING}
+    cookie = page.headers["set-cookie"]
+    assert cookie.startswith("__Host-skein-form=")
+    assert "; Secure" in cookie

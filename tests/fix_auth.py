@@ -1,0 +1,96 @@
+"""An auth service of a test's own, on a fresh database: with the test's settings, and without its neighbours."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID, uuid4
+
+from fix_cluster import SYSTEM_KEY, Authorized
+from grpc import aio
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_cluster import registry
+from skein_kit.service import Host, running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_database import TestDatabase
+
+PASSWORD = "correct horse battery"
+_OPEN = {
+    "SKEIN_SIGN_UPS_MOST": "1000",
+    # What tokens name; nobody looks there.
+    "SKEIN_ISSUER": "https://skein.test",
+    # As little work as argon2 can do: these tests are not about it.
+    "SKEIN_SIGN_UP": "open",
+    "SKEIN_PASSWORD_HASH_MEMORY_KIB": "8",
+    "SKEIN_PASSWORD_HASH_ITERATIONS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody who signed in."""
+
+    auth: auth_pb2_grpc.AuthServiceAsyncStub
+    account_id: UUID
+    email: str
+
+
+@dataclass(frozen=True)
+class Alone:
+    """An auth service that answers, and the database below it."""
+
+    channel: aio.Channel
+    database: TestDatabase
+
+    @property
+    def anonymous(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
+        return auth_pb2_grpc.AuthServiceStub(self.channel)
+
+    async def sign_up(self) -> Person:
+        """Sign a new person up and in, whose password is PASSWORD."""
+        email = f"{uuid4().hex}@example.com"
+        await self.anonymous.SignUp(pb.SignUpRequest(email=email, password=PASSWORD, display_name="Ann"))
+        signed_in = await self.sign_in(email)
+        return await self.person(signed_in.tokens, signed_in.account)
+
+    async def sign_in(self, email: str, second_factor: str = "", password: str = PASSWORD) -> pb.SignInResponse:
+        return await self.anonymous.SignIn(
+            pb.SignInRequest(email=email, password=password, second_factor=second_factor)
+        )
+
+    async def person(self, tokens: pb.SignInTokens, account: pb.Account) -> Person:
+        """Return who has these tokens: their calls come with what the gateway would exchange the tokens for."""
+        exchanged = await auth_pb2_grpc.IdentityServiceStub(self.channel).Exchange(
+            auth_pb2.ExchangeRequest(bearer=tokens.access_token)
+        )
+        channel = cast("aio.Channel", Authorized(self.channel, exchanged.token))
+        return Person(auth_pb2_grpc.AuthServiceStub(channel), UUID(account.account_id), account.email)
+
+    async def rows(self, statement: str, *values: object) -> list[Any]:
+        async with self.database.superuser() as connection:
+            return await connection.fetch(statement, *values)
+
+
+@asynccontextmanager
+async def auth_alone(
+    database: TestDatabase, *, system_key: str = SYSTEM_KEY, **environment: str
+) -> AsyncIterator[Alone]:
+    """Run an auth service with these settings until the block ends."""
+    addresses = {"auth": "127.0.0.1:0", "tenancy": "127.0.0.1:9"}
+    host = Host(
+        settings=ProcessSettings(database_url=database.url, admin_port=0, system_key=system_key),
+        environment={**_OPEN, **environment},
+        schema_version=registry.migrations()[-1].number,
+        addresses=addresses,
+    )
+    async with running(registry.load(["auth"]), host) as services:
+        await services.wait_ready(20)
+        async with aio.insecure_channel(addresses["auth"]) as channel:
+            yield Alone(channel=channel, database=database)

@@ -1,0 +1,73 @@
+"""Scripts for Node, which run other people's clients; what those are is in tests/edge/package.json."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ROOT / ".edge/node"
+PATIENCE_SECONDS = 100.0
+
+
+def tool(name: str) -> str:
+    """Find a program; a missing one fails the test, because nobody would notice a skipped one."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.fail(f"{name} is not on the search path; run these tests with: make test-edge")
+    return found
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package; one that is missing fails the test."""
+    path = PACKAGES / "node_modules" / package / "package.json"
+    if not path.exists():
+        pytest.fail(f"{package} is not in .edge; run these tests with: make test-edge")
+    return str(json.loads(path.read_text("utf-8"))["version"])
+
+
+async def run(
+    script: Path, environment: Mapping[str, str], answer: Callable[[Any], Awaitable[str]] | None = None
+) -> dict[str, Any]:
+    """Run a script and return the last thing that it says; `answer` is called for each {"ask": …} of it."""
+    process = await asyncio.create_subprocess_exec(
+        tool("node"),
+        "--input-type=module",
+        "--eval",
+        script.read_text("utf-8"),
+        # Packages are looked for from here.
+        cwd=PACKAGES,
+        env={**{name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}, **environment},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1024 * 1024,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    complaints = asyncio.create_task(process.stderr.read())
+    said: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            async for line in process.stdout:
+                said = json.loads(line)
+                if "ask" in said and answer is not None:
+                    process.stdin.write((await answer(said["ask"])).encode() + b"\n")
+                    await process.stdin.drain()
+            code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert code == 0, (await complaints).decode()
+    return said

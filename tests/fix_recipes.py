@@ -1,0 +1,269 @@
+"""A request for every RPC of the cluster that names one of each thing of a tenant."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import fix_recipes_auth
+from fix_recipe import RECIPES, mask, service, tenant_id
+from fix_world import World
+from google.protobuf.struct_pb2 import Value
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+__all__ = ["RECIPES", "fix_recipes_auth", "request_for"]
+
+_tenancy = service("skein.tenancy.v1.TenancyService", tenancy_pb2)
+_people = service("skein.tenancy.v1.TenancyService", members_pb2)
+_subjects = service("skein.tenancy.v1.TenancyService", subjects_pb2)
+_limits = service("skein.tenancy.v1.TenancyService", limits_pb2)
+_sessions = service("skein.session.v1.SessionService", session_pb2)
+_memory_rpcs = service("skein.memory.v1.MemoryService", memory_pb2)
+_links = service("skein.memory.v1.LinkService", memory_pb2)
+_recall = service("skein.recall.v1.RecallService", recall_pb2)
+_index = service("skein.recall.v1.IndexService", recall_pb2)
+_gateway = service("skein.gateway.v1.GatewayService", gateway_pb2)
+
+
+def _fill_tenancy() -> None:
+    _tenancy(
+        "CreateOrganization",
+        build=lambda _t, w: {"organization": tenancy_pb2.Organization(display_name=w.text("org "))},
+    )
+    _tenancy("GetOrganization", "organization_id")
+    _tenancy("ListOrganizations")
+    _tenancy(
+        "UpdateOrganization",
+        "organization_id",
+        build=lambda t, _w: {
+            "organization": tenancy_pb2.Organization(**t, display_name="renamed"),
+            "update_mask": mask("display_name"),
+        },
+    )
+    _tenancy("DeleteOrganization", "organization_id")
+    _tenancy("CreateTenant", build=lambda _t, w: {"tenant": tenancy_pb2.Tenant(display_name=w.text("new "))})
+    _tenancy("GetTenant", build=tenant_id)
+    _tenancy("ListTenants")
+    _tenancy(
+        "UpdateTenant",
+        build=lambda t, w: {
+            "tenant": tenancy_pb2.Tenant(**tenant_id(t, w), display_name="renamed"),
+            "update_mask": mask("display_name"),
+        },
+    )
+    _tenancy("DeleteTenant", build=tenant_id)
+    _people("UndeleteTenant", "deleted", build=tenant_id)
+    _people("GetDeletion", "deleted", build=tenant_id)
+    _people("ListDeletions")
+    _people("TransferOwnership", "member_id", build=lambda t, _w: {"account_id": t["member_id"]})
+    _people(
+        "AddMember",
+        "stranger",
+        build=lambda t, _w: {"account_id": t["stranger"].account_id, "role": members_pb2.ROLE_VIEWER},
+    )
+    _people("GetMember", "member_id", build=lambda t, _w: {"account_id": t["member_id"]})
+    _people("ListMembers", "member_id", build=lambda _t, _w: {})
+    _people(
+        "UpdateMember",
+        "member_id",
+        build=lambda t, _w: {"account_id": t["member_id"], "role": members_pb2.ROLE_VIEWER},
+    )
+    _people("RemoveMember", "member_id", build=lambda t, _w: {"account_id": t["member_id"]})
+    _people("LeaveTenant", "co_owner", build=lambda _t, _w: {})
+    _people(
+        "CreateInvitation",
+        build=lambda _t, _w: {"email": f"{uuid.uuid4().hex}@example.org", "role": members_pb2.ROLE_VIEWER},
+    )
+    _people("ListInvitations", "invitation", build=lambda _t, _w: {})
+    _people(
+        "RevokeInvitation",
+        "invitation",
+        build=lambda t, _w: {"invitation_id": t["invitation"].invitation.invitation_id},
+    )
+    # It invites somebody else.
+    _people(
+        "AcceptInvitation",
+        "invitation",
+        build=lambda t, _w: {"token": t["invitation"].token},
+        own="INVITATION_NOT_FOUND",
+    )
+
+
+def _fill_things() -> None:
+    _subjects("CreateSubject", build=lambda _t, w: {"subject": subjects_pb2.Subject(display_name=w.text())})
+    _subjects("GetSubject", "subject_id")
+    language = subjects_pb2.PropertyMatch(path="preferences.language", value=Value(string_value="de"))
+    _subjects("ListSubjects", "subject_id", build=lambda _t, _w: {"properties": [language]})
+    _subjects(
+        "UpdateSubject",
+        "subject_id",
+        build=lambda t, _w: {
+            "subject": subjects_pb2.Subject(**t, display_name="renamed"),
+            "update_mask": mask("display_name"),
+        },
+    )
+    _subjects("DeleteSubject", "subject_id")
+    _subjects("CreateTool", build=lambda _t, w: {"tool": subjects_pb2.Tool(name=w.text("new tool "))})
+    _subjects("GetTool", "tool_id")
+    _subjects("ListTools", "tool_id", build=lambda _t, _w: {})
+    _subjects(
+        "UpdateTool",
+        "tool_id",
+        build=lambda t, _w: {
+            "tool": subjects_pb2.Tool(**t, description="renamed"),
+            "update_mask": mask("description"),
+        },
+    )
+    _subjects("DeleteTool", "tool_id")
+    _subjects("AttachTool", "agent_id", "tool_id")
+    _subjects("DetachTool", "agent_id", "tool_id")
+    _subjects("GetPolicy")
+    _subjects(
+        "UpdatePolicy",
+        build=lambda _t, _w: {"policy": subjects_pb2.Policy(decay_days=31), "update_mask": mask("decay_days")},
+    )
+    _limits("GetQuota")
+    _limits("GetUsage")
+    _limits(
+        "UpdateQuota",
+        "organization_id",
+        build=lambda t, _w: {**t, "quota": limits_pb2.Quota(members=10), "update_mask": mask("members")},
+    )
+    _tenancy("CreateAgent", build=lambda _t, w: {"agent": tenancy_pb2.Agent(display_name=w.text())})
+    _tenancy("GetAgent", "agent_id")
+    _tenancy("ListAgents", "agent_id", build=lambda _t, _w: {})
+    _tenancy(
+        "UpdateAgent",
+        "agent_id",
+        build=lambda t, _w: {
+            "agent": tenancy_pb2.Agent(**t, display_name="renamed"),
+            "update_mask": mask("display_name"),
+        },
+    )
+    _tenancy("DeleteAgent", "agent_id")
+
+
+def _fill_upkeep() -> None:
+    upkeep = service("skein.tenancy.v1.UpkeepService", members_pb2)
+    upkeep("GetStanding", build=tenant_id)
+    upkeep("LeaseRequests", build=lambda _t, _w: {"tenant_count": 1}, request=limits_pb2.LeaseRequestsRequest)
+    upkeep(
+        "CheckInvitation",
+        "invitation",
+        build=lambda t, _w: {"token": t["invitation"].token, "email": t["invitation"].invitation.email},
+    )
+    upkeep("RemoveAccount", "stranger", build=lambda t, _w: {"account_id": t["stranger"].account_id})
+    upkeep("ListDueDeletions")
+    upkeep("RecordDeletion", "due", build=lambda t, w: {**tenant_id(t, w), "stage": "session"})
+    upkeep("PurgeTenant", "deleted", build=lambda _t, _w: {})
+    upkeep("CollectUsage", request=limits_pb2.CollectUsageRequest)
+    upkeep("DeleteExpired")
+
+
+def _fill_content() -> None:
+    _sessions("CreateSession", build=lambda _t, w: {"session": session_pb2.Session(title=w.text())})
+    _sessions("GetSession", "session_id")
+    _sessions("ListSessions", "session_id", build=lambda _t, _w: {})
+    _sessions(
+        "UpdateSession",
+        "session_id",
+        build=lambda t, _w: {
+            "session": session_pb2.Session(**t, title="renamed"),
+            "update_mask": mask("title"),
+        },
+    )
+    _sessions("EndSession", "session_id")
+    _sessions("DeleteSession", "session_id")
+    _sessions(
+        "AppendMessages",
+        "session_id",
+        build=lambda t, w: {
+            **t,
+            "messages": [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=w.text())],
+        },
+    )
+    _sessions("GetMessage", "message_id")
+    _sessions("ListMessages", "session_id", "message_id", build=lambda t, _w: {"session_id": t["session_id"]})
+    _sessions("SearchMessages", "message_id", build=lambda _t, _w: {"query": "kettle"})
+    _sessions("DeleteMessage", "message_id")
+    _memory_rpcs("CreateMemory", build=lambda _t, w: {"memory": memory_pb2.Memory(content=w.text())})
+    _memory_rpcs("BatchCreateMemories", build=lambda _t, w: {"memories": [memory_pb2.Memory(content=w.text())]})
+    _memory_rpcs("GetMemory", "memory_id")
+    _memory_rpcs("BatchGetMemories", "memory_id", build=lambda t, _w: {"memory_ids": [t["memory_id"]]})
+    _memory_rpcs("ListMemories", "memory_id", build=lambda _t, _w: {"show_archived": True, "show_deleted": True})
+    _memory_rpcs(
+        "UpdateMemory",
+        "memory_id",
+        build=lambda t, _w: {
+            "memory": memory_pb2.Memory(**t, content="changed"),
+            "update_mask": mask("content"),
+        },
+    )
+    _memory_rpcs("DeleteMemory", "memory_id")
+    _memory_rpcs("RestoreMemory", "deleted_memory_id", build=lambda t, _w: {"memory_id": t["deleted_memory_id"]})
+    _links(
+        "CreateLink",
+        "memory_id",
+        "other_memory_id",
+        build=lambda t, _w: {
+            "link": memory_pb2.Link(
+                from_memory_id=t["memory_id"], to_memory_id=t["other_memory_id"], relation="supports"
+            )
+        },
+    )
+    _links("DeleteLink", "link_id")
+    _links("ListLinks", "link_id", "memory_id", build=lambda t, _w: {"memory_id": t["memory_id"]})
+    for name, module in (("session", session_pb2), ("memory", memory_pb2)):
+        upkeep = service(f"skein.{name}.v1.UpkeepService", module)
+        upkeep("EnsurePartitions")
+        upkeep("DeleteExpired")
+        upkeep("PurgeTenant", "deleted", build=lambda _t, _w: {})
+    _recall("Recall", "memory_id", "message_id", build=lambda _t, _w: {"query": "the red kettle"})
+    _recall("EmbedText", build=lambda _t, w: {"texts": [w.text()]})
+    _recall("ListEmbeddingModels")
+    _recall(
+        "RegisterEmbeddingModel",
+        build=lambda _t, _w: {
+            "embedding_model": recall_pb2.EmbeddingModel(
+                model=f"matrix-{uuid.uuid4().hex[:8]}", provider="caller", dimensions=8
+            )
+        },
+    )
+    _index(
+        "IndexItems",
+        "memory_id",
+        build=lambda t, _w: {"items": [recall_pb2.IndexItem(item_id=t["memory_id"], revision=1, text="kettle")]},
+    )
+    _index("IndexBacklog")
+    _index("PurgeTenant", "deleted", build=lambda _t, _w: {})
+    _gateway(
+        "Remember",
+        "session_id",
+        build=lambda t, w: {
+            **t,
+            "messages": [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=w.text())],
+        },
+    )
+    _gateway("Recall", "memory_id", "message_id", build=lambda _t, _w: {"query": "the red kettle"})
+    _gateway("GetClusterStatus")
+
+
+_fill_tenancy()
+_fill_things()
+_fill_upkeep()
+_fill_content()
+
+
+async def request_for(path: str, world: World) -> Message:
+    """Return a request for this RPC that names things of this world's tenant."""
+    recipe = RECIPES[path]
+    things = {name: await world.thing(name) for name in recipe.needs}
+    return recipe.build(things, world)

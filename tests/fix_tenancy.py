@@ -1,0 +1,143 @@
+"""The tenancy service without its neighbours: who calls is signed with a key of the test's own."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+from uuid import UUID, uuid4
+
+import pytest
+from fix_cluster import Authorized
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein.tenancy.v1 import members_pb2, tenancy_pb2, tenancy_pb2_grpc
+from skein_cluster import registry
+from skein_kit import access
+from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.service import Host, running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_database import TestDatabase
+
+KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
+OPERATOR = Caller(principal="operator:1", tenant_id=None, permissions=frozenset(access.OPERATOR_PERMISSIONS))
+SYSTEM = Caller(principal="system:auth", tenant_id=None, permissions=access.SYSTEM_PERMISSIONS)
+ROLES = {
+    "viewer": members_pb2.ROLE_VIEWER,
+    "member": members_pb2.ROLE_MEMBER,
+    "admin": members_pb2.ROLE_ADMIN,
+    "owner": members_pb2.ROLE_OWNER,
+}
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with an account."""
+
+    account_id: UUID
+    email: str
+
+    @classmethod
+    def new(cls) -> Person:
+        account_id = uuid4()
+        return cls(account_id, f"{account_id.hex[:12]}@example.com")
+
+    def caller(self, tenant_id: UUID | None = None, role: str = "") -> Caller:
+        """Return the person's own sign-in, in a tenant or in none."""
+        permissions = access.ROLES[role] if role else frozenset({"tenant.read"})
+        return Caller(
+            principal=f"account:{self.account_id}",
+            tenant_id=tenant_id,
+            permissions=permissions | {access.ACCOUNT, access.CREATE_TENANT},
+            account_id=self.account_id,
+            role=role,
+            email=self.email,
+        )
+
+
+@dataclass(frozen=True)
+class Tenancy:
+    """A tenancy service that answers; each call says who makes it."""
+
+    database: TestDatabase
+    address: str
+    channel: aio.Channel
+
+    def calls(self, who: Caller) -> tenancy_pb2_grpc.TenancyServiceAsyncStub:
+        return tenancy_pb2_grpc.TenancyServiceStub(self._signed(who))
+
+    def upkeep(self, who: Caller = SYSTEM) -> tenancy_pb2_grpc.UpkeepServiceAsyncStub:
+        return tenancy_pb2_grpc.UpkeepServiceStub(self._signed(who))
+
+    async def new_tenant(self) -> UUID:
+        """Make a tenant that nobody owns."""
+        request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=f"t {uuid4().hex}"))
+        return UUID((await self.calls(OPERATOR).CreateTenant(request)).tenant.tenant_id)
+
+    async def invited(self, tenant_id: UUID, email: str, role: str) -> str:
+        """Return the token of a new invitation by the operator."""
+        request = members_pb2.CreateInvitationRequest(email=email, role=ROLES[role])
+        return (await self.calls(operator_in(tenant_id)).CreateInvitation(request)).token
+
+    async def joined(self, tenant_id: UUID, role: str, person: Person | None = None) -> Person:
+        """Return somebody who has just become a member."""
+        person = person or Person.new()
+        token = await self.invited(tenant_id, person.email, role)
+        await self.calls(person.caller()).AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
+        return person
+
+    async def roles(self, tenant_id: UUID) -> dict[UUID, str]:
+        listed = await self.calls(operator_in(tenant_id)).ListMembers(members_pb2.ListMembersRequest(page_size=1000))
+        names = {value: name for name, value in ROLES.items()}
+        return {UUID(member.account_id): names[member.role] for member in listed.members}
+
+    def _signed(self, who: Caller) -> aio.Channel:
+        token, _ = sign(who, key=KEY, at=time.time())
+        return cast("aio.Channel", Authorized(self.channel, token))
+
+
+def operator_in(tenant_id: UUID) -> Caller:
+    return Caller(principal="operator:1", tenant_id=tenant_id, permissions=frozenset(access.OPERATOR_PERMISSIONS))
+
+
+def key_of(tenant_id: UUID, *permissions: str) -> Caller:
+    """Return a tenant's key with these permissions, or with all."""
+    held = frozenset(permissions) or access.TENANT_PERMISSIONS
+    return Caller(principal="api_key:1", tenant_id=tenant_id, permissions=held)
+
+
+@asynccontextmanager
+async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[Tenancy]:
+    """Run the service with these settings while the block runs."""
+
+    async def public_keys() -> dict[str, str]:
+        return {"test": json.dumps(KEY.as_dict(private=False))}
+
+    addresses = {"tenancy": "127.0.0.1:0", "auth": "127.0.0.1:9"}
+    host = Host(
+        settings=ProcessSettings(database_url=database.url, admin_port=0),
+        environment=environment,
+        schema_version=registry.migrations()[-1].number,
+        addresses=addresses,
+        _verifier=TokenVerifier(public_keys),
+    )
+    async with running(registry.load(["tenancy"]), host) as services:
+        await services.wait_ready(10)
+        async with aio.insecure_channel(addresses["tenancy"]) as channel:
+            yield Tenancy(database, addresses["tenancy"], channel)
+
+
+@pytest.fixture
+async def tenancy(database: TestDatabase) -> AsyncIterator[Tenancy]:
+    """A tenancy service with one organization."""
+    async with serving(database) as found:
+        request = tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(slug="default"))
+        await found.calls(OPERATOR).CreateOrganization(request)
+        yield found

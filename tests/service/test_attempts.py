@@ -1,0 +1,238 @@
+"""How often somebody may try, seen on a database without services: bursts, windows, and what counts as a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fix_database import TestDatabase
+
+from skein_auth.attempts import Attempts, limits
+from skein_auth.errors import ApiKeyNotFound, TooManyAttempts
+from skein_auth.settings import AuthSettings
+from skein_auth.store import QUERIES, AttemptStore
+from skein_kit.database import Database
+from skein_kit.errors import CredentialInvalid, DatabaseUnavailable
+
+MOST = 10
+WINDOW = 900
+
+
+@dataclass
+class Clock:
+    time: datetime = field(default_factory=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+
+    def __call__(self) -> datetime:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def pool(database: TestDatabase) -> AsyncIterator[Database]:
+    async with Database.open(database.url, service="auth", size=8, timeout=30.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def attempts(pool: Database, clock: Clock) -> Attempts:
+    return Attempts(AttemptStore(pool), limits(AuthSettings()), clock)
+
+
+def wrong() -> None:
+    raise CredentialInvalid
+
+
+async def fails(attempts: Attempts, *subjects: tuple[str, str]) -> str:
+    """Try something that is wrong and say how that was answered."""
+    try:
+        async with attempts.failing(*subjects):
+            wrong()
+    except TooManyAttempts:
+        return "too many"
+    except CredentialInvalid:
+        pass
+    return "wrong"
+
+
+async def succeeds(attempts: Attempts, *subjects: tuple[str, str]) -> str:
+    try:
+        async with attempts.failing(*subjects):
+            return "right"
+    except TooManyAttempts:
+        return "too many"
+
+
+async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work(
+    attempts: Attempts, clock: Clock
+) -> None:
+    subjects = (("account", "Ada@Example.org"), ("address", "192.0.2.1"))
+    assert [await fails(attempts, *subjects) for _ in range(MOST)] == ["wrong"] * MOST
+    clock.time += timedelta(seconds=60)
+    worked = False
+
+    with pytest.raises(TooManyAttempts) as refused:
+        async with attempts.failing(("account", "ada@example.org"), ("address", "198.51.100.7")):
+            worked = True
+
+    assert not worked
+    assert refused.value.retry_after == WINDOW - 60
+    assert refused.value.facts["kind"] == "account"
+
+
+async def test_the_window_ends(attempts: Attempts, clock: Clock) -> None:
+    subject = ("client", "the client")
+    for _ in range(MOST):
+        await fails(attempts, subject)
+    assert await succeeds(attempts, subject) == "too many"
+
+    clock.time += timedelta(seconds=WINDOW)
+
+    assert await succeeds(attempts, subject) == "right"
+
+
+async def test_success_never_counts(attempts: Attempts) -> None:
+    subject = ("account", "a@example.org")
+
+    assert {await succeeds(attempts, subject) for _ in range(3 * MOST)} == {"right"}
+    assert await fails(attempts, subject) == "wrong"
+
+
+async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(attempts: Attempts) -> None:
+    for _ in range(MOST):
+        await fails(attempts, ("address", "192.0.2.1"))
+
+    for _ in range(MOST):
+        assert await fails(attempts, ("account", "b@example.org"), ("address", "192.0.2.1")) == "too many"
+
+    assert await succeeds(attempts, ("account", "b@example.org"), ("address", "192.0.2.2")) == "right"
+
+
+async def test_of_a_burst_of_wrong_tries_no_more_than_ten_are_let_through(pool: Database) -> None:
+    """By two replicas at once, in the two orders that could make them wait for each other."""
+    replicas = [Attempts(AttemptStore(pool), limits(AuthSettings())) for _ in range(2)]
+    pair = (("account", "c@example.org"), ("address", "192.0.2.3"))
+    tried = 0
+
+    async def try_it(number: int) -> str:
+        nonlocal tried
+        try:
+            async with replicas[number % 2].failing(*pair[:: 1 if number % 3 else -1]):
+                tried += 1
+                await asyncio.sleep(0)
+                wrong()
+        except TooManyAttempts:
+            return "too many"
+        except CredentialInvalid:
+            pass
+        return "wrong"
+
+    answers = Counter(await asyncio.gather(*(try_it(number) for number in range(100))))
+
+    assert tried == MOST
+    assert answers == {"wrong": MOST, "too many": 100 - MOST}
+
+
+async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Database) -> None:
+    attempts = Attempts(AttemptStore(pool), limits(AuthSettings()))
+    at_once = most = 0
+
+    async def sign_in(number: int) -> str:
+        nonlocal at_once, most
+        async with attempts.failing(("account", f"{number}@example.org"), ("address", "192.0.2.4")):
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0)
+            at_once -= 1
+        return "right"
+
+    answers = await asyncio.gather(*(sign_in(number) for number in range(60)))
+
+    assert set(answers) == {"right"}
+    assert most <= MOST
+
+
+@pytest.mark.parametrize("error", [DatabaseUnavailable(), RuntimeError("a bug"), asyncio.CancelledError()])
+async def test_what_is_nobodys_fault_does_not_count(attempts: Attempts, error: BaseException) -> None:
+    subject = ("account", "d@example.org")
+    for _ in range(2 * MOST):
+        with pytest.raises(type(error)):
+            async with attempts.failing(subject):
+                raise error
+
+    assert await succeeds(attempts, subject) == "right"
+
+
+async def test_a_refusal_counts_whatever_was_guessed(attempts: Attempts) -> None:
+    for _ in range(MOST):
+        with pytest.raises(ApiKeyNotFound):
+            async with attempts.failing(("address", "192.0.2.5")):
+                raise ApiKeyNotFound
+
+    assert await succeeds(attempts, ("address", "192.0.2.5")) == "too many"
+
+
+async def test_calls_of_no_address_are_not_limited_by_address(attempts: Attempts) -> None:
+    answers = {await fails(attempts, ("address", "")) for _ in range(2 * MOST)}
+
+    assert answers == {"wrong"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_shared"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::ffff:192.0.2.6", "192.0.2.6", True),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("192.0.2.6", "192.0.2.7", False),
+    ],
+)
+async def test_an_ipv6_customer_is_one_address(attempts: Attempts, one: str, other: str, *, is_shared: bool) -> None:
+    for _ in range(MOST):
+        await fails(attempts, ("address", one))
+
+    assert await succeeds(attempts, ("address", other)) == ("too many" if is_shared else "right")
+
+
+async def test_sign_ups_count_whether_they_succeed_or_not(attempts: Attempts, clock: Clock) -> None:
+    for _ in range(MOST):
+        await attempts.charge("sign_up", "192.0.2.8")
+
+    with pytest.raises(TooManyAttempts) as refused:
+        await attempts.charge("sign_up", "192.0.2.8")
+    assert refused.value.retry_after == 3600
+    await attempts.charge("registration", "192.0.2.8")
+    await attempts.charge("sign_up", "192.0.2.9")
+    clock.time += timedelta(hours=1)
+    await attempts.charge("sign_up", "192.0.2.8")
+
+
+async def test_of_concurrent_sign_ups_no_more_than_the_limit_pass(attempts: Attempts) -> None:
+    answers = await asyncio.gather(
+        *(attempts.charge("sign_up", "192.0.2.10") for _ in range(50)), return_exceptions=True
+    )
+
+    assert answers.count(None) == MOST
+
+
+async def test_no_subject_is_readable_and_old_windows_are_removed(
+    attempts: Attempts, pool: Database, database: TestDatabase, clock: Clock
+) -> None:
+    await fails(attempts, ("account", "e@example.org"), ("address", "192.0.2.11"))
+    async with database.superuser() as connection:
+        stored = await connection.fetch("SELECT * FROM auth.attempts")
+    assert len(stored) == 2
+    assert "example" not in str(stored)
+
+    async with pool.shared() as tx:
+        removed = await tx.execute(QUERIES["delete_expired_attempts"], at=clock.time + timedelta(hours=1))
+
+    assert removed == 2

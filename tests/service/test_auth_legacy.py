@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Stubs, Tenant, refused
+from grpc import aio
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import memory_pb2
+from skein_kit.access import ROLES
+
+
+def acting(cluster: Cluster, tenant: Tenant) -> Stubs:
+    """Call as the operator in the tenant."""
+    return cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+
+
+async def given(cluster: Cluster, tenant: Tenant) -> str:
+    """Give the tenant a legacy token."""
+    token = secrets.token_urlsafe(32)
+    await acting(cluster, tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=token))
+    return token
+
+
+async def until_refused(cluster: Cluster, token: str) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await cluster.with_key(token).auth.GetMe(auth_pb2.GetMeRequest())
+            except aio.AioRpcError as error:
+                assert error.code() is grpc.StatusCode.UNAUTHENTICATED  # noqa: PT017 - the loop ends with it.
+                return
+
+
+async def test_who_shares_the_token_acts_as_a_member_of_its_tenant(cluster: Cluster, tenant: Tenant) -> None:
+    calls = cluster.with_key(await given(cluster, tenant))
+
+    me = await calls.auth.GetMe(auth_pb2.GetMeRequest())
+    await calls.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    assert me == auth_pb2.GetMeResponse(
+        principal="legacy:bearer", tenant_id=str(tenant.tenant_id), permissions=sorted(ROLES["member"])
+    )
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await calls.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))
+
+
+async def test_it_acts_in_no_other_tenant(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
+    token = await given(cluster, tenant)
+
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await cluster.with_key(token, **{"skein-tenant-id": str(other_tenant.tenant_id)}).auth.GetMe(
+            auth_pb2.GetMeRequest()
+        )
+
+
+async def test_a_new_one_takes_the_place_of_the_old(cluster: Cluster, tenant: Tenant) -> None:
+    old = await given(cluster, tenant)
+    await cluster.with_key(old).auth.GetMe(auth_pb2.GetMeRequest())
+
+    new = await given(cluster, tenant)
+
+    await until_refused(cluster, old)
+    assert (await cluster.with_key(new).auth.GetMe(auth_pb2.GetMeRequest())).principal == "legacy:bearer"
+
+
+async def test_an_empty_one_ends_it(cluster: Cluster, tenant: Tenant) -> None:
+    token = await given(cluster, tenant)
+
+    await acting(cluster, tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest())
+
+    await until_refused(cluster, token)
+
+
+async def test_one_token_is_not_two_tenants(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
+    token = await given(cluster, tenant)
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await acting(cluster, other_tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=token))
+
+
+@pytest.mark.parametrize("token", ["too short", "skein_" + 40 * "x", "a.b." + 40 * "c"])
+async def test_a_token_that_is_short_or_looks_like_ours_is_refused(
+    cluster: Cluster, tenant: Tenant, token: str
+) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await acting(cluster, tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=token))
+
+
+async def test_only_the_operator_sets_it(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await tenant.auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=secrets.token_urlsafe(32)))
+
+
+async def test_a_repeated_request_changes_nothing(cluster: Cluster, tenant: Tenant) -> None:
+    token, request_id = secrets.token_urlsafe(32), uuid.uuid4().hex
+    request = pb.SetLegacyTokenRequest(token=token, request_id=request_id)
+
+    await acting(cluster, tenant).auth.SetLegacyToken(request)
+    new = await given(cluster, tenant)
+    await acting(cluster, tenant).auth.SetLegacyToken(request)
+
+    assert (await cluster.with_key(new).auth.GetMe(auth_pb2.GetMeRequest())).principal == "legacy:bearer"
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await cluster.with_key(token).auth.GetMe(auth_pb2.GetMeRequest())
+
+
+async def test_introspection_knows_the_own_tenants_token(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    request = auth_pb2.IntrospectRequest(credential=await given(cluster, tenant))
+
+    assert (await tenant.auth.Introspect(request)).principal == "legacy:bearer"
+    assert not (await other_tenant.auth.Introspect(request)).active
+
+
+async def test_setting_it_is_an_event_without_the_token(cluster: Cluster, tenant: Tenant) -> None:
+    token = await given(cluster, tenant)
+
+    listed = (await tenant.auth.ListAuditEvents(pb.ListAuditEventsRequest(page_size=1))).audit_events
+
+    assert listed[0].event == "legacy_token_set"
+    assert listed[0].principal.startswith("operator:")
+    assert token not in str(listed)

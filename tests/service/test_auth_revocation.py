@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import grpc
+import pytest
+from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, refused
+from grpc import aio
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2
+from skein_auth.audit import Audit
+from skein_auth.store import AuditStore, UpkeepStore
+from skein_kit.database import NO_TENANT, Database
+from skein_kit.ids import new_id
+
+
+@pytest.fixture
+async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A superuser's connection, to see and to age what no RPC shows or ages."""
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def own(cluster: Cluster) -> AsyncIterator[Database]:
+    """The database as auth itself sees it."""
+    url = cluster.postgres.url(user="postgres", database="skein")
+    async with Database.open(url, service="auth", size=2, timeout=5.0) as own:
+        yield own
+
+
+def acting(cluster: Cluster, tenant: Tenant) -> Stubs:
+    return cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+
+
+async def until_refused(cluster: Cluster, credential: str) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await cluster.with_key(credential).auth.GetMe(auth_pb2.GetMeRequest())
+            except aio.AioRpcError as error:
+                assert error.code() is grpc.StatusCode.UNAUTHENTICATED  # noqa: PT017 - the loop ends with it.
+                return
+
+
+async def test_everything_that_a_tenant_gave_out_ends_within_five_seconds(cluster: Cluster, tenant: Tenant) -> None:
+    account = await tenant.auth.CreateServiceAccount(
+        pb.CreateServiceAccountRequest(service_account=pb.ServiceAccount(display_name="bot"))
+    )
+    service_account_id = account.service_account.service_account_id
+    bots = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="x", service_account_id=service_account_id)
+    )
+    legacy = secrets.token_urlsafe(32)
+    await acting(cluster, tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=legacy))
+    credentials = (tenant.api_key, bots.secret, legacy)
+    for credential in credentials:
+        await cluster.with_key(credential).auth.GetMe(auth_pb2.GetMeRequest())
+
+    request = pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id), keys=True, request_id=uuid.uuid4().hex)
+    first = await cluster.operator.auth.RevokeCredentials(request)
+    again = await cluster.operator.auth.RevokeCredentials(request)
+
+    # Two keys, a service account and the legacy token.
+    assert first.revoked_count == 4
+    assert again == first
+    for credential in credentials:
+        await until_refused(cluster, credential)
+    found = await acting(cluster, tenant).auth.GetServiceAccount(
+        pb.GetServiceAccountRequest(service_account_id=service_account_id)
+    )
+    assert found.service_account.disabled
+
+
+async def test_without_keys_a_tenants_keys_go_on(cluster: Cluster, tenant: Tenant) -> None:
+    ended = await cluster.operator.auth.RevokeCredentials(pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id)))
+
+    assert ended.revoked_count == 0
+    assert (await tenant.auth.GetMe(auth_pb2.GetMeRequest())).tenant_id == str(tenant.tenant_id)
+
+
+async def test_another_tenants_keys_go_on(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
+    await cluster.operator.auth.RevokeCredentials(
+        pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id), keys=True)
+    )
+
+    await until_refused(cluster, tenant.api_key)
+    assert (await other_tenant.auth.GetMe(auth_pb2.GetMeRequest())).tenant_id == str(other_tenant.tenant_id)
+
+
+async def test_only_the_operator_revokes_for_others(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await tenant.auth.RevokeCredentials(pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id)))
+
+
+async def test_of_an_unknown_client_there_is_nothing_to_end(cluster: Cluster) -> None:
+    ended = await cluster.operator.auth.RevokeCredentials(pb.RevokeCredentialsRequest(client_id=uuid.uuid4().hex))
+
+    assert ended.revoked_count == 0
+
+
+async def test_it_is_an_event(cluster: Cluster, tenant: Tenant) -> None:
+    await cluster.operator.auth.RevokeCredentials(pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id)))
+
+    listed = (await tenant.auth.ListAuditEvents(pb.ListAuditEventsRequest(page_size=1))).audit_events
+
+    assert (listed[0].event, listed[0].target) == ("credentials_revoked", f"tenant:{tenant.tenant_id}")
+
+
+# What is past its time
+
+
+async def as_system(tenant: Tenant, channel: aio.Channel) -> auth_pb2_grpc.IdentityServiceAsyncStub:
+    request = auth_pb2.ExchangeRequest(
+        system=auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker"), tenant_id=str(tenant.tenant_id)
+    )
+    token = (await auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)).token
+    return auth_pb2_grpc.IdentityServiceStub(Stubs.of(channel, token).channel)
+
+
+async def test_old_events_are_deleted_and_newer_ones_kept(
+    cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record], own: Database
+) -> None:
+    at, marker = datetime.now(UTC), uuid.uuid4()
+    audit = Audit(AuditStore(own))
+    for tenant_id in (tenant.tenant_id, NO_TENANT):
+        for days in (399, 401):
+            await audit.record("sign_in", tenant_id=tenant_id, account_id=marker, target=f"{days}")
+            await database.execute(
+                "UPDATE auth.audit_events SET audit_event_id = $1 WHERE account_id = $2 AND target = $3"
+                " AND tenant_id = $4",
+                new_id(at - timedelta(days=days)),
+                marker,
+                f"{days}",
+                tenant_id,
+            )
+
+    async with cluster.direct("auth") as channel:
+        await (await as_system(tenant, channel)).DeleteExpired(auth_pb2.DeleteExpiredRequest())
+
+    left = await database.fetch("SELECT target FROM auth.audit_events WHERE account_id = $1", marker)
+    assert [row["target"] for row in left] == ["399", "399"]
+
+
+async def test_sign_ins_that_are_over_are_deleted(
+    cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    account_id = uuid.uuid4()
+    await database.execute(
+        "INSERT INTO auth.accounts (account_id, display_name, status, create_time, update_time)"
+        " VALUES ($1, 'x', 'active', now(), now())",
+        account_id,
+    )
+    ages = {"live": ("1 day", None), "expired": ("-1 second", None), "revoked": ("1 day", "1 day"),
+            "long revoked": ("1 day", "31 days")}  # fmt: skip
+    for name, (ends, revoked) in ages.items():
+        await database.execute(
+            "INSERT INTO auth.sign_ins (tenant_id, sign_in_id, account_id, scopes, resources, nonce, auth_time,"
+            " create_time, use_time, expire_time, revoke_time) VALUES ($1, $2, $3, '{account}', '{}', $4, now(), now(),"
+            " now(), now() + $5::text::interval, now() - $6::text::interval)",
+            NO_TENANT,
+            uuid.uuid4(),
+            account_id,
+            name,
+            ends,
+            revoked,
+        )
+
+    async with cluster.direct("auth") as channel:
+        await (await as_system(tenant, channel)).DeleteExpired(auth_pb2.DeleteExpiredRequest())
+
+    left = await database.fetch("SELECT nonce FROM auth.sign_ins WHERE account_id = $1", account_id)
+    assert {row["nonce"] for row in left} == {"live", "revoked"}
+
+
+# Deleted tenants
+
+
+async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_time(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant, own: Database, database: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    for owner in (tenant, other_tenant):
+        account = await owner.auth.CreateServiceAccount(
+            pb.CreateServiceAccountRequest(service_account=pb.ServiceAccount(display_name="bot"), request_id="r")
+        )
+        await owner.auth.CreateApiKey(
+            auth_pb2.CreateApiKeyRequest(
+                display_name="x", service_account_id=account.service_account.service_account_id
+            )
+        )
+        token = pb.SetLegacyTokenRequest(token=secrets.token_urlsafe(32))
+        await acting(cluster, owner).auth.SetLegacyToken(token)
+    upkeep = UpkeepStore(own, audit_days=400, sweep_seconds=0)
+
+    counts: dict[str, int] = {}
+    more, calls = True, 0
+    while more:
+        part, more = await upkeep.purge(tenant.tenant_id, 2)
+        assert sum(part.values()) <= 2 + 8
+        calls += 1
+        for table, count in part.items():
+            counts[table] = counts.get(table, 0) + count
+
+    assert calls > 2
+    assert counts["auth.api_keys"] == 2
+    assert counts["auth.service_accounts"] == counts["auth.legacy_tokens"] == counts["auth.requests"] == 1
+    for table in ("api_keys", "service_accounts", "audit_events", "usage", "requests"):
+        query = f"SELECT count(*) FROM auth.{table} WHERE tenant_id = $1"  # noqa: S608 - names of ours.
+        assert await database.fetchval(query, tenant.tenant_id) == 0, table
+        assert await database.fetchval(query, other_tenant.tenant_id) > 0, table
+
+
+async def test_an_open_tenant_is_not_purged(cluster: Cluster, tenant: Tenant) -> None:
+    async with cluster.direct("auth") as channel:
+        stub = await as_system(tenant, channel)
+
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
+            await stub.PurgeTenant(auth_pb2.PurgeTenantRequest())
+
+
+async def test_the_system_purges_a_deleted_tenant_and_does_nothing_else_in_it(cluster: Cluster) -> None:
+    tenant = await cluster.new_tenant()
+    await cluster.operator.tenancy.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id)))
+    await until_refused(cluster, tenant.api_key)
+
+    async with cluster.direct("auth") as channel:
+        stub = await as_system(tenant, channel)
+        with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
+            await stub.DeleteExpired(auth_pb2.DeleteExpiredRequest())
+        purged = await stub.PurgeTenant(auth_pb2.PurgeTenantRequest())
+        again = await stub.PurgeTenant(auth_pb2.PurgeTenantRequest())
+
+    assert purged.deleted_counts["auth.api_keys"] == 1
+    assert not purged.more
+    assert again == auth_pb2.PurgeTenantResponse()

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
+
+from skein_auth import grants
+from skein_auth.clients import Client
+from skein_auth.grants import Now, Redemption, Renewal, SignIn, Step, Successors, Terms
+from skein_auth.sign_ins import Luck
+from skein_auth.store.clients import ClientStore
+from skein_auth.store.grants import GrantStore
+from skein_kit import postgres
+from skein_kit.database import Database
+from skein_kit.tokens import Token
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+
+    from skein_kit.postgres import Server
+
+T = TypeVar("T")
+START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+TERMS = Terms(refresh=timedelta(days=30), sign_in=timedelta(days=60))
+SUCCESSORS = Successors(keys=(b"k" * 32,))
+TENANTS = (UUID(int=1), UUID(int=2))
+CLIENTS = ("app", "other")
+SCOPES = ("memory.read", "memory.write", "session.read")
+VERIFIER = "v" * 43
+REDIRECT = "https://app.example/back"
+subsets = st.frozensets(st.sampled_from(SCOPES))
+bursts = st.integers(min_value=1, max_value=3)
+
+
+class Loop:
+    """An event loop in a thread of its own, for tests that are no coroutines."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@dataclass
+class World:
+    """A store on a real database, seen as the service's own role."""
+
+    loop: Loop
+    store: GrantStore
+    account_id: UUID
+
+
+@pytest.fixture
+def world(server: Server, template: str) -> Iterator[World]:
+    loop = Loop()
+    stack = AsyncExitStack()
+    name = f"grants_{uuid.uuid4().hex}"
+    account_id = uuid.uuid4()
+
+    async def arrange() -> GrantStore:
+        await postgres.create_database(server, name, template)
+        url = server.url(user="postgres", database=name)
+        connection = await asyncpg.connect(url)
+        await connection.execute(
+            "INSERT INTO auth.accounts (account_id, display_name, status, create_time, update_time) "
+            "VALUES ($1, '', 'active', now(), now())",
+            account_id,
+        )
+        await connection.close()
+        database = await stack.enter_async_context(Database.open(url, service="auth", size=6, timeout=10.0))
+        for client_id in CLIENTS:
+            await ClientStore(database).create_client(Client(client_id=client_id, create_time=START, update_time=START))
+        return GrantStore(database)
+
+    async def leave() -> None:
+        await stack.aclose()
+        await postgres.drop_database(server, name)
+
+    try:
+        yield World(loop=loop, store=loop.run(arrange()), account_id=account_id)
+        loop.run(leave())
+    finally:
+        loop.close()
+
+
+@dataclass(eq=False)
+class Grant:
+    """What a person agreed to, and all that came of it."""
+
+    sign_in: SignIn
+    code: Token
+    code_ends: datetime
+    # How often the code gave tokens.
+    redeemed: int = 0
+    revoked: bool = False
+    tokens: list[Token] = field(default_factory=list)
+
+
+class Sequences(RuleBasedStateMachine):
+    """Whatever is done to grants, in whatever order and at once."""
+
+    world: World
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = START
+        self.all: list[Grant] = []
+
+    grants = Bundle("grants")
+    refresh_tokens = Bundle("refresh_tokens")
+
+    @rule(target=grants, tenant=st.sampled_from(TENANTS), client=st.sampled_from(CLIENTS), scopes=subsets)
+    def approve(self, tenant: UUID, client: str, scopes: frozenset[str]) -> Grant:
+        asked = SignIn(
+            tenant_id=tenant,
+            sign_in_id=Luck().id(self.at),
+            account_id=self.world.account_id,
+            client_id=client,
+            scopes=scopes | {"memory.read"},
+            resources=("https://skein.example",),
+            auth_time=self.at,
+            create_time=self.at,
+            expire_time=self.at,
+        )
+        sign_in, code, token = grants.approve(asked, REDIRECT, grants.challenge_of(VERIFIER), self._now())
+        self.world.loop.run(self.world.store.approve(sign_in, code))
+        grant = Grant(sign_in=sign_in, code=token, code_ends=code.expire_time)
+        self.all.append(grant)
+        return grant
+
+    @rule(
+        target=refresh_tokens,
+        grant=grants,
+        client=st.sampled_from(CLIENTS),
+        verifier=st.sampled_from((VERIFIER, VERIFIER, "w" * 43)),
+        redirect=st.sampled_from((REDIRECT, REDIRECT, REDIRECT + "/")),
+        burst=bursts,
+    )
+    def redeem(self, grant: Grant, client: str, verifier: str, redirect: str, burst: int) -> Any:
+        now = self._now()
+        redemption = Redemption(client_id=client, redirect_uri=redirect, verifier=verifier)
+
+        async def one() -> Step:
+            step, _ = await self.world.store.redeem(
+                grant.code, lambda state: grants.redeem(state, grant.code, redemption, now)
+            )
+            return step
+
+        steps = self._at_once([one() for _ in range(burst)])
+
+        is_right = (client, verifier, redirect) == (grant.sign_in.client_id, VERIFIER, REDIRECT)
+        given = [step for step in steps if step.issue is not None]
+        was_redeemed = grant.redeemed > 0
+        grant.redeemed += len(given)
+        assert grant.redeemed <= 1, "a code was redeemed twice"
+        if given:
+            assert is_right
+            assert not grant.revoked
+            assert self.at < grant.code_ends
+        if is_right and grant.redeemed and (was_redeemed or burst > 1):
+            grant.revoked = True
+        return multiple(*(self._taken(grant, step) for step in given))
+
+    @rule(
+        target=refresh_tokens,
+        known=refresh_tokens,
+        client=st.sampled_from(CLIENTS),
+        scopes=st.frozensets(st.sampled_from((*SCOPES, "keys.write"))),
+        burst=bursts,
+    )
+    def refresh(self, known: tuple[Grant, Token], client: str, scopes: frozenset[str], burst: int) -> Any:
+        grant, token = known
+        before = list(grant.tokens)
+        steps = self._at_once([self._refreshed(token, client, scopes) for _ in range(burst)])
+
+        given = [step for step in steps if step.issue is not None]
+        if given:
+            assert client == grant.sign_in.client_id
+            assert not grant.revoked, "a revoked grant gave a token"
+            assert scopes <= grant.sign_in.scopes, "a scope was widened"
+            assert len({step.issue.refresh for step in given if step.issue is not None}) == 1
+        grant.revoked |= any(step.changes.revoked is not None for step in steps)
+        taken = [self._taken(grant, step) for step in given]
+        return multiple(*(one for one in taken if one[1] not in before))
+
+    @rule(target=refresh_tokens, known=refresh_tokens, other=refresh_tokens)
+    def refresh_two_at_once(self, known: tuple[Grant, Token], other: tuple[Grant, Token]) -> Any:
+        pairs = [known, other]
+        steps = self._at_once([self._refreshed(token, grant.sign_in.client_id, frozenset()) for grant, token in pairs])
+
+        for (grant, _), step in zip(pairs, steps, strict=True):
+            grant.revoked |= step.changes.revoked is not None
+        return multiple(
+            *(
+                self._taken(grant, step)
+                for (grant, _), step in zip(pairs, steps, strict=True)
+                if step.issue is not None and step.issue.refresh not in grant.tokens
+            )
+        )
+
+    @rule(known=refresh_tokens)
+    def move_a_token_to_another_tenant(self, known: tuple[Grant, Token]) -> None:
+        grant, token = known
+        other = next(tenant for tenant in TENANTS if tenant != token.tenant_id)
+        moved = Token(token.prefix, other, token.token_id, token.secret)
+
+        (step,) = self._at_once([self._refreshed(moved, grant.sign_in.client_id, frozenset())])
+
+        assert step == Step(fault=grants.Fault.INVALID)
+
+    @rule(grant=grants)
+    def revoke(self, grant: Grant) -> None:
+        sign_in = grant.sign_in
+        self.world.loop.run(self.world.store.revoke(sign_in.tenant_id, sign_in.sign_in_id, self.at, "test"))
+        grant.revoked = True
+
+    @rule(seconds=st.sampled_from((1, 5, 11, 61, 31 * 86_400)))
+    def wait(self, seconds: int) -> None:
+        self.at += timedelta(seconds=seconds)
+
+    @invariant()
+    def at_most_one_refresh_token_of_a_grant_goes_on(self) -> None:
+        """Ask what would come of presenting each token that was ever given, without doing it."""
+        for grant in self.all:
+            would = [self._would(grant, token) for token in grant.tokens]
+            issues = [step for step in would if step.issue is not None]
+            assert not (grant.revoked and issues), "a revoked grant would give a token"
+            new = [step for step in issues if step.changes.replaced is not None]
+            assert len(new) <= 1, "two refresh tokens of one grant are live"
+            again = {step.issue.refresh for step in issues if step.issue is not None and not step.changes.replaced}
+            assert len(again) <= 1
+            assert again <= set(grant.tokens)
+
+    def _would(self, grant: Grant, token: Token) -> Step:
+        chain = self.world.loop.run(self.world.store.look(token))
+        return grants.refresh(chain, token, Renewal(client_id=grant.sign_in.client_id), self._now())
+
+    async def _refreshed(self, token: Token, client: str, scopes: frozenset[str]) -> Step:
+        now = self._now()
+        renewal = Renewal(client_id=client, scopes=scopes)
+        step, _ = await self.world.store.refresh(token, lambda chain: grants.refresh(chain, token, renewal, now))
+        return step
+
+    def _taken(self, grant: Grant, step: Step) -> tuple[Grant, Token]:
+        """Take what a step gave, which must be the grant's own."""
+        issue = step.issue
+        assert issue is not None
+        assert issue.refresh is not None
+        assert issue.scopes <= grant.sign_in.scopes, "a scope was widened"
+        assert (issue.sign_in.tenant_id, issue.refresh.tenant_id) == (grant.sign_in.tenant_id,) * 2
+        assert issue.sign_in.sign_in_id == grant.sign_in.sign_in_id
+        if issue.refresh not in grant.tokens:
+            grant.tokens.append(issue.refresh)
+        return grant, issue.refresh
+
+    def _at_once(self, works: list[Coroutine[Any, Any, Step]]) -> list[Step]:
+        async def gathered() -> list[Step]:
+            return list(await asyncio.gather(*works))
+
+        return self.world.loop.run(gathered())
+
+    def _now(self) -> Now:
+        return Now(at=self.at, terms=TERMS, chance=Luck(), successors=SUCCESSORS)
+
+
+def test_no_sequence_of_events_gives_more_than_was_granted(world: World) -> None:
+    """Not two live uses of one code, two live refresh tokens, a wider scope or another tenant's token."""
+    machine = type("Machine", (Sequences,), {"world": world})
+
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=25,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,469 @@
+"""Signing in with what GitHub or an issuer of OpenID Connect says, both played by a small real server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import grpc
+import pytest
+from fix_auth import Alone, Person, auth_alone
+from fix_cluster import refused
+from fix_issuer import CLIENT_ID, GITHUB_CLIENT_ID, Issuer, issuing, new_key
+from joserfc.jwk import ECKey, OKPKey
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.providers import Providers, ProviderSettings
+from skein_kit.settings import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from fix_database import TestDatabase
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with issuing() as found:
+        yield found
+
+
+@pytest.fixture
+async def alone(database: TestDatabase, issuer: Issuer) -> AsyncIterator[Alone]:
+    async with auth_alone(database, **issuer.settings) as found:
+        yield found
+
+
+def encoded(part: bytes) -> str:
+    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
+
+
+def with_token(token: str, provider: str = "home", **fields: Any) -> pb.SignInWithIdentityRequest:
+    return pb.SignInWithIdentityRequest(provider=provider, token=token, **fields)
+
+
+@asynccontextmanager
+async def settings(database: TestDatabase, issuer: Issuer, **changed: str) -> AsyncIterator[Alone]:
+    async with auth_alone(database, **{**issuer.settings, **changed}) as found:
+        yield found
+
+
+async def person(alone: Alone, issuer: Issuer, subject: str = "ann") -> Person:
+    """Sign somebody in through the issuer."""
+    signed_in = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token(subject)))
+    return await alone.person(signed_in.tokens, signed_in.account)
+
+
+async def test_an_id_token_makes_an_account_once_and_signs_in_from_then_on(alone: Alone, issuer: Issuer) -> None:
+    claims: dict[str, Any] = {
+        "name": "Ann",
+        "email": "Ann@Example.com",
+        "email_verified": True,
+        "preferred_username": "ann",
+    }
+
+    first = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1", **claims)))
+    again = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1", name="Another")))
+
+    assert (first.created, again.created) == (True, False)
+    assert again.account == first.account
+    assert (first.account.email, first.account.display_name) == ("ann@example.com", "Ann")
+    assert first.account.HasField("email_verify_time")
+    assert not first.account.has_password
+    ann = await alone.person(again.tokens, again.account)
+    (identity,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+    assert (identity.provider, identity.subject) == (issuer.oidc, "a-1")
+
+
+async def test_of_many_first_sign_ins_at_once_one_makes_the_account(alone: Alone, issuer: Issuer) -> None:
+    request = with_token(issuer.id_token("ann", email="ann@example.com", email_verified=True))
+
+    answers = await asyncio.gather(*(alone.anonymous.SignInWithIdentity(request) for _ in range(8)))
+
+    assert len({answer.account.account_id for answer in answers}) == 1
+    assert sum(answer.created for answer in answers) == 1
+    assert len(await alone.rows("SELECT FROM auth.accounts")) == 1
+
+
+@pytest.mark.parametrize("is_verified", [True, False])
+async def test_an_account_is_never_found_by_its_address(alone: Alone, issuer: Issuer, *, is_verified: bool) -> None:
+    ann = await alone.sign_up()
+    token = issuer.id_token("eve", email=ann.email, email_verified=is_verified)
+
+    answer = await alone.anonymous.SignInWithIdentity(with_token(token))
+
+    assert answer.created
+    assert answer.account.account_id != str(ann.account_id)
+    assert answer.account.email == ""
+
+
+@pytest.mark.parametrize("is_verified", [False, "true", None])
+async def test_an_address_that_the_issuer_has_not_verified_is_not_taken(
+    alone: Alone, issuer: Issuer, is_verified: object
+) -> None:
+    token = issuer.id_token("ann", email="ann@example.com", email_verified=is_verified)
+
+    answer = await alone.anonymous.SignInWithIdentity(with_token(token))
+
+    assert (answer.account.email, answer.account.HasField("email_verify_time")) == ("", False)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://other.example"},
+        {"iss": None},
+        {"aud": "somebody-else"},
+        {"aud": None},
+        {"aud": []},
+        {"aud": [CLIENT_ID, "somebody-else"]},
+        {"aud": [CLIENT_ID, "somebody-else"], "azp": "somebody-else"},
+        {"azp": "somebody-else"},
+        {"azp": 7},
+        {"exp": 1_000_000_000},
+        {"exp": None},
+        {"exp": "9999999999"},
+        {"exp": float("nan")},
+        {"exp": True},
+        {"iat": None},
+        {"iat": 9_999_999_999},
+        {"nbf": 9_999_999_999},
+        {"nonce": "not asked for"},
+        {"sub": None},
+        {"sub": ""},
+        {"sub": 7},
+        {"sub": "x" * 256},
+        {"sub": "a\x00b"},
+    ],
+)
+async def test_an_id_token_that_is_not_for_us_or_not_for_now_is_refused(
+    alone: Alone, issuer: Issuer, claims: dict[str, Any]
+) -> None:
+    token = issuer.id_token(**{"subject": "ann", **claims})
+
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await alone.anonymous.SignInWithIdentity(with_token(token))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": [CLIENT_ID]},
+        {"aud": "skein-app", "azp": CLIENT_ID},
+        {"aud": [CLIENT_ID, "somebody-else"], "azp": CLIENT_ID},
+        {"nbf": 1},
+    ],
+)
+async def test_an_id_token_for_one_of_our_clients_is_taken(
+    alone: Alone, issuer: Issuer, claims: dict[str, Any]
+) -> None:
+    assert (await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann", **claims)))).created
+
+
+async def test_the_nonce_must_be_the_one_that_was_asked_for(alone: Alone, issuer: Issuer) -> None:
+    token = issuer.id_token("ann", nonce="n-1")
+
+    for nonce in ("", "n-2"):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(with_token(token, nonce=nonce))
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann"), nonce="n-1"))
+
+    assert (await alone.anonymous.SignInWithIdentity(with_token(token, nonce="n-1"))).created
+
+
+async def test_only_the_issuer_s_own_keys_count(alone: Alone, issuer: Issuer) -> None:
+    ours, theirs = issuer.keys[0], new_key("first")
+    public = (json.dumps(ours.as_dict(private=False)).encode(), ours.as_pem(private=False), b"")
+    head, body, _ = issuer.id_token("ann").split(".")
+    unsigned = encoded(b'{"alg":"none","kid":"first"}')
+    shared = encoded(b'{"alg":"HS256","kid":"first"}') + f".{body}"
+    tokens = [
+        issuer.id_token("ann", key=theirs),
+        issuer.id_token("ann", key=theirs, header={"jwk": theirs.as_dict(private=False)}),
+        issuer.id_token("ann", key=theirs, header={"jku": f"{issuer.url}/realm/keys"}),
+        issuer.id_token("ann", key=theirs, header={"kid": None}),
+        *(f"{shared}.{encoded(hmac.digest(secret, shared.encode(), 'sha256'))}" for secret in public),
+        issuer.id_token("ann", header={"typ": "at+jwt"}),
+        f"{unsigned}.{body}.",
+        f"{head}.{body}.",
+        f"{head}.{body}.AAAA",
+        f"{head}.{body}",
+        f"{head}.{body}.x.y.z",
+        "not a token",
+        "ä",
+        "\r\nHost: x",
+    ]
+
+    for number, token in enumerate(tokens):
+        # From another place each: so many failures would be too many from one.
+        metadata = (("skein-client-address", f"192.0.2.{number + 1}"),)
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(with_token(token), metadata=metadata)
+
+    assert await alone.rows("SELECT FROM auth.accounts") == []
+
+
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+async def test_other_algorithms_with_public_keys_are_taken(alone: Alone, issuer: Issuer) -> None:
+    issuer.keys = [
+        ECKey.generate_key("P-256", {"kid": "ec"}, private=True),
+        OKPKey.generate_key("Ed25519", {"kid": "ed"}, private=True),
+    ]
+
+    for key, algorithm in zip(issuer.keys, ("ES256", "EdDSA"), strict=True):
+        token = issuer.id_token("ann", key=key, header={"alg": algorithm})
+        assert (await alone.anonymous.SignInWithIdentity(with_token(token))).tokens.access_token
+
+
+async def test_a_new_key_of_the_issuer_is_learned_and_unknown_ones_do_not_make_us_ask_each_time(
+    alone: Alone, issuer: Issuer
+) -> None:
+    await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+    asked = len(issuer.requests)
+    await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+    assert len(issuer.requests) == asked
+
+    for _ in range(3):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann", key=new_key("unknown"))))
+
+    assert len(issuer.requests) == asked
+
+
+async def test_a_key_that_the_issuer_added_signs_in(issuer: Issuer) -> None:
+    at = [1_000_000.0]
+    provider = Providers.of(ProviderSettings.read(issuer.settings), issuer.settings["SKEIN_OUTBOUND_ALLOW"])._providers[
+        "home"
+    ]
+    provider._clock = lambda: at[0]  # type: ignore[attr-defined]
+    times: dict[str, Any] = {"iat": 1_000_000, "exp": 2_000_000}
+    await provider.prove(issuer.id_token("ann", **times), "")
+    issuer.keys.append(new_key("second"))
+
+    at[0] += 31
+    proof = await provider.prove(issuer.id_token("ann", **times), "")
+
+    assert proof.subject == "ann"
+
+
+async def test_an_issuer_that_does_not_answer_costs_only_its_own_people(alone: Alone, issuer: Issuer) -> None:
+    issuer.broken.add("GET /realm/keys")
+
+    with refused(grpc.StatusCode.UNAVAILABLE, "PROVIDER_UNAVAILABLE"):
+        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+
+    assert (await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(7, "ann"), "github"))).created
+
+
+async def test_an_issuer_that_claims_to_be_another_is_not_believed(alone: Alone, issuer: Issuer) -> None:
+    issuer.claims_to_be = "https://accounts.google.com"
+
+    with refused(grpc.StatusCode.UNAVAILABLE, "PROVIDER_UNAVAILABLE"):
+        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+
+
+async def test_a_github_token_of_our_app_signs_in_by_the_number_of_the_account(alone: Alone, issuer: Issuer) -> None:
+    first = await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann", name="Ann"), "github"))
+    again = await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "anna"), "github"))
+    other = await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(43, "ann"), "github"))
+
+    assert (first.created, again.created, other.created) == (True, False, True)
+    assert first.account.account_id == again.account.account_id != other.account.account_id
+    assert (first.account.display_name, first.account.email) == ("Ann", "")
+    ann = await alone.person(again.tokens, again.account)
+    (identity,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+    assert (identity.subject, identity.login) == ("42", "anna")
+
+
+async def test_a_github_token_of_another_app_is_refused(alone: Alone, issuer: Issuer) -> None:
+    for token in (issuer.github_token(42, "ann", app="Iv1.other"), "gho_unknown"):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(with_token(token, "github"))
+
+    assert "GET /github/user" not in issuer.requests
+
+
+async def test_a_wrong_secret_of_our_app_is_not_the_caller_s_fault(database: TestDatabase, issuer: Issuer) -> None:
+    async with settings(database, issuer, SKEIN_GITHUB_CLIENT_SECRET="wrong") as alone:
+        with refused(grpc.StatusCode.UNAVAILABLE, "PROVIDER_UNAVAILABLE"):
+            await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann"), "github"))
+
+
+async def test_github_is_off_without_an_app(database: TestDatabase, issuer: Issuer) -> None:
+    off = {"SKEIN_GITHUB_CLIENT_ID": "", "SKEIN_GITHUB_CLIENT_SECRET": ""}
+    async with settings(database, issuer, **off) as alone:
+        with refused(grpc.StatusCode.NOT_FOUND, "PROVIDER_NOT_FOUND"):
+            await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann"), "github"))
+
+
+async def test_any_app_s_token_is_taken_only_where_the_operator_says_so(database: TestDatabase, issuer: Issuer) -> None:
+    any_app = {"SKEIN_GITHUB_CLIENT_ID": "", "SKEIN_GITHUB_CLIENT_SECRET": "", "SKEIN_GITHUB_ANY_APP": "true"}
+    async with settings(database, issuer, **any_app) as alone:
+        token = issuer.github_token(42, "ann", app="Iv1.other")
+
+        assert (await alone.anonymous.SignInWithIdentity(with_token(token, "github"))).created
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(with_token("gho_unknown", "github"))
+
+
+async def test_a_provider_that_nobody_configured_is_not_found(alone: Alone, issuer: Issuer) -> None:
+    for name in ("google", issuer.oidc, "HOME"):
+        with refused(grpc.StatusCode.NOT_FOUND, "PROVIDER_NOT_FOUND"):
+            await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann"), name))
+
+
+@pytest.mark.parametrize("sign_up", ["invited", "closed"])
+async def test_where_sign_up_is_not_open_an_identity_makes_no_account(
+    database: TestDatabase, issuer: Issuer, sign_up: str
+) -> None:
+    async with settings(database, issuer, SKEIN_SIGN_UP=sign_up) as alone:
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
+            await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+
+    assert await alone.rows("SELECT FROM auth.accounts") == []
+
+
+async def test_a_deactivated_account_is_not_signed_into(alone: Alone, issuer: Issuer) -> None:
+    ann = await person(alone, issuer)
+    await alone.rows("UPDATE auth.accounts SET status = 'deactivated' WHERE account_id = $1", ann.account_id)
+
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+
+
+async def test_failures_from_one_address_are_limited(alone: Alone, issuer: Issuer) -> None:
+    for _ in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(
+                with_token("wrong"), metadata=(("skein-client-address", "192.0.2.9"),)
+            )
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await alone.anonymous.SignInWithIdentity(
+            with_token(issuer.id_token("ann")), metadata=(("skein-client-address", "192.0.2.9"),)
+        )
+
+
+async def test_a_linked_identity_signs_into_the_account(alone: Alone, issuer: Issuer) -> None:
+    ann = await alone.sign_up()
+    token = issuer.id_token("a-1", preferred_username="ann")
+
+    linked = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=token))
+    again = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=token))
+    signed_in = await alone.anonymous.SignInWithIdentity(with_token(token))
+
+    assert again == linked
+    assert (linked.identity.provider, linked.identity.login) == (issuer.oidc, "ann")
+    assert (signed_in.account.account_id, signed_in.created) == (str(ann.account_id), False)
+    assert signed_in.account.has_password
+
+
+async def test_a_repeated_link_is_answered_although_its_token_has_expired(alone: Alone, issuer: Issuer) -> None:
+    ann = await alone.sign_up()
+    token = issuer.id_token("a-1")
+    first = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=token, request_id="r"))
+    expired = issuer.id_token("a-1", exp=int(time.time()) - 3600)
+
+    again = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=expired, request_id="r"))
+
+    assert again == first
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "IDENTITY_REFUSED"):
+        await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=expired, request_id="s"))
+
+
+async def test_an_identity_signs_into_one_account(alone: Alone, issuer: Issuer) -> None:
+    await person(alone, issuer, "ann")
+    ben, cid = await alone.sign_up(), await alone.sign_up()
+
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "IDENTITY_TAKEN"):
+        await ben.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("ann")))
+    request = pb.LinkIdentityRequest(provider="home", token=issuer.id_token("new"))
+    outcomes = await asyncio.gather(
+        ben.auth.LinkIdentity(request), cid.auth.LinkIdentity(request), return_exceptions=True
+    )
+
+    assert sum(isinstance(outcome, pb.LinkIdentityResponse) for outcome in outcomes) == 1
+
+
+async def test_the_last_way_into_an_account_stays(alone: Alone, issuer: Issuer) -> None:
+    ann = await person(alone, issuer, "one")
+    second = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("two")))
+    (first,) = [
+        each for each in (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities if each.subject == "one"
+    ]
+    requests = [pb.UnlinkIdentityRequest(identity_id=each.identity_id) for each in (first, second.identity)]
+
+    outcomes = await asyncio.gather(*(ann.auth.UnlinkIdentity(each) for each in requests), return_exceptions=True)
+
+    assert sum(isinstance(outcome, pb.UnlinkIdentityResponse) for outcome in outcomes) == 1
+    (left,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "LAST_WAY_IN"):
+        await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=left.identity_id))
+
+
+async def test_an_unlinked_identity_signs_in_no_more(alone: Alone, issuer: Issuer) -> None:
+    ann = await alone.sign_up()
+    linked = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("a-1")))
+    request = pb.UnlinkIdentityRequest(identity_id=linked.identity.identity_id, request_id="r")
+
+    await ann.auth.UnlinkIdentity(request)
+    await ann.auth.UnlinkIdentity(request)
+
+    answer = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1")))
+    assert answer.account.account_id != str(ann.account_id)
+
+
+async def test_identities_of_others_are_not_there(alone: Alone, issuer: Issuer) -> None:
+    ann, ben = await person(alone, issuer, "ann"), await alone.sign_up()
+    (hers,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+
+    assert not (await ben.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+    for identity_id in (hers.identity_id, str(uuid4())):
+        with refused(grpc.StatusCode.NOT_FOUND, "IDENTITY_NOT_FOUND"):
+            await ben.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=identity_id))
+
+
+async def test_what_happens_to_identities_is_recorded_without_tokens(alone: Alone, issuer: Issuer) -> None:
+    ann = await person(alone, issuer)
+    linked = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("two")))
+    await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=linked.identity.identity_id))
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await alone.anonymous.SignInWithIdentity(with_token("wr.on.g"))
+
+    rows = await alone.rows("SELECT event, outcome, reason, account_id FROM auth.audit_events ORDER BY create_time")
+
+    events = [(row["event"], row["outcome"], row["reason"], row["account_id"]) for row in rows]
+    assert events == [
+        ("identity_linked", "success", "", ann.account_id),
+        ("sign_up", "success", "", ann.account_id),
+        ("sign_in", "success", "", ann.account_id),
+        ("identity_linked", "success", "", ann.account_id),
+        ("identity_unlinked", "success", "", ann.account_id),
+        ("sign_in", "refused", "SIGN_IN_REFUSED", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SKEIN_OIDC_PROVIDERS", "https://accounts.google.com"),
+        ("SKEIN_OIDC_PROVIDERS", "google=https://accounts.google.com"),
+        ("SKEIN_OIDC_PROVIDERS", "github=https://accounts.google.com;x"),
+        ("SKEIN_OIDC_PROVIDERS", "google=accounts.google.com;x"),
+        ("SKEIN_OIDC_PROVIDERS", "google=https://accounts.google.com;"),
+        ("SKEIN_GITHUB_CLIENT_ID", GITHUB_CLIENT_ID),
+        ("SKEIN_GITHUB_CLIENT_SECRET", "s3cret"),
+    ],
+)
+def test_providers_that_cannot_be_are_refused_by_name_of_the_setting(name: str, value: str) -> None:
+    with pytest.raises(SettingInvalid, match=name) as caught:
+        Providers.of(ProviderSettings.read({name: value}))
+
+    assert "s3cret" not in str(caught.value)

@@ -1,0 +1,264 @@
+"""Mail, taken by a small real SMTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+import io
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email.headerregistry import Address
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from fix_certificates import certified
+
+from skein_kit import logs
+from skein_kit.mail import Mailer, MailSettings, Relay
+from skein_kit.settings import SettingInvalid
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator
+    from email.message import EmailMessage
+    from pathlib import Path
+
+SENDER = Address(display_name="Skein", addr_spec="skein@example.com")
+
+
+@dataclass
+class Post:
+    """An SMTP server that keeps what it takes, once it has said what the test wants it to say."""
+
+    # What it says to the first mails; after these it takes them.
+    says: list[str] = field(default_factory=list)
+    envelopes: list[Envelope] = field(default_factory=list)
+    tries: int = 0
+    port: int = 0
+
+    async def handle_RCPT(
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        self.tries += 1
+        if self.says:
+            return self.says.pop(0)
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
+        self.envelopes.append(envelope)
+        return "250 OK"
+
+    def mail(self) -> EmailMessage:
+        """Return the only mail."""
+        (envelope,) = self.envelopes
+        assert isinstance(envelope.content, bytes)
+        return email.message_from_bytes(envelope.content, policy=email.policy.default)
+
+
+def known(_server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: LoginPassword) -> AuthResult:
+    return AuthResult(success=data == LoginPassword(b"us/er", b"pass word"), handled=False)
+
+
+@asynccontextmanager
+async def serving(
+    post: Post, tls: ssl.SSLContext | None = None, *, at_once: bool = False, **options: Any
+) -> AsyncIterator[Post]:
+    loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: SMTP(post, hostname="localhost", tls_context=None if at_once else tls, loop=loop, **options),
+        "127.0.0.1",
+        0,
+        ssl=tls if at_once else None,
+    )
+    post.port = server.sockets[0].getsockname()[1]
+    try:
+        yield post
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.fixture
+async def post() -> AsyncIterator[Post]:
+    async with serving(Post()) as found:
+        yield found
+
+
+def mailer(post: Post, url: str = "smtp://127.0.0.1:{port}?starttls=off", **keywords: Any) -> Mailer:
+    return Mailer(Relay.of(url.format(port=post.port)), SENDER, pauses=(0.0, 0.0), **keywords)
+
+
+async def test_a_mail_arrives_as_it_was_written(post: Post) -> None:
+    sent = await mailer(post).send("ann@example.com", "Grüße", "Hello Ann,\n\nhttps://example.com/?a=b – ü\n.\n")
+
+    mail = post.mail()
+    assert sent
+    assert (post.envelopes[0].mail_from, post.envelopes[0].rcpt_tos) == ("skein@example.com", ["ann@example.com"])
+    assert (mail["From"], mail["To"], mail["Subject"]) == ("Skein <skein@example.com>", "ann@example.com", "Grüße")
+    assert mail["Auto-Submitted"] == "auto-generated"
+    assert mail["Message-ID"].endswith("@example.com>")
+    assert mail["Date"].datetime.tzinfo is not None
+    assert mail.get_content_type() == "text/plain"
+    assert mail.get_content().replace("\r\n", "\n") == "Hello Ann,\n\nhttps://example.com/?a=b – ü\n.\n"
+
+
+async def test_a_subject_cannot_end_its_header(post: Post) -> None:
+    assert await mailer(post).send("ann@example.com", "Join\r\nBcc: eve@example.com\x00\u2028now", "x")
+
+    mail = post.mail()
+    assert mail["Subject"] == "Join Bcc: eve@example.com now"
+    assert mail["Bcc"] is None
+    assert post.envelopes[0].rcpt_tos == ["ann@example.com"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "ann",
+        "ann@",
+        "@example.com",
+        "ann@example.com\r\nBcc: e@x.org",
+        "a@x.org, b@x.org",
+        "<ann@example.com>",
+        "Ann <ann@example.com>",
+        "ann@example.com>\r\nRCPT TO:<e@x.org",
+        "änn@example.com",
+    ],
+)
+async def test_what_is_no_address_gets_no_mail(post: Post, address: str) -> None:
+    assert not await mailer(post).send(address, "x", "x")
+
+    assert post.tries == 0
+
+
+async def test_a_server_that_is_busy_is_asked_three_times(post: Post) -> None:
+    post.says[:] = ["451 busy", "421 closing"]
+
+    assert await mailer(post).send("ann@example.com", "x", "x")
+
+    assert (post.tries, len(post.envelopes)) == (3, 1)
+
+
+async def test_after_three_tries_nothing_is_tried_any_more(post: Post) -> None:
+    post.says[:] = ["451 busy"] * 9
+
+    assert not await mailer(post).send("ann@example.com", "x", "x")
+
+    assert (post.tries, post.envelopes) == (3, [])
+
+
+async def test_what_a_server_refuses_for_good_is_not_tried_again(post: Post) -> None:
+    post.says[:] = ["550 no such person"]
+
+    assert not await mailer(post).send("ann@example.com", "x", "x")
+
+    assert post.tries == 1
+
+
+async def test_a_server_that_is_away_costs_no_error() -> None:
+    assert not await mailer(Post(port=1)).send("ann@example.com", "x", "x")
+
+
+async def test_a_failure_is_logged_without_address_and_content(post: Post) -> None:
+    post.says[:] = ["550 ann@example.com has moved"]
+    stream = io.StringIO()
+    logs.configure("info", stream)
+    try:
+        await mailer(post).send("ann@example.com", "a subject", "a text")
+        await mailer(post).send("ann@example.com", "a subject", "a text")
+    finally:
+        logs.configure("warning")
+
+    failed, sent = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (failed["event"], failed["error"], failed["status"]) == ("mail_not_sent", "SMTPRecipientRefused", 550)
+    assert (sent["event"], sent["tries"]) == ("mail_sent", 1)
+    assert not any(secret in stream.getvalue() for secret in ("ann", "subject", "text", "moved"))
+
+
+async def test_mail_and_password_travel_under_tls(tmp_path: Path) -> None:
+    server, client = certified(tmp_path, "localhost")
+    options: dict[str, Any] = {"require_starttls": True, "auth_required": True, "authenticator": known}
+    async with serving(Post(), server, **options) as post:
+        url = "smtp://us%2Fer:pass%20word@localhost:{port}"
+
+        assert await mailer(post, url, tls=client).send("ann@example.com", "x", "x")
+
+    assert len(post.envelopes) == 1
+
+
+async def test_a_wrong_password_is_not_tried_again(tmp_path: Path) -> None:
+    server, client = certified(tmp_path, "localhost")
+    async with serving(Post(), server, auth_required=True, authenticator=known) as post:
+        assert not await mailer(post, "smtp://u:wrong@localhost:{port}", tls=client).send("ann@example.com", "x", "x")
+
+    assert post.tries == 0
+
+
+async def test_tls_from_the_first_byte_works_too(tmp_path: Path) -> None:
+    server, client = certified(tmp_path, "localhost")
+    async with serving(Post(), server, at_once=True) as post:
+        assert await mailer(post, "smtps://localhost:{port}", tls=client).send("ann@example.com", "x", "x")
+
+    assert len(post.envelopes) == 1
+
+
+@pytest.mark.parametrize("name", ["localhost", "other.example"])
+async def test_a_certificate_of_nobody_or_of_another_name_gets_no_mail(tmp_path: Path, name: str) -> None:
+    server, client = certified(tmp_path, name)
+    trust = None if name == "localhost" else client
+    async with serving(Post(), server) as post:
+        assert not await mailer(post, "smtp://localhost:{port}", tls=trust).send("ann@example.com", "x", "x")
+
+    assert (post.tries, post.envelopes) == (0, [])
+
+
+async def test_a_server_without_starttls_gets_no_mail(post: Post) -> None:
+    assert not await mailer(post, "smtp://127.0.0.1:{port}?starttls=required").send("ann@example.com", "x", "x")
+
+    assert (post.tries, post.envelopes) == (0, [])
+
+
+def test_mail_is_off_unless_a_relay_is_set() -> None:
+    assert not Mailer.of(MailSettings()).configured
+    assert Mailer.of(MailSettings(smtp_url="smtp://localhost", mail_from="Skein <a@example.com>")).configured
+
+
+def test_a_relay_s_password_is_shown_nowhere() -> None:
+    settings = MailSettings.read({"SKEIN_SMTP_URL": "smtps://u:s3cret@mail.example", "SKEIN_MAIL_FROM": "a@b.org"})
+
+    relay = Relay.of(settings.smtp_url)
+
+    assert (relay.user, relay.password, relay.port) == ("u", "s3cret", 465)
+    assert "s3cret" not in f"{settings!r} {relay!r}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mail.example",
+        "http://mail.example",
+        "smtp://",
+        "smtp://mail.example/path",
+        "smtp://mail.example:x",
+        "smtp://mail.example?starttls=maybe",
+        "smtp://mail.example?tls=off",
+        "smtp://mail.example?x",
+        "smtp://u:s3cret@mail.example?starttls=off",
+    ],
+)
+def test_a_relay_that_cannot_be_is_refused_by_name_of_the_setting(url: str) -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_SMTP_URL") as caught:
+        Mailer.of(MailSettings(smtp_url=url, mail_from="a@example.com"))
+
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sender", ["", "skein", "a@b\r\nBcc: c@d.org"])
+def test_mail_needs_a_sender(sender: str) -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_MAIL_FROM"):
+        Mailer.of(MailSettings(smtp_url="smtp://localhost", mail_from=sender))

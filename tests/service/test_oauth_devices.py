@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import asyncpg
+import grpc
+from fix_accounts import Account
+from fix_cluster import Cluster, Tenant, refused
+from fix_oauth import App
+from grpc import aio
+
+from skein.auth.v1 import oauth_pb2
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+DENIED = grpc.StatusCode.PERMISSION_DENIED
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
+UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
+EARLY = grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_a_device_is_let_in_once_a_person_agreed(
+    cluster: Cluster, app: App, account: Account, tenant: Tenant
+) -> None:
+    started = await start_device(app)
+    asks = await app.person(account)
+
+    with refused(EARLY, "OAUTH_AUTHORIZATION_PENDING"):
+        await poll(app, started)
+    shown = await asks.GetDeviceAuthorization(
+        oauth_pb2.GetDeviceAuthorizationRequest(user_code=started.user_code.lower().replace("-", " "))
+    )
+    await asks.ApproveDevice(
+        oauth_pb2.ApproveDeviceRequest(user_code=started.user_code, approved=True, tenant_id=str(tenant.tenant_id))
+    )
+    with refused(NOT_FOUND, "DEVICE_CODE_NOT_FOUND"):
+        await asks.ApproveDevice(oauth_pb2.ApproveDeviceRequest(user_code=started.user_code, approved=False))
+    with refused(EARLY, "OAUTH_SLOW_DOWN"):
+        await poll(app, started)
+    await waited(cluster)
+    tokens = await poll(app, started)
+
+    assert (shown.client_name, list(shown.scopes)) == ("An app", ["memory.read"])
+    assert tokens.scope == "memory.read"
+    assert (await app.refresh(tokens.refresh_token)).access_token
+
+
+async def test_a_device_code_works_once(cluster: Cluster, app: App, account: Account, tenant: Tenant) -> None:
+    started = await start_device(app)
+    await (await app.person(account)).ApproveDevice(
+        oauth_pb2.ApproveDeviceRequest(user_code=started.user_code, approved=True, tenant_id=str(tenant.tenant_id))
+    )
+    tokens = await poll(app, started)
+
+    await waited(cluster)
+    with refused(INVALID, "OAUTH_INVALID_GRANT"):
+        await poll(app, started)
+
+    with refused(INVALID, "OAUTH_INVALID_GRANT"):
+        await app.refresh(tokens.refresh_token)
+
+
+async def test_a_device_learns_of_a_no(app: App, account: Account) -> None:
+    started = await start_device(app)
+
+    await (await app.person(account)).ApproveDevice(
+        oauth_pb2.ApproveDeviceRequest(user_code=started.user_code, approved=False)
+    )
+
+    with refused(EARLY, "OAUTH_ACCESS_DENIED"):
+        await poll(app, started)
+
+
+async def test_a_device_s_codes_are_of_no_use_to_others(direct: aio.Channel, app: App, account: Account) -> None:
+    other = await App.registered(direct)
+    started = await start_device(app)
+
+    with refused(INVALID, "OAUTH_INVALID_GRANT"):
+        await poll(other, started)
+    with refused(NOT_FOUND, "DEVICE_CODE_NOT_FOUND"):
+        await (await app.person(account)).GetDeviceAuthorization(
+            oauth_pb2.GetDeviceAuthorizationRequest(user_code="BBBB-BBBB")
+        )
+
+
+async def start_device(app: App) -> oauth_pb2.StartDeviceAuthorizationResponse:
+    return await app.oauth.StartDeviceAuthorization(
+        oauth_pb2.StartDeviceAuthorizationRequest(client=app.proof, scope="memory.read")
+    )
+
+
+async def poll(app: App, started: oauth_pb2.StartDeviceAuthorizationResponse) -> oauth_pb2.ExchangeTokenResponse:
+    return await app.oauth.ExchangeToken(
+        oauth_pb2.ExchangeTokenRequest(
+            client=app.proof, device_code=oauth_pb2.DeviceCodeGrant(device_code=started.device_code)
+        )
+    )
+
+
+async def waited(cluster: Cluster) -> None:
+    """Let devices have asked long ago, so that no test sleeps."""
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    try:
+        await connection.execute("UPDATE auth.device_codes SET poll_time = poll_time - interval '1 hour'")
+    finally:
+        await connection.close()

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_auth import auth_alone
+from fix_certificates import certified
+from fix_cluster import refused
+
+from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
+from skein_auth.applications import Applications
+from skein_auth.attempts import Attempts, limits
+from skein_auth.audit import Audit
+from skein_auth.errors import ClientUnknown
+from skein_auth.settings import AuthSettings
+from skein_auth.store import AttemptStore, AuditStore, ClientStore
+from skein_kit.database import Database
+from skein_kit.ids import now
+from skein_kit.outbound import Outbound
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from fix_database import TestDatabase
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
+INITIAL = "an initial access token of many characters"
+BACK = "https://app.test/back"
+
+
+def request(token: str = "", **said: Any) -> oauth_pb2.RegisterClientRequest:
+    client = oauth_pb2.Client(**{"redirect_uris": [BACK], "client_name": "An app", **said})
+    return oauth_pb2.RegisterClientRequest(client=client, initial_access_token=token)
+
+
+async def test_anybody_registers_an_application(database: TestDatabase) -> None:
+    async with auth_alone(database) as auth:
+        oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
+        secret = await oauth.RegisterClient(request())
+        public = await oauth.RegisterClient(request(token_endpoint_auth_method="none"))
+        server = await oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())
+
+    assert secret.client.client_id != public.client.client_id
+    assert secret.client.token_endpoint_auth_method == "client_secret_basic"
+    assert secret.client_secret.startswith("skein_cs_")
+    assert public.client_secret == ""
+    assert public.registration_access_token.startswith("skein_reg_")
+    assert server.registration_open
+    assert list(server.resources) == ["https://skein.test", "https://skein.test/mcp"]
+    kept = await auth.rows("SELECT client_id, secret_hash FROM auth.clients WHERE secret_hash IS NOT NULL")
+    assert [row["client_id"] for row in kept] == [secret.client.client_id]
+
+
+async def test_a_client_that_describes_itself_badly_is_not_registered(database: TestDatabase) -> None:
+    async with auth_alone(database) as auth:
+        oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
+        with refused(INVALID, "OAUTH_INVALID_REDIRECT_URI"):
+            await oauth.RegisterClient(request(redirect_uris=["http://app.test/back"]))
+        with refused(INVALID, "OAUTH_INVALID_CLIENT_METADATA"):
+            await oauth.RegisterClient(request(grant_types=["password"]))
+        assert not await auth.rows("SELECT FROM auth.clients")
+
+
+async def test_registration_may_need_a_token(database: TestDatabase) -> None:
+    async with auth_alone(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
+        oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
+        for token in ("", "x", INITIAL + "x"):
+            with refused(UNAUTHENTICATED, "OAUTH_INVALID_TOKEN"):
+                await oauth.RegisterClient(request(token))
+        registered = await oauth.RegisterClient(request(INITIAL))
+        server = await oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())
+
+    assert registered.client.client_id
+    assert not server.registration_open
+
+
+async def test_registration_may_be_closed(database: TestDatabase) -> None:
+    async with auth_alone(database, SKEIN_REGISTRATION="closed", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
+        oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
+        for token in ("", INITIAL):
+            with refused(UNAUTHENTICATED, "OAUTH_INVALID_TOKEN"):
+                await oauth.RegisterClient(request(token))
+
+
+async def test_guessing_a_client_s_secret_is_limited(database: TestDatabase) -> None:
+    async with auth_alone(database, SKEIN_ATTEMPTS_MOST="3") as auth:
+        oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
+        made = await oauth.RegisterClient(request())
+
+        async def revoke(secret: str) -> None:
+            proof = oauth_pb2.ClientAuthentication(
+                client_id=made.client.client_id, client_secret=secret, method="client_secret_basic"
+            )
+            await oauth.RevokeToken(oauth_pb2.RevokeTokenRequest(client=proof, token="x"))
+
+        for _ in range(6):
+            await revoke(made.client_secret)
+        for _ in range(3):
+            with refused(UNAUTHENTICATED, "OAUTH_INVALID_CLIENT"):
+                await revoke("wrong")
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+            await revoke(made.client_secret)
+
+
+@dataclass
+class Site:
+    """A site with a document; a test changes what it says."""
+
+    url: str = ""
+    document: dict[str, Any] = field(default_factory=dict)
+    cache_control: str = ""
+    asked: int = 0
+
+
+@contextmanager
+def served(site: Site, tls: ssl.SSLContext) -> Iterator[None]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            site.asked += 1
+            body = json.dumps(site.document).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.send_header("cache-control", site.cache_control)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    site.url = f"https://app.test:{server.server_port}/client.json"
+    site.document = {"client_id": site.url, "client_name": "An app", "redirect_uris": [BACK]}
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    return certified(tmp_path, "app.test")
+
+
+@pytest.fixture
+def site(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> Iterator[Site]:
+    found = Site()
+    with served(found, tls[0]):
+        yield found
+
+
+@pytest.fixture
+async def store(database: TestDatabase) -> AsyncIterator[Database]:
+    async with Database.open(database.url, service="auth", size=4, timeout=5.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def applications(store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> Applications:
+    """Applications whose documents are where the test's site is."""
+
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    settings = AuthSettings()
+    origin = site.url.removesuffix("/client.json")
+    return Applications(
+        ClientStore(store),
+        Outbound(allow=[origin], resolve=resolve, tls=tls[1]),
+        settings,
+        Attempts(AttemptStore(store), limits(settings)),
+        Audit(AuditStore(store)),
+    )
+
+
+async def test_a_document_describes_its_client(applications: Applications, site: Site) -> None:
+    client = await applications.current(site.url)
+    await applications.current(site.url)
+
+    assert (client.client_id, client.name, client.source) == (site.url, "An app", "document")
+    assert client.redirect(BACK) == BACK
+    assert site.asked == 1
+
+
+async def test_a_document_is_fetched_again_when_it_is_old(
+    applications: Applications, database: TestDatabase, site: Site
+) -> None:
+    await applications.current(site.url)
+    site.document["client_name"] = "Another name"
+    async with database.superuser() as connection:
+        await connection.execute("UPDATE auth.clients SET stale_time = now()")
+
+    client = await applications.current(site.url)
+
+    assert (client.name, site.asked) == ("Another name", 2)
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "minutes"),
+    [("", 60), ("max-age=7200", 120), ("no-store", 5), ("max-age=1", 5), ("max-age=99999999", 1440)],
+)
+async def test_a_document_is_kept_as_long_as_its_site_says_within_bounds(
+    applications: Applications, site: Site, cache_control: str, minutes: int
+) -> None:
+    site.cache_control = cache_control
+
+    client = await applications.current(site.url)
+
+    assert client.stale_time is not None
+    assert abs(client.stale_time - now() - timedelta(minutes=minutes)) < timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"client_id": "https://else.test/client.json"},
+        {"client_id": None},
+        {"redirect_uris": ["javascript:alert(1)"]},
+        {"redirect_uris": []},
+        {"token_endpoint_auth_method": "client_secret_basic"},
+        {"client_name": ["a", "b"]},
+    ],
+)
+async def test_a_document_that_is_wrong_describes_nobody(
+    applications: Applications, site: Site, wrong: dict[str, Any]
+) -> None:
+    site.document |= wrong
+
+    with pytest.raises(ClientUnknown):
+        await applications.current(site.url)
+
+    assert await applications.known(site.url) is None
+
+
+async def test_a_site_inside_the_network_is_not_asked(
+    store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext]
+) -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    settings = AuthSettings()
+    applications = Applications(
+        ClientStore(store),
+        Outbound(resolve=resolve, tls=tls[1]),
+        settings,
+        Attempts(AttemptStore(store), limits(settings)),
+        Audit(AuditStore(store)),
+    )
+
+    with pytest.raises(ClientUnknown):
+        await applications.current(site.url)
+
+    assert site.asked == 0

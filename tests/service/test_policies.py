@@ -1,0 +1,132 @@
+"""Policies: their defaults, and that nothing is accepted which no policy has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.tenancy.v1 import subjects_pb2 as pb
+
+DEFAULTS = pb.Policy(
+    decay_days=30,
+    max_inferred_edges=360,
+    min_link_suggestion_score=0.25,
+    retention_days=3650,
+    private_mode=True,
+    snapshot_retention=50,
+    path_max_hops=5,
+    subgraph_default_radius=2,
+    importance_formula=pb.IMPORTANCE_FORMULA_DYNAMIC,
+    revision=1,
+)
+# A field that no policy has: number 1000, the varint 1.
+UNKNOWN = b"\xc0\x3e\x01"
+
+
+def change(request_id: str = "", **values: Any) -> pb.UpdatePolicyRequest:
+    fields = [name for name in values if name != "revision"]
+    return pb.UpdatePolicyRequest(
+        policy=pb.Policy(**values), update_mask=FieldMask(paths=fields), request_id=request_id
+    )
+
+
+async def read(tenant: Tenant) -> pb.Policy:
+    return (await tenant.tenancy.GetPolicy(pb.GetPolicyRequest())).policy
+
+
+async def test_a_policy_that_nobody_changed_has_the_defaults(tenant: Tenant) -> None:
+    assert await read(tenant) == DEFAULTS
+
+
+async def test_only_the_masked_fields_of_a_policy_change(tenant: Tenant) -> None:
+    updated = await tenant.tenancy.UpdatePolicy(
+        change(
+            private_mode=False,
+            decay_days=7,
+            max_inferred_edges=0,
+            memory_types=["note", "fact"],
+            importance_formula=pb.IMPORTANCE_FORMULA_WEIGHTED,
+            revision=1,
+        )
+    )
+
+    expected = pb.Policy()
+    expected.CopyFrom(DEFAULTS)
+    expected.private_mode, expected.decay_days, expected.max_inferred_edges = False, 7, 0
+    expected.memory_types.extend(["note", "fact"])
+    expected.importance_formula = pb.IMPORTANCE_FORMULA_WEIGHTED
+    expected.revision = 2
+    expected.update_time.CopyFrom(updated.policy.update_time)
+    assert updated.policy == expected
+    assert await read(tenant) == expected
+
+
+async def test_what_cannot_be_zero_goes_back_to_its_default(tenant: Tenant) -> None:
+    await tenant.tenancy.UpdatePolicy(change(decay_days=7, importance_formula=pb.IMPORTANCE_FORMULA_WEIGHTED))
+
+    updated = await tenant.tenancy.UpdatePolicy(change(decay_days=0, importance_formula=0))
+
+    assert (updated.policy.decay_days, updated.policy.importance_formula) == (30, pb.IMPORTANCE_FORMULA_DYNAMIC)
+
+
+@pytest.mark.parametrize("values", [{"decay_days": 3651}, {"path_max_hops": 9}, {"min_link_suggestion_score": 1.5}])
+async def test_a_value_out_of_bounds_is_refused(tenant: Tenant, values: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.tenancy.UpdatePolicy(change(**values))
+
+
+async def test_a_mask_must_name_fields_of_a_policy(tenant: Tenant) -> None:
+    for paths, reason in (
+        ([], "UPDATE_MASK_INVALID"),
+        (["revision"], "UPDATE_MASK_INVALID"),
+        (["decay_days", "forget_everything"], "POLICY_FIELD_UNKNOWN"),
+    ):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
+            await tenant.tenancy.UpdatePolicy(
+                pb.UpdatePolicyRequest(policy=pb.Policy(decay_days=1), update_mask=FieldMask(paths=paths))
+            )
+    assert await read(tenant) == DEFAULTS
+
+
+async def test_unknown_fields_in_binary_are_refused(tenant: Tenant) -> None:
+    in_policy = change(decay_days=7)
+    in_policy.policy.MergeFromString(UNKNOWN)
+    beside_policy = change(decay_days=7)
+    beside_policy.MergeFromString(UNKNOWN)
+
+    for request in (in_policy, beside_policy):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "POLICY_FIELD_UNKNOWN"):
+            await tenant.tenancy.UpdatePolicy(request)
+    assert await read(tenant) == DEFAULTS
+
+
+async def test_a_stale_policy_is_refused(tenant: Tenant) -> None:
+    await tenant.tenancy.UpdatePolicy(change(decay_days=7, revision=1))
+
+    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
+        await tenant.tenancy.UpdatePolicy(change(decay_days=8, revision=1))
+    assert (await read(tenant)).decay_days == 7
+
+
+async def test_a_repeated_update_changes_a_policy_once(tenant: Tenant) -> None:
+    answers = await asyncio.gather(*(tenant.tenancy.UpdatePolicy(change("r", decay_days=7)) for _ in range(4)))
+
+    assert all(answer == answers[0] for answer in answers)
+    assert answers[0].policy.revision == 2
+
+
+async def test_of_first_changes_at_once_each_counts(tenant: Tenant) -> None:
+    await asyncio.gather(*(tenant.tenancy.UpdatePolicy(change(decay_days=days)) for days in range(1, 6)))
+
+    assert (await read(tenant)).revision == 6
+
+
+async def test_a_policy_is_its_tenant_s_own(tenant: Tenant, other_tenant: Tenant) -> None:
+    await tenant.tenancy.UpdatePolicy(change(decay_days=7))
+
+    assert await read(other_tenant) == DEFAULTS

@@ -1,0 +1,196 @@
+"""How many calls are let through: allowances in tenancy, and gateways that share them."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Tenant, refused
+from fix_gateway import Gateway, gateway_before
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.rpc import error_details_pb2
+from grpc import aio
+from grpc_status import rpc_status
+
+from skein.auth.v1 import auth_pb2
+from skein.tenancy.v1 import limits_pb2, tenancy_pb2
+from skein_kit.database import Database
+from skein_kit.ids import now
+from skein_tenancy.quotas import Allowance, Defaults
+from skein_tenancy.settings import TenancySettings
+from skein_tenancy.store import QuotaStore
+
+LIST = tenancy_pb2.ListAgentsRequest()
+
+
+async def limit(cluster: Cluster, tenant: Tenant, **limits: int) -> None:
+    operator = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+    quota = limits_pb2.Quota(**limits)  # type: ignore[arg-type]  # Every limit is a number.
+    await operator.tenancy.UpdateQuota(
+        limits_pb2.UpdateQuotaRequest(quota=quota, update_mask=FieldMask(paths=list(limits)))
+    )
+
+
+async def call_at_once(tenant: Tenant | Gateway, count: int) -> Counter[str]:
+    """Make calls and count the answers: "OK" or the status code's name."""
+
+    async def one() -> str:
+        try:
+            await tenant.tenancy.ListAgents(LIST)
+        except aio.AioRpcError as error:
+            return error.code().name
+        return "OK"
+
+    return Counter(await asyncio.gather(*(one() for _ in range(count))))
+
+
+def posted(address: str, path: str, key: str) -> tuple[int, str]:
+    """POST an empty message as JSON; return the status and when to come back."""
+    connection = http.client.HTTPConnection(address, timeout=10)
+    try:
+        connection.request("POST", path, "{}", {"content-type": "application/json", "authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.headers.get("retry-after", "")
+    finally:
+        connection.close()
+
+
+async def test_two_gateways_together_let_no_more_through_than_the_tenants_limit(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    await limit(cluster, tenant, requests_per_minute=30)
+
+    async with gateway_before(cluster, tenant, {}) as one, gateway_before(cluster, tenant, {}) as other:
+        started = now()
+        answers = sum(await asyncio.gather(*(call_at_once(gateway, 40) for gateway in (one, other))), Counter())
+        seconds = (now() - started).total_seconds()
+
+    # The bucket of 30, and one more every two seconds.
+    assert 30 <= answers["OK"] <= 30 + 1 + seconds / 2
+    assert answers["RESOURCE_EXHAUSTED"] == 80 - answers["OK"]
+
+
+async def test_a_callers_limit_leaves_the_tenants_other_keys_alone(cluster: Cluster, tenant: Tenant) -> None:
+    await limit(cluster, tenant, caller_requests_per_minute=5)
+    key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="another"))
+
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        first = await call_at_once(gateway, 20)
+        second = Counter[str]()
+        other = cluster.with_key(key.secret)
+        for _ in range(3):
+            await other.tenancy.ListAgents(LIST)
+            second["OK"] += 1
+
+    assert 4 <= first["OK"] <= 6
+    assert second["OK"] == 3
+
+
+async def test_a_refusal_says_which_limit_and_when_to_come_back(cluster: Cluster, tenant: Tenant) -> None:
+    await limit(cluster, tenant, requests_per_day=2)
+
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        await call_at_once(gateway, 2)
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "RATE_LIMITED"):
+            await gateway.tenancy.ListAgents(LIST)
+        with pytest.raises(aio.AioRpcError) as error:
+            await gateway.tenancy.ListAgents(LIST)
+
+    status = rpc_status.from_call(error.value)  # type: ignore[arg-type]  # It reads three methods that both have.
+    assert status is not None
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    for detail in status.details:
+        detail.Unpack(info) or detail.Unpack(retry)
+    assert info.metadata["kind"] == "requests_per_day"
+    assert 0 < retry.retry_delay.seconds <= 86400
+
+
+async def test_an_operator_is_not_limited(cluster: Cluster, tenant: Tenant) -> None:
+    await limit(cluster, tenant, requests_per_minute=1)
+    operator = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+
+    for _ in range(10):
+        await operator.tenancy.ListAgents(LIST)
+
+
+async def test_http_calls_are_limited_alike(cluster: Cluster, tenant: Tenant) -> None:
+    await limit(cluster, tenant, requests_per_minute=1)
+
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        address = gateway.host.addresses["http"]
+        answers = [
+            await asyncio.to_thread(posted, address, "/skein.tenancy.v1.TenancyService/ListAgents", tenant.api_key)
+            for _ in range(3)
+        ]
+
+    assert [status for status, _ in answers] == [200, 429, 429]
+    assert int(answers[1][1]) >= 1
+
+
+async def test_calls_pass_while_tenancy_does_not_answer(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        gateway.host.addresses["tenancy"] = "127.0.0.1:1"
+        me = await gateway.auth.GetMe(auth_pb2.GetMeRequest())
+
+    assert me.tenant_id == str(tenant.tenant_id)
+
+
+@pytest.fixture
+async def store(cluster: Cluster) -> AsyncIterator[QuotaStore]:
+    url = cluster.postgres.url(user="postgres", database="skein")
+    async with Database.open(url, service="tenancy", size=8, timeout=30.0) as database:
+        yield QuotaStore(database)
+
+
+async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: QuotaStore, tenant: Tenant) -> None:
+    defaults = Defaults(tenant_rate=20, tenant_burst=100, caller_rate=1000, caller_burst=1000)
+    started = now()
+
+    leases = await asyncio.gather(
+        *(store.lease_requests(tenant.tenant_id, f"api_key:{n % 3}", (7, 7), defaults) for n in range(40))
+    )
+
+    seconds = (now() - started).total_seconds()
+    granted = sum(lease.tenant_count for lease in leases)
+    assert 100 <= granted <= 100 + 20 * seconds
+    assert any(lease.exhausted == "requests_per_minute" for lease in leases)
+
+
+async def test_hours_and_days_are_counted_apart_from_the_bucket(
+    cluster: Cluster, store: QuotaStore, tenant: Tenant
+) -> None:
+    await limit(cluster, tenant, requests_per_hour=3, requests_per_day=1000)
+    defaults = TenancySettings().rates()
+
+    leases = [await store.lease_requests(tenant.tenant_id, "api_key:x", (10, 10), defaults) for _ in range(5)]
+
+    # No more at once than a second's worth, so that a slow caller loses nothing.
+    assert [lease.tenant_count for lease in leases] == [1, 1, 1, 0, 0]
+    assert leases[-1].exhausted == "requests_per_hour"
+    assert 0 < leases[-1].retry_delay.seconds <= 3600
+
+
+async def test_an_account_without_a_tenant_leases_for_itself(store: QuotaStore) -> None:
+    lease = await store.lease_requests(None, f"account:{uuid.uuid4()}", (0, 5), TenancySettings().rates())
+
+    assert (lease.tenant_count, lease.caller_count) == (0, 5)
+
+
+async def test_idle_allowances_are_forgotten(store: QuotaStore, tenant: Tenant) -> None:
+    await store.lease_requests(tenant.tenant_id, "api_key:idle", (1, 1), TenancySettings().rates())
+
+    assert await store.delete_idle(tenant.tenant_id, now()) == 0
+    assert await store.delete_idle(tenant.tenant_id, now() + timedelta(days=2)) >= 2
+
+
+def test_a_lease_is_no_more_than_a_seconds_worth() -> None:
+    assert Allowance(kind="x", rate=500, burst=1000).chunk(10_000) == 500
+    assert Allowance(kind="x", rate=500, burst=1000, hour_most=36_000).chunk(100) == 10
+    assert Allowance(kind="x", rate=0.1, burst=6).chunk(100) == 1

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
+from fix_auth import auth_alone
+from fix_cluster import Cluster, refused
+from grpc import aio
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein.auth.v1 import auth_pb2
+
+if TYPE_CHECKING:
+    from fix_database import TestDatabase
+
+# What the gateway may remember of a credential, and a moment.
+BOUND_SECONDS = 5.0
+
+
+@pytest.fixture
+async def account(cluster: Cluster) -> Account:
+    return await new_account(cluster)
+
+
+def wrong(email: str) -> pb.SignInRequest:
+    return pb.SignInRequest(email=email, password="not the password")
+
+
+async def until_refused(account: Account) -> float:
+    """Call until the access token is refused; return how long that took."""
+    started = time.monotonic()
+    while time.monotonic() - started < 2 * BOUND_SECONDS:
+        try:
+            await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAUTHENTICATED:
+                raise
+            break
+        await asyncio.sleep(0.1)  # What is measured is time.
+    return time.monotonic() - started
+
+
+async def test_who_signed_in_is_told_who_they_are(cluster: Cluster, account: Account) -> None:
+    me = await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
+
+    assert me.principal == f"account:{account.account_id}"
+    assert (me.account.account_id, me.account.email) == (account.account_id, account.email)
+    assert (me.tenant_id, me.role, me.client_id) == ("", "", "")
+    assert "account" in me.permissions
+    assert not (await cluster.operator.auth.GetMe(auth_pb2.GetMeRequest())).HasField("account")
+
+
+async def test_an_address_is_the_same_however_it_is_typed(cluster: Cluster, account: Account) -> None:
+    again = await sign_in(cluster, f"  {account.email.upper()} ")
+
+    assert again.account_id == account.account_id
+
+
+async def test_an_unknown_address_and_a_wrong_password_get_the_same_answer(cluster: Cluster, account: Account) -> None:
+    answers = []
+    for email in (account.email, new_email()):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED") as caught:
+            await cluster.anonymous.auth.SignIn(wrong(email))
+        answers.append(caught.value.details())
+
+    assert answers[0] == answers[1]
+
+
+async def test_a_deactivated_account_is_refused_like_a_wrong_password(cluster: Cluster, account: Account) -> None:
+    await account.stubs.auth.DeactivateMe(pb.DeactivateMeRequest(password=PASSWORD))
+
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await sign_in(cluster, account.email)
+
+
+async def test_too_many_wrong_passwords_lock_even_the_right_one_out(cluster: Cluster, account: Account) -> None:
+    for _ in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await cluster.anonymous.auth.SignIn(wrong(account.email))
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await sign_in(cluster, account.email)
+
+
+async def test_successful_sign_ins_do_not_count(cluster: Cluster, account: Account) -> None:
+    for _ in range(11):
+        await sign_in(cluster, account.email)
+
+
+async def test_an_address_that_nobody_has_is_locked_as_well(cluster: Cluster) -> None:
+    email = new_email()
+    for _ in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await cluster.anonymous.auth.SignIn(wrong(email))
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await cluster.anonymous.auth.SignIn(wrong(email))
+
+
+async def test_a_refresh_token_is_replaced(cluster: Cluster, account: Account) -> None:
+    answer = await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
+
+    assert answer.tokens.refresh_token not in ("", account.refresh_token)
+    me = await cluster.with_key(answer.tokens.access_token).auth.GetMe(auth_pb2.GetMeRequest())
+    assert me.account.account_id == account.account_id
+
+
+async def test_a_refresh_token_that_is_none_is_refused(cluster: Cluster) -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token="skein_rt_nonsense"))
+
+
+async def test_who_signed_out_is_refused_within_five_seconds(cluster: Cluster, account: Account) -> None:
+    await account.stubs.auth.SignOut(pb.SignOutRequest())
+
+    assert await until_refused(account) < BOUND_SECONDS
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
+
+
+async def test_who_is_deactivated_is_refused_within_five_seconds(cluster: Cluster, account: Account) -> None:
+    await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
+    change = pb.Account(account_id=account.account_id, status=pb.ACCOUNT_STATUS_DEACTIVATED)
+    request = pb.UpdateAccountRequest(account=change)
+    request.update_mask.paths.append("status")
+    await cluster.operator.auth.UpdateAccount(request)
+
+    assert await until_refused(account) < BOUND_SECONDS
+
+
+async def test_sign_ins_are_listed_newest_first_and_in_pages(cluster: Cluster, account: Account) -> None:
+    second, third = await sign_in(cluster, account.email), await sign_in(cluster, account.email)
+
+    seen: list[pb.AuthSession] = []
+    request = pb.ListAuthSessionsRequest(page_size=2)
+    while True:
+        page = await second.stubs.auth.ListAuthSessions(request)
+        seen += page.auth_sessions
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+
+    assert [session.current for session in seen] == [False, True, False]
+    assert all(session.address for session in seen)
+    assert third.account_id == account.account_id
+
+
+async def test_another_sign_in_can_be_ended_once(cluster: Cluster, account: Account) -> None:
+    other = await sign_in(cluster, account.email)
+    listed = await other.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())
+    (first,) = (each for each in listed.auth_sessions if not each.current)
+    request = pb.RevokeAuthSessionRequest(auth_session_id=first.auth_session_id, request_id="r")
+
+    answers = [await other.stubs.auth.RevokeAuthSession(request) for _ in range(2)]
+
+    assert [answer.revoked_count for answer in answers] == [1, 1]
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
+    request.request_id = "s"
+    with refused(grpc.StatusCode.NOT_FOUND, "AUTH_SESSION_NOT_FOUND"):
+        await other.stubs.auth.RevokeAuthSession(request)
+
+
+async def test_nobody_ends_a_sign_in_of_somebody_else(cluster: Cluster, account: Account) -> None:
+    stranger = await new_account(cluster)
+    listed = await account.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())
+
+    with refused(grpc.StatusCode.NOT_FOUND, "AUTH_SESSION_NOT_FOUND"):
+        await stranger.stubs.auth.RevokeAuthSession(
+            pb.RevokeAuthSessionRequest(auth_session_id=listed.auth_sessions[0].auth_session_id)
+        )
+
+
+async def test_all_others_are_ended_and_this_one_is_not(cluster: Cluster, account: Account) -> None:
+    await sign_in(cluster, account.email)
+    here = await sign_in(cluster, account.email)
+
+    answer = await here.stubs.auth.RevokeAuthSession(pb.RevokeAuthSessionRequest(all_others=True))
+
+    assert answer.revoked_count == 2
+    (left,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
+    assert left.current
+
+
+@pytest.mark.parametrize("both", [True, False])
+async def test_one_sign_in_or_all_others_are_named(account: Account, both: bool) -> None:  # noqa: FBT001 - a parameter.
+    sign_in_id = "00000000-0000-7000-8000-000000000000" if both else ""
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await account.stubs.auth.RevokeAuthSession(
+            pb.RevokeAuthSessionRequest(auth_session_id=sign_in_id, all_others=both)
+        )
+
+
+async def test_sign_ins_and_failed_ones_are_recorded(cluster: Cluster, account: Account) -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await cluster.anonymous.auth.SignIn(wrong(account.email))
+
+    listed = await account.stubs.auth.ListMyAuditEvents(pb.ListMyAuditEventsRequest())
+
+    newest, before, first = listed.audit_events[:3]
+    assert (newest.event, newest.outcome, newest.reason) == ("sign_in", pb.AUDIT_OUTCOME_REFUSED, "SIGN_IN_REFUSED")
+    assert (before.event, before.outcome) == ("sign_in", pb.AUDIT_OUTCOME_SUCCESS)
+    assert first.event == "sign_up"
+    assert newest.address
+
+
+async def test_an_unknown_address_takes_about_as_long_as_a_wrong_password(database: TestDatabase) -> None:
+    costs = {"SKEIN_PASSWORD_HASH_MEMORY_KIB": "19456", "SKEIN_PASSWORD_HASH_ITERATIONS": "4"}
+    took: dict[bool, list[float]] = {True: [], False: []}
+    async with auth_alone(database, SKEIN_ATTEMPTS_MOST="1000", SKEIN_ADDRESS_ATTEMPTS_MOST="1000", **costs) as alone:
+        known = (await alone.sign_up()).email
+        for number in range(18):
+            is_known = number % 2 == 0
+            started = time.perf_counter()
+            with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+                await alone.anonymous.SignIn(wrong(known if is_known else new_email()))
+            took[is_known].append(time.perf_counter() - started)
+
+    known_time, unknown_time = (sorted(took[is_known])[4] for is_known in (True, False))
+    # Without the hash an unknown address would take a small part of it.
+    assert 0.5 < unknown_time / known_time < 2

@@ -1,0 +1,436 @@
+"""Deleted tenants: closed at once, opened again within their grace, and gone to the last row when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import grpc
+import pytest
+from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, refused
+from fix_world import system_identity
+from google.protobuf import json_format
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.struct_pb2 import Struct
+from grpc import aio
+
+from skein.auth.v1 import accounts_pb2, auth_pb2_grpc
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
+from skein_cluster import registry
+from skein_kit.settings import ProcessSettings
+from skein_worker.deletion import Clients, Deletions
+from skein_worker.system import System
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skein_kit.service import Host
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+MEMORIES = 30
+AT_ONCE = Duration()
+# What no service can be asked for here, or asks for only now and then: people, counters, OAuth. Without the checks of
+# foreign keys, as the accounts and clients do not exist.
+REST = """
+    INSERT INTO tenancy.memberships (tenant_id, account_id, role, create_time, update_time, created_by)
+    VALUES ($1, $2, 'owner', now(), now(), 'test'), ($1, gen_random_uuid(), 'viewer', now(), now(), 'test');
+    INSERT INTO tenancy.invitations
+        (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by)
+    VALUES ($1, $2, 'a@example.com', 'viewer', sha256('x'), now(), now(), 'test');
+    INSERT INTO tenancy.limits (tenant_id, kind, most, revision, update_time) VALUES ($1, 'test', 5, 1, now());
+    INSERT INTO tenancy.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5), ($1, 'test', 1, 5);
+    INSERT INTO session.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
+    INSERT INTO memory.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
+    INSERT INTO auth.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
+    INSERT INTO tenancy.collected_usage (tenant_id, kind, amount, collect_time) VALUES ($1, 'test', 5, now());
+    INSERT INTO tenancy.allowances
+        (tenant_id, caller, tokens, granted, refill_time, hour_time, hour_count, day_time, day_count)
+    VALUES ($1, 'test', 5, 0, now(), now(), 0, now(), 0);
+    INSERT INTO auth.sign_ins
+        (tenant_id, sign_in_id, account_id, client_id, scopes, resources, auth_time, create_time, use_time, expire_time)
+    VALUES ($1, $2, $2, 'client', '{}', '{}', now(), now(), now(), now() + interval '1 day');
+    INSERT INTO auth.codes
+        (tenant_id, code_id, sign_in_id, secret_hash, redirect_uri, code_challenge, create_time, expire_time)
+    VALUES ($1, $2, $2, sha256('x'), '', '', now(), now() + interval '1 day');
+    INSERT INTO auth.refresh_tokens (tenant_id, refresh_token_id, sign_in_id, secret_hash, create_time, expire_time)
+    VALUES ($1, $2, $2, sha256('x'), now(), now() + interval '1 day');
+    INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, create_time)
+    VALUES ($1, $2, 'test', 'success', now());
+    INSERT INTO recall.requests (tenant_id, principal, method, request_id, fingerprint, response, create_time)
+    VALUES ($1, 'test', 'test', 'test', '', '', now())
+"""
+
+
+class Limited(asyncio.Event):
+    """Asks to leave off, or fails as a crash would, when it was looked at so many times."""
+
+    def __init__(self, looks: int, *, crash: bool = False) -> None:
+        super().__init__()
+        self.looks = looks
+        self.crash = crash
+
+    def is_set(self) -> bool:
+        self.looks -= 1
+        if self.looks < 0 and self.crash:
+            raise ZeroDivisionError
+        return self.looks < 0
+
+
+@pytest.fixture
+async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
+    """Look into the database as its superuser, who sees all tenants."""
+    found = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+@asynccontextmanager
+async def hosted(cluster: Cluster) -> AsyncIterator[Host]:
+    values = {**cluster.environment, "SKEIN_DATABASE_URL": cluster.postgres.url(user="postgres", database="skein")}
+    host = registry.host_of(ProcessSettings.read(values), values)
+    host.addresses.update(cluster.addresses)
+    try:
+        yield host
+    finally:
+        await host.close()
+
+
+def clients_of(host: Host) -> Clients:
+    return Clients(
+        session=session_pb2_grpc.UpkeepServiceStub(host.channel("session")),
+        memory=memory_pb2_grpc.UpkeepServiceStub(host.channel("memory")),
+        recall=recall_pb2_grpc.IndexServiceStub(host.channel("recall")),
+        auth=auth_pb2_grpc.IdentityServiceStub(host.channel("auth")),
+        tenancy=tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")),
+    )
+
+
+def system_of(host: Host) -> System:
+    return System(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), key=SYSTEM_KEY)
+
+
+async def work(cluster: Cluster, leave_off: asyncio.Event | None = None, *, batch: int = 7) -> None:
+    """Do the worker's job once, as a worker of its own."""
+    async with hosted(cluster) as host:
+        job = Deletions(clients_of(host), system_of(host), seconds=60, batch=batch)
+        assert await job.run(b"", leave_off or asyncio.Event()) == 60
+
+
+async def tables(connection: Connection) -> list[str]:
+    """Return every table that has a tenant_id, partitions as part of their parents."""
+    rows = await connection.fetch(
+        "SELECT n.nspname || '.' || c.relname AS name FROM pg_class AS c"
+        " JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped"
+        " WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1"
+    )
+    return [row["name"] for row in rows]
+
+
+async def counts(connection: Connection, tenant_id: uuid.UUID) -> dict[str, int]:
+    """Return how many rows of a tenant each table has that has some, the deletions apart."""
+    found: dict[str, int] = {}
+    for table in await tables(connection):
+        count = await connection.fetchval(f"SELECT count(*) FROM {table} WHERE tenant_id = $1", tenant_id)  # noqa: S608
+        if count and table != "tenancy.deletions":
+            found[table] = count
+    return found
+
+
+def facts(**values: object) -> Struct:
+    return json_format.ParseDict(values, Struct())
+
+
+async def fill(tenant: Tenant, connection: Connection) -> None:
+    """Give a tenant at least a row of everything."""
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"Message {n}", external_id=f"m{n}")
+        for n in range(10)
+    ]
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True, request_id="r")
+    )
+    made = await tenant.memory.BatchCreateMemories(
+        memory_pb2.BatchCreateMemoriesRequest(
+            memories=[
+                memory_pb2.Memory(
+                    content=f"Note {n} of the garden", type="fact", key=f"k{n}", external_id=f"e{n}", tags=["a", "b"]
+                )
+                for n in range(MEMORIES)
+            ],
+            request_id="r",
+        )
+    )
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=made.memories[9].memory_id))
+    first, second = (memory.memory_id for memory in made.memories[:2])
+    await tenant.links.CreateLink(
+        memory_pb2.CreateLinkRequest(
+            link=memory_pb2.Link(from_memory_id=first, to_memory_id=second, relation="related")
+        )
+    )
+    tenancy = tenant.tenancy
+    for name in ("agent", "deleted"):
+        agent = tenancy_pb2.Agent(agent_id=name)
+        await tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent, request_id=name))
+    await tenancy.DeleteAgent(tenancy_pb2.DeleteAgentRequest(agent_id="deleted"))
+    await tenancy.CreateTool(subjects_pb2.CreateToolRequest(tool=subjects_pb2.Tool(tool_id="tool", name="tool")))
+    await tenancy.AttachTool(subjects_pb2.AttachToolRequest(agent_id="agent", tool_id="tool"))
+    await tenancy.CreateSubject(
+        subjects_pb2.CreateSubjectRequest(subject=subjects_pb2.Subject(subject_id="x", profile=facts(city="Graz", a=1)))
+    )
+    policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(decay_days=3))
+    policy.update_mask.paths.append("decay_days")
+    await tenancy.UpdatePolicy(policy)
+    await tenant.auth.CreateServiceAccount(
+        accounts_pb2.CreateServiceAccountRequest(
+            service_account=accounts_pb2.ServiceAccount(display_name="robot", permissions=["memory.read"]),
+            request_id="r",
+        )
+    )
+    async with connection.transaction():
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        for statement in REST.split(";\n"):
+            arguments: list[Any] = [tenant.tenant_id, uuid.uuid4()]
+            await connection.execute(statement.replace("$1", f"'{arguments[0]}'").replace("$2", f"'{arguments[1]}'"))
+
+
+async def embedded(cluster: Cluster, tenant: Tenant) -> None:
+    """Make every vector that is missing, so that nothing is added any more."""
+    token = await system_identity(cluster, str(tenant.tenant_id))
+    async with cluster.direct("recall") as channel:
+        index = recall_pb2_grpc.IndexServiceStub(Stubs.of(channel, token).channel)
+        while (await index.IndexBacklog(recall_pb2.IndexBacklogRequest())).more:
+            pass
+
+
+async def delete(cluster: Cluster, tenant: Tenant, **values: Any) -> members_pb2.Deletion:
+    request = tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id), **values)
+    return (await cluster.operator.tenancy.DeleteTenant(request)).deletion
+
+
+async def deletion_of(cluster: Cluster, tenant: Tenant) -> members_pb2.Deletion:
+    request = members_pb2.GetDeletionRequest(tenant_id=str(tenant.tenant_id))
+    return (await cluster.operator.tenancy.GetDeletion(request)).deletion
+
+
+async def answer(stubs: Stubs, *, but: grpc.StatusCode) -> grpc.StatusCode:
+    """Ask for the policy until the answer is another one than before, and return that."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await stubs.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+                code = grpc.StatusCode.OK
+            except aio.AioRpcError as error:
+                code = error.code()
+            if code is not but:
+                return code
+
+
+async def test_a_deleted_tenant_leaves_no_row_in_any_table(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant, connection: Connection
+) -> None:
+    for filled in (tenant, other_tenant):
+        await fill(filled, connection)
+    for filled in (tenant, other_tenant):
+        await embedded(cluster, filled)
+    before, neighbour = await counts(connection, tenant.tenant_id), await counts(connection, other_tenant.tenant_id)
+    # Whatever table is added has to be filled here, and removed by its service.
+    assert set(before) == set(await tables(connection)) - {"tenancy.deletions"}
+
+    await delete(cluster, tenant, grace=AT_ONCE)
+    before["tenancy.requests"] = await connection.fetchval(
+        "SELECT count(*) FROM tenancy.requests WHERE tenant_id = $1", tenant.tenant_id
+    )
+    await work(cluster)
+
+    assert await counts(connection, tenant.tenant_id) == {}
+    assert await counts(connection, other_tenant.tenant_id) == neighbour
+    report = await deletion_of(cluster, tenant)
+    assert (report.state, report.stage) == (members_pb2.DELETION_STATE_DONE, "")
+    assert report.HasField("finish_time")
+    reported = dict(report.deleted_counts)
+    # Closing a tenant is an event of its own.
+    assert reported.pop("auth.audit_events") >= before.pop("auth.audit_events")
+    assert reported == before
+
+
+async def test_a_deletion_that_was_interrupted_goes_on(
+    cluster: Cluster, tenant: Tenant, connection: Connection
+) -> None:
+    await fill(tenant, connection)
+    await embedded(cluster, tenant)
+    before = await counts(connection, tenant.tenant_id)
+    await delete(cluster, tenant, grace=AT_ONCE)
+
+    await work(cluster, Limited(12))
+    halfway = await deletion_of(cluster, tenant)
+    left = await counts(connection, tenant.tenant_id)
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "DELETION_STARTED"):
+        await cluster.operator.tenancy.UndeleteTenant(
+            members_pb2.UndeleteTenantRequest(tenant_id=str(tenant.tenant_id))
+        )
+    with pytest.raises(ZeroDivisionError):
+        await work(cluster, Limited(9, crash=True))
+    await asyncio.gather(work(cluster), work(cluster))
+
+    assert (halfway.state, halfway.stage) == (members_pb2.DELETION_STATE_PURGING, "memory")
+    assert 0 < sum(left.values()) < sum(before.values())
+    assert await counts(connection, tenant.tenant_id) == {}
+    report = await deletion_of(cluster, tenant)
+    assert report.state == members_pb2.DELETION_STATE_DONE
+    assert {table: report.deleted_counts[table] for table in ("memory.entries", "session.messages")} == {
+        "memory.entries": MEMORIES,
+        "session.messages": 10,
+    }
+
+
+async def test_a_tenant_within_its_grace_is_closed_and_comes_back_whole(
+    cluster: Cluster, tenant: Tenant, connection: Connection
+) -> None:
+    await fill(tenant, connection)
+    await embedded(cluster, tenant)
+    before = await counts(connection, tenant.tenant_id)
+    policy = await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+
+    deletion = await delete(cluster, tenant, request_id="d")
+    await work(cluster)
+    acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+    assert await answer(acting, but=grpc.StatusCode.OK) is grpc.StatusCode.NOT_FOUND
+    undelete = members_pb2.UndeleteTenantRequest(tenant_id=str(tenant.tenant_id), request_id="u")
+    undone = await cluster.operator.tenancy.UndeleteTenant(undelete)
+    again = await cluster.operator.tenancy.UndeleteTenant(undelete)
+
+    assert deletion.state == members_pb2.DELETION_STATE_GRACE
+    assert deletion.purge_time.seconds - deletion.create_time.seconds == 7 * 24 * 3600
+    assert again == undone
+    assert undone.deletion.state == members_pb2.DELETION_STATE_UNDONE
+    found = await counts(connection, tenant.tenant_id)
+    assert {**found, "auth.audit_events": 0} == {**before, "auth.audit_events": 0}
+    assert await answer(tenant, but=grpc.StatusCode.NOT_FOUND) is grpc.StatusCode.OK
+    assert await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest()) == policy
+    with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
+        await cluster.operator.tenancy.UndeleteTenant(
+            members_pb2.UndeleteTenantRequest(tenant_id=str(tenant.tenant_id))
+        )
+
+
+async def test_a_slug_that_another_tenant_took_keeps_the_first_one_closed(cluster: Cluster, tenant: Tenant) -> None:
+    read = await cluster.operator.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=str(tenant.tenant_id)))
+    await delete(cluster, tenant)
+    successor = tenancy_pb2.Tenant(slug=read.tenant.slug, organization_id=read.tenant.organization_id)
+    made = await cluster.operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=successor))
+
+    assert made.tenant.slug == read.tenant.slug
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "TENANT_EXISTS"):
+        await cluster.operator.tenancy.UndeleteTenant(
+            members_pb2.UndeleteTenantRequest(tenant_id=str(tenant.tenant_id))
+        )
+
+
+async def test_a_tenant_deletes_itself_but_not_sooner_than_usual(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    theirs = tenancy_pb2.DeleteTenantRequest(tenant_id=str(other_tenant.tenant_id))
+    with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
+        await tenant.tenancy.DeleteTenant(theirs)
+    own = tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id), grace=AT_ONCE)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.tenancy.DeleteTenant(own)
+
+    own.grace.FromSeconds(30 * 24 * 3600)
+    deletion = (await tenant.tenancy.DeleteTenant(own)).deletion
+
+    assert deletion.created_by.startswith("api_key:")
+    assert (await deletion_of(cluster, tenant)) == deletion
+
+
+async def test_an_open_tenant_is_not_purged(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
+    await delete(cluster, other_tenant)
+    async with hosted(cluster) as host:
+        clients, system = clients_of(host), system_of(host)
+        for purge in clients.stages(10).values():
+            with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
+                async with system.acting(tenant_id=str(tenant.tenant_id), seconds=30):
+                    await purge()
+        for tenant_id in (tenant.tenant_id, other_tenant.tenant_id):
+            with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
+                async with system.acting(seconds=30):
+                    await clients.tenancy.RecordDeletion(
+                        members_pb2.RecordDeletionRequest(tenant_id=str(tenant_id), stage="tenancy", finished=True)
+                    )
+
+
+async def test_an_organization_goes_with_the_last_of_its_tenants(cluster: Cluster, connection: Connection) -> None:
+    tenancy = cluster.operator.tenancy
+    organization = tenancy_pb2.Organization(display_name=f"Org {uuid.uuid4().hex}")
+    made = await tenancy.CreateOrganization(tenancy_pb2.CreateOrganizationRequest(organization=organization))
+    organization_id = made.organization.organization_id
+    for number in range(3):
+        draft = tenancy_pb2.Tenant(display_name=f"T {number}", organization_id=organization_id)
+        await tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=draft))
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "ORGANIZATION_NOT_EMPTY"):
+        await tenancy.DeleteOrganization(tenancy_pb2.DeleteOrganizationRequest(organization_id=organization_id))
+    request = tenancy_pb2.DeleteOrganizationRequest(
+        organization_id=organization_id, tenants=True, grace=AT_ONCE, request_id=uuid.uuid4().hex
+    )
+
+    deleted = await tenancy.DeleteOrganization(request)
+    again = await tenancy.DeleteOrganization(request)
+    row = "SELECT count(*) FROM tenancy.organizations WHERE organization_id = $1"
+    kept = await connection.fetchval(row, uuid.UUID(organization_id))
+    await work(cluster)
+
+    assert again == deleted
+    assert len(deleted.deletions) == 3
+    assert kept == 1
+    assert await connection.fetchval(row, uuid.UUID(organization_id)) == 0
+    with refused(grpc.StatusCode.NOT_FOUND, "ORGANIZATION_NOT_FOUND"):
+        await tenancy.GetOrganization(tenancy_pb2.GetOrganizationRequest(organization_id=organization_id))
+
+
+async def test_an_organization_of_many_tenants_is_closed_whole(cluster: Cluster, connection: Connection) -> None:
+    tenancy = cluster.operator.tenancy
+    organization = tenancy_pb2.Organization(display_name=f"Org {uuid.uuid4().hex}")
+    made = await tenancy.CreateOrganization(tenancy_pb2.CreateOrganizationRequest(organization=organization))
+    organization_id = made.organization.organization_id
+    await connection.execute(
+        "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time)"
+        " SELECT gen_random_uuid(), $1, 'T', 't' || n, now(), now() FROM generate_series(1, 250) AS n",
+        uuid.UUID(organization_id),
+    )
+
+    deleted = await tenancy.DeleteOrganization(
+        tenancy_pb2.DeleteOrganizationRequest(organization_id=organization_id, tenants=True, request_id="many")
+    )
+    tenant_id = deleted.deletions[0].tenant_id
+    await tenancy.UndeleteTenant(members_pb2.UndeleteTenantRequest(tenant_id=tenant_id))
+
+    assert len({deletion.tenant_id for deletion in deleted.deletions}) == 250
+    read = await tenancy.GetOrganization(tenancy_pb2.GetOrganizationRequest(organization_id=organization_id))
+    assert read.organization == made.organization or read.organization.revision == made.organization.revision + 2
+
+
+async def test_deletions_are_listed_newest_first(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
+    for deleted in (tenant, other_tenant):
+        await delete(cluster, deleted)
+
+    first = await cluster.operator.tenancy.ListDeletions(members_pb2.ListDeletionsRequest(page_size=1))
+    second = await cluster.operator.tenancy.ListDeletions(
+        members_pb2.ListDeletionsRequest(page_size=1, page_token=first.next_page_token)
+    )
+
+    assert [page.deletions[0].tenant_id for page in (first, second)] == [
+        str(other_tenant.tenant_id),
+        str(tenant.tenant_id),
+    ]
+    with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
+        await cluster.operator.tenancy.GetDeletion(members_pb2.GetDeletionRequest(tenant_id=str(uuid.uuid4())))

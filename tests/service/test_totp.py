@@ -1,0 +1,332 @@
+"""The second factor of an account."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import grpc
+import pytest
+from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography.hazmat.primitives.twofactor.totp import TOTP
+from fix_auth import PASSWORD, Alone, Person, auth_alone
+from fix_cluster import SYSTEM_KEY, refused
+from fix_issuer import issuing
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.sealing import Sealer
+from skein_auth.settings import SystemKeys
+from skein_auth.totp import Secret, recovery_codes, recovery_hash
+from skein_kit.identity import Caller
+from skein_kit.requests import Once
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_database import TestDatabase
+
+
+@pytest.fixture
+async def alone(database: TestDatabase) -> AsyncIterator[Alone]:
+    async with auth_alone(database) as found:
+        yield found
+
+
+class Authenticator:
+    """What a person has on their telephone; it never shows a code that it showed before."""
+
+    def __init__(self, secret: str) -> None:
+        self._codes = TOTP(base64.b32decode(secret + "=" * (-len(secret) % 8)), 6, SHA1(), 30)  # noqa: S303 - the standard's.
+        self._now = int(time.time())
+        self._shown = 0
+
+    def code(self) -> str:
+        """Show a code that was not shown before: two can be asked for without waiting, whenever the step ends."""
+        self._shown += 1
+        return self.of(self._shown - 1)
+
+    def of(self, step: int) -> str:
+        """Show the code of this step; that of 0 began before the authenticator was set up."""
+        return self._codes.generate(self._now + 30 * step).decode()
+
+
+async def started(person: Person) -> Authenticator:
+    answer = await person.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
+    return Authenticator(answer.secret)
+
+
+async def confirmed(person: Person) -> tuple[Authenticator, list[str]]:
+    """Give a person a second factor; the first code is spent."""
+    authenticator = await started(person)
+    answer = await person.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
+    return authenticator, list(answer.recovery_codes)
+
+
+async def wrong_code(alone: Alone, person: Person, code: str = "not a code") -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await alone.sign_in(person.email, code)
+
+
+@pytest.mark.parametrize(
+    ("at", "code"), [(59, "287082"), (1111111109, "081804"), (1234567890, "005924"), (20000000000, "353130")]
+)
+def test_codes_are_those_of_the_standard(at: int, code: str) -> None:
+    secret, moment = Secret(b"12345678901234567890"), datetime.fromtimestamp(at, UTC)
+
+    assert secret.step_of(code, moment, after=0) == at // 30
+    assert secret.step_of(code, moment, after=at // 30) is None
+    assert secret.step_of("000000", moment, after=0) is None
+
+
+@pytest.mark.parametrize(("late", "is_good"), [(-61, False), (-30, True), (0, True), (30, True), (61, False)])
+def test_a_code_is_good_for_a_step_more_on_either_side(late: int, *, is_good: bool) -> None:
+    secret, at = Secret(b"12345678901234567890"), 1_700_000_010
+    code = TOTP(secret.raw, 6, SHA1(), 30).generate(at).decode()  # noqa: S303 - the standard's.
+
+    step = secret.step_of(code, datetime.fromtimestamp(at + late, UTC), after=0)
+
+    assert (step is not None) == is_good
+
+
+def test_recovery_codes_are_recognised_however_they_are_typed() -> None:
+    codes = recovery_codes()
+
+    assert len(set(codes)) == 10
+    assert all(len(code.replace("-", "")) == 16 for code in codes)
+    assert recovery_hash(codes[0]) == recovery_hash(f" {codes[0].replace('-', ' ').upper()} ")
+    assert recovery_hash(codes[0]) != recovery_hash(codes[1])
+
+
+def test_a_secret_is_shown_nowhere() -> None:
+    secret = Secret.made()
+
+    assert str(secret.raw) not in f"{secret!r} {secret}"
+
+
+def test_a_stored_request_holds_no_hash_of_a_password() -> None:
+    who = Caller(principal="account:1", tenant_id=None, permissions=frozenset())
+    requests = [pb.StartTotpRequest(password=password, request_id="r") for password in ("one", "another", "")]
+
+    assert len({Once.of(who, request).fingerprint for request in requests}) == 1
+
+
+async def test_the_second_factor_is_obligatory_once_it_is_confirmed(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator = await started(ann)
+    assert (await alone.sign_in(ann.email)).tokens.access_token
+
+    answer = await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
+
+    assert len(answer.recovery_codes) == 10
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_NEEDED"):
+        await alone.sign_in(ann.email)
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await alone.sign_in(ann.email, password="a wrong password")
+    signed_in = await alone.sign_in(ann.email, authenticator.code())
+    assert signed_in.account.has_totp
+
+
+async def test_the_secret_can_be_scanned_and_lies_sealed(alone: Alone) -> None:
+    ann = await alone.sign_up()
+
+    answer = await ann.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
+
+    uri = urlsplit(answer.uri)
+    query = parse_qs(uri.query)
+    assert (uri.scheme, uri.netloc) == ("otpauth", "totp")
+    assert (query["secret"], query["issuer"], query["digits"]) == ([answer.secret], ["Skein"], ["6"])
+    (row,) = await alone.rows("SELECT sealed_totp_secret AS sealed FROM auth.accounts")
+    assert base64.b32decode(answer.secret) not in row["sealed"]
+
+
+async def test_no_code_works_twice(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator, _ = await confirmed(ann)
+    code = authenticator.code()
+
+    outcomes = await asyncio.gather(*(alone.sign_in(ann.email, code) for _ in range(5)), return_exceptions=True)
+
+    assert sum(isinstance(outcome, pb.SignInResponse) for outcome in outcomes) == 1
+    await wrong_code(alone, ann, code)
+
+
+async def test_a_code_from_before_one_that_was_used_is_no_good(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator = await started(ann)
+    await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.of(1)))
+
+    await wrong_code(alone, ann, authenticator.of(0))
+    await wrong_code(alone, ann, authenticator.of(1))
+
+
+async def test_a_recovery_code_works_once(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    _, codes = await confirmed(ann)
+
+    outcomes = await asyncio.gather(*(alone.sign_in(ann.email, codes[3]) for _ in range(5)), return_exceptions=True)
+
+    assert sum(isinstance(outcome, pb.SignInResponse) for outcome in outcomes) == 1
+    assert (await alone.sign_in(ann.email, codes[4].upper().replace("-", " "))).tokens.access_token
+
+
+async def test_codes_of_another_account_are_no_good(alone: Alone) -> None:
+    ann, ben = await alone.sign_up(), await alone.sign_up()
+    await confirmed(ann)
+    authenticator, codes = await confirmed(ben)
+
+    await wrong_code(alone, ann, authenticator.code())
+    await wrong_code(alone, ann, codes[0])
+
+
+async def test_guesses_are_limited(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator, _ = await confirmed(ann)
+    for _ in range(10):
+        await wrong_code(alone, ann, "nnnn-nnnn-nnnn-nnnn")
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await alone.sign_in(ann.email, authenticator.code())
+
+
+async def test_the_password_is_asked_for_again_and_guesses_at_it_are_limited(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    for _ in range(10):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
+            await ann.auth.StartTotp(pb.StartTotpRequest(password="a wrong password"))
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await ann.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
+
+
+async def test_an_account_without_a_password_has_none_to_show(database: TestDatabase) -> None:
+    with issuing() as issuer:
+        async with auth_alone(database, **issuer.settings) as alone:
+            request = pb.SignInWithIdentityRequest(provider="home", token=issuer.id_token("ann"))
+            signed_in = await alone.anonymous.SignInWithIdentity(request)
+            ann = await alone.person(signed_in.tokens, signed_in.account)
+            with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
+                await ann.auth.StartTotp(pb.StartTotpRequest(password="any"))
+            authenticator = Authenticator((await ann.auth.StartTotp(pb.StartTotpRequest())).secret)
+            await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
+
+            with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_NEEDED"):
+                await alone.anonymous.SignInWithIdentity(request)
+            request.second_factor = authenticator.code()
+            assert (await alone.anonymous.SignInWithIdentity(request)).account.has_totp
+            with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+                await alone.anonymous.SignInWithIdentity(request)
+
+
+async def test_a_wrong_code_confirms_nothing(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+        await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code="123456"))
+    authenticator = await started(ann)
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):
+        await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.of(-40)))
+
+    assert (await alone.sign_in(ann.email)).tokens.access_token
+
+
+async def test_a_second_factor_that_counts_cannot_be_replaced(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator, _ = await confirmed(ann)
+
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+        await ann.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+        await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
+
+
+async def test_starting_again_makes_the_first_secret_worthless(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    first, second = await started(ann), await started(ann)
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):
+        await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=first.code()))
+    assert (await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=second.code()))).recovery_codes
+
+
+async def test_repeated_requests_get_no_secret_and_change_nothing(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    start = pb.StartTotpRequest(password=PASSWORD, request_id="r")
+    authenticator = Authenticator((await ann.auth.StartTotp(start)).secret)
+    assert await ann.auth.StartTotp(start) == pb.StartTotpResponse()
+    confirm = pb.ConfirmTotpRequest(code=authenticator.code(), request_id="r")
+    assert len((await ann.auth.ConfirmTotp(confirm)).recovery_codes) == 10
+    assert await ann.auth.ConfirmTotp(confirm) == pb.ConfirmTotpResponse()
+    assert await ann.auth.StartTotp(start) == pb.StartTotpResponse()
+    disable = pb.DisableTotpRequest(password=PASSWORD, second_factor=authenticator.code(), request_id="r")
+
+    await ann.auth.DisableTotp(disable)
+    await started(ann)
+    await ann.auth.DisableTotp(disable)
+
+    (row,) = await alone.rows("SELECT sealed_totp_secret IS NOT NULL AS started FROM auth.accounts")
+    assert row["started"]
+
+
+@pytest.mark.parametrize("by", ["code", "recovery code"])
+async def test_whoever_has_both_factors_removes_the_second(alone: Alone, by: str) -> None:
+    ann = await alone.sign_up()
+    authenticator, codes = await confirmed(ann)
+    good = authenticator.code() if by == "code" else codes[0]
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
+        await ann.auth.DisableTotp(pb.DisableTotpRequest(password="a wrong password", second_factor=good))
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):
+        await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor="nnnn"))
+    await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=good))
+
+    assert not (await alone.sign_in(ann.email)).account.has_totp
+    assert await alone.rows("SELECT FROM auth.recovery_codes") == []
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+        await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=codes[1]))
+
+
+async def test_a_refused_code_removes_nothing_and_spends_nothing(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    _, codes = await confirmed(ann)
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
+        await ann.auth.DisableTotp(pb.DisableTotpRequest(password="a wrong password", second_factor=codes[0]))
+
+    assert (await alone.sign_in(ann.email, codes[0])).account.has_totp
+
+
+async def test_a_secret_is_sealed_anew_after_a_change_of_the_system_key(database: TestDatabase) -> None:
+    newer = f"{SYSTEM_KEY}, changed"
+    async with auth_alone(database) as alone:
+        ann = await alone.sign_up()
+        authenticator, _ = await confirmed(ann)
+
+    async with auth_alone(database, system_key=newer, SKEIN_PREVIOUS_SYSTEM_KEY=SYSTEM_KEY) as alone:
+        assert (await alone.sign_in(ann.email, authenticator.code())).account.has_totp
+
+    (row,) = await alone.rows("SELECT sealed_totp_secret AS sealed FROM auth.accounts")
+    assert Sealer(SystemKeys.of(newer)).open(row["sealed"], name=f"totp:{ann.account_id}")
+
+
+async def test_what_happens_to_second_factors_is_recorded(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator, _ = await confirmed(ann)
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):
+        await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor="000-000-000"))
+    await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=authenticator.code()))
+
+    rows = await alone.rows(
+        "SELECT event, outcome, reason FROM auth.audit_events WHERE event LIKE 'totp%' AND account_id = $1 "
+        "ORDER BY create_time",
+        ann.account_id,
+    )
+
+    assert [tuple(row) for row in rows] == [
+        ("totp_started", "success", ""),
+        ("totp_confirmed", "success", ""),
+        ("totp_disabled", "refused", "CODE_WRONG"),
+        ("totp_disabled", "success", ""),
+    ]

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from skein_auth import device_grants
+from skein_auth.device_grants import Device, DeviceState, Poll
+from skein_auth.grants import Fault, Now, SignIn, Step, Successors, Terms
+from skein_auth.sign_ins import Luck
+from skein_kit.tokens import Token
+
+START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+SCOPES = frozenset({"memory.read"})
+RESOURCES = ("https://skein.example",)
+
+
+def after(seconds: float) -> Now:
+    at = START + timedelta(seconds=seconds)
+    return Now(at=at, terms=Terms(), chance=Luck(), successors=Successors(keys=(b"k" * 32,)))
+
+
+def grant(revoke_time: datetime | None = None) -> SignIn:
+    return SignIn(
+        tenant_id=UUID(int=1),
+        sign_in_id=UUID(int=2),
+        account_id=UUID(int=3),
+        client_id="tv",
+        scopes=SCOPES,
+        resources=RESOURCES,
+        auth_time=START,
+        create_time=START,
+        expire_time=START + timedelta(seconds=600),
+        revoke_time=revoke_time,
+    )
+
+
+def waiting(**changes: object) -> tuple[Device, Token]:
+    token = Token.made(device_grants.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
+    device = Device(
+        device_code_id=token.token_id,
+        secret_hash=token.secret_hash(),
+        client_id="tv",
+        scopes=SCOPES,
+        resources=RESOURCES,
+        state=DeviceState.PENDING,
+        interval=timedelta(seconds=5),
+        expire_time=START + timedelta(seconds=600),
+    )
+    return dataclasses.replace(device, **changes), token  # type: ignore[arg-type]
+
+
+def asked(device: Device, token: Token, seconds: float, client_id: str = "tv") -> Poll:
+    found = device_grants.poll(device, token, client_id, (), after(seconds).at)
+    assert isinstance(found, Poll)
+    return found
+
+
+def test_a_device_waits_for_its_answer_at_its_interval() -> None:
+    device, token = waiting()
+
+    first = asked(device, token, 1)
+    second = asked(first.device, token, 6)
+
+    assert (first.fault, second.fault) == (Fault.PENDING, Fault.PENDING)
+    assert second.device.interval == timedelta(seconds=5)
+
+
+def test_a_device_that_asks_too_soon_waits_longer_each_time() -> None:
+    device, token = waiting(poll_time=START)
+
+    first = asked(device, token, 4.9)
+    second = asked(first.device, token, 14.8)
+
+    assert (first.fault, second.fault) == (Fault.SLOW_DOWN, Fault.SLOW_DOWN)
+    assert second.device.interval == timedelta(seconds=15)
+    assert asked(second.device, token, 29.9).fault is Fault.PENDING
+
+
+def test_an_approved_device_is_let_in_once() -> None:
+    device, token = waiting(state=DeviceState.APPROVED)
+
+    first = asked(device, token, 1)
+    second = asked(first.device, token, 10)
+
+    assert first.fault is None
+    assert first.device.state is DeviceState.USED
+    assert second.fault is Fault.REUSED
+
+
+def test_a_device_learns_of_a_no_and_of_its_end() -> None:
+    denied, token = waiting(state=DeviceState.DENIED)
+    device, _ = waiting(state=DeviceState.APPROVED)
+
+    assert asked(denied, token, 1).fault is Fault.DENIED
+    assert asked(device, token, 600).fault is Fault.EXPIRED
+
+
+def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:
+    device, token = waiting(state=DeviceState.APPROVED)
+    guessed = Token.made(device_grants.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
+    at = after(1).at
+
+    assert device_grants.poll(device, token, "radio", (), at) is Fault.INVALID
+    assert device_grants.poll(device, guessed, "tv", (), at) is Fault.INVALID
+    assert device_grants.poll(None, token, "tv", (), at) is Fault.INVALID
+    assert device_grants.poll(device, token, "tv", ("https://else.example",), at) is Fault.TARGET
+
+
+def test_a_revoked_approval_lets_no_device_in() -> None:
+    live, revoked = grant(), grant(revoke_time=START)
+
+    assert device_grants.let_in(live, (), after(1), refreshes=True).issue is not None
+    assert device_grants.let_in(revoked, (), after(1), refreshes=True) == Step(fault=Fault.INVALID)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from skein_gateway.challenges import headers_of
+from skein_gateway.oauth.entry import problem_of
+from skein_kit import errors
+
+LIST = "/skein.memory.v1.MemoryService/ListMemories"
+METADATA = 'resource_metadata="https://a/.well-known/oauth-protected-resource"'
+
+
+def challenge(refusal: errors.Refusal, path: str = LIST, *, has_credential: bool = True) -> str:
+    return headers_of(refusal.status(), path, "https://a", has_credential=has_credential).get("www-authenticate", "")
+
+
+def test_who_shows_nothing_is_told_what_to_show() -> None:
+    found = challenge(errors.CredentialMissing(), has_credential=False)
+
+    assert found == f'Bearer scope="memory.read", {METADATA}'
+
+
+def test_who_shows_something_wrong_is_told_that_too() -> None:
+    assert challenge(errors.CredentialExpired()) == f'Bearer error="invalid_token", scope="memory.read", {METADATA}'
+
+
+def test_too_little_scope_is_named() -> None:
+    found = challenge(errors.PermissionMissing(permission="memory.write"))
+
+    assert found == f'Bearer error="insufficient_scope", scope="memory.write", {METADATA}'
+
+
+def test_what_no_scope_gives_is_not_asked_for() -> None:
+    assert challenge(errors.AccountNeeded()) == ""
+    assert "scope=" not in challenge(errors.CredentialMissing(), "/skein.auth.v1.AuthService/SignOut")
+
+
+def test_a_server_that_does_not_know_its_issuer_says_less() -> None:
+    status = errors.CredentialMissing().status()
+
+    assert headers_of(status, "/unknown", "", has_credential=False) == {"www-authenticate": "Bearer"}
+
+
+@pytest.mark.parametrize(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
+def test_who_calls_too_often_is_told_when_to_come_back(after: float, seconds: str) -> None:
+    found = headers_of(errors.RateLimited(after=after).status(), LIST, "https://a", has_credential=True)
+
+    assert found == {"retry-after": seconds}
+
+
+def test_oauth_words_are_those_of_the_reason() -> None:
+    class InvalidGrant(errors.InvalidArgument):
+        """The code is spent."""
+
+        reason = "OAUTH_INVALID_GRANT"
+
+    found = problem_of(InvalidGrant().status())
+
+    assert (found.status, found.error, found.description) == (400, "invalid_grant", "The code is spent.")
+
+
+def test_what_is_wrong_is_named() -> None:
+    found = problem_of(errors.FieldInvalid(violations=[("scope", "is too long")]).status())
+
+    assert (found.status, found.error) == (400, "invalid_request")
+    assert found.description.endswith("(scope is too long)")
+
+
+def test_our_own_faults_say_nothing() -> None:
+    found = problem_of(errors.Fault(request_id="r").status())
+
+    assert (found.status, found.error, found.description) == (500, "server_error", "Skein failed.")

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from skein_gateway.cors import origins_of
+from skein_gateway.proxies import Proxies
+from skein_kit.settings import SettingInvalid
+
+OURS = Proxies.of("10.0.0.0/8, 2001:db8::/32,192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("203.0.113.7", [], "203.0.113.7"),
+        ("203.0.113.7", ["198.51.100.1"], "203.0.113.7"),
+        ("10.1.2.3", [], "10.1.2.3"),
+        ("10.1.2.3", ["203.0.113.7"], "203.0.113.7"),
+        ("10.1.2.3", ["1.1.1.1, 203.0.113.7, 10.9.9.9"], "203.0.113.7"),
+        ("10.1.2.3", ["1.1.1.1", "203.0.113.7"], "203.0.113.7"),
+        ("10.1.2.3", ["10.4.4.4, 10.5.5.5"], "10.4.4.4"),
+        ("10.1.2.3", ["203.0.113.7, nonsense, 10.5.5.5"], "10.5.5.5"),
+        ("10.1.2.3", ["unknown"], "10.1.2.3"),
+        ("192.0.2.1", ["203.0.113.7:4711"], "203.0.113.7"),
+        ("192.0.2.1", ["[2001:db9::1]:4711"], "2001:db9::1"),
+        ("2001:db8::5", ["2001:db9::1"], "2001:db9::1"),
+        ("::ffff:10.1.2.3", ["203.0.113.7"], "203.0.113.7"),
+        ("", ["203.0.113.7"], ""),
+    ],
+)
+def test_the_last_address_that_no_proxy_of_ours_has_counts(peer: str, forwarded: list[str], expected: str) -> None:
+    assert OURS.client(peer, forwarded) == expected
+
+
+def test_without_a_setting_nobody_is_believed() -> None:
+    assert Proxies.of("").client("127.0.0.1", ["203.0.113.7"]) == "127.0.0.1"
+
+
+@pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy.example", "10.0.0.1/8"])
+def test_what_is_no_network_is_named_with_its_setting(text: str) -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_TRUSTED_PROXIES"):
+        Proxies.of(text)
+
+
+def test_origins_are_exact() -> None:
+    assert origins_of(" https://a.example,http://localhost:3000/ ") == ("https://a.example", "http://localhost:3000")
+
+
+@pytest.mark.parametrize("text", ["*", "https://*.example", "a.example", "https://a.example/path", "null"])
+def test_what_is_no_origin_is_named_with_its_setting(text: str) -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_CORS_ORIGINS"):
+        origins_of(text)

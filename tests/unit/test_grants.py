@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from skein_auth import grants
+from skein_auth.grants import (
+    Chain,
+    Code,
+    Fault,
+    Now,
+    Redemption,
+    RefreshToken,
+    Renewal,
+    SignIn,
+    Step,
+    Successors,
+    Terms,
+)
+from skein_kit.tokens import Token
+
+START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+TENANT = UUID(int=1)
+REDIRECT = "https://app.example/back"
+VERIFIER = "v" * 43
+CHALLENGE = grants.challenge_of(VERIFIER)
+SCOPES = frozenset({"memory.read", "memory.write", "openid"})
+RESOURCES = ("https://skein.example", "https://skein.example/mcp")
+SUCCESSORS = Successors(keys=(b"k" * 32,))
+
+
+@dataclass
+class Counting:
+    """Randomness that repeats."""
+
+    count: int = field(default=0)
+
+    def id(self, at: datetime) -> UUID:
+        self.count += 1
+        return UUID(int=self.count + 1000)
+
+    def secret(self) -> bytes:
+        self.count += 1
+        return hashlib.sha256(str(self.count).encode()).digest()
+
+
+CHANCE = Counting()
+
+
+def after(seconds: float, *, terms: Terms | None = None, successors: Successors = SUCCESSORS) -> Now:
+    at = START + timedelta(seconds=seconds)
+    return Now(at=at, terms=terms or Terms(), chance=CHANCE, successors=successors)
+
+
+def grant(**changes: object) -> SignIn:
+    sign_in = SignIn(
+        tenant_id=TENANT,
+        sign_in_id=UUID(int=2),
+        account_id=UUID(int=3),
+        client_id="app",
+        scopes=SCOPES,
+        resources=RESOURCES,
+        auth_time=START,
+        create_time=START,
+        expire_time=START + timedelta(days=1),
+    )
+    return dataclasses.replace(sign_in, **changes)  # type: ignore[arg-type]
+
+
+def approved() -> tuple[SignIn, Code, Token]:
+    return grants.approve(grant(), REDIRECT, CHALLENGE, after(0))
+
+
+def redemption(**changes: object) -> Redemption:
+    right = Redemption(client_id="app", redirect_uri=REDIRECT, verifier=VERIFIER)
+    return dataclasses.replace(right, **changes)  # type: ignore[arg-type]
+
+
+def first_token() -> tuple[Chain, Token]:
+    sign_in, code, presented = approved()
+    step = grants.redeem((sign_in, code), presented, redemption(), after(0))
+    assert step.issue is not None
+    assert step.issue.refresh is not None
+    assert step.changes.refresh_token is not None
+    return Chain(sign_in=step.issue.sign_in, token=step.changes.refresh_token), step.issue.refresh
+
+
+def rotated(seconds: float = 100) -> tuple[Chain, Token, Token]:
+    """Return a replaced token's chain, that token, and its successor."""
+    chain, token = first_token()
+    step = grants.refresh(chain, token, Renewal(client_id="app"), after(seconds))
+    stored = step.changes.refresh_token
+    assert stored is not None
+    assert step.issue is not None
+    assert step.issue.refresh is not None
+    old = dataclasses.replace(chain.token, replace_time=stored.create_time, replaced_by=stored.refresh_token_id)
+    return dataclasses.replace(chain, token=old, successor=stored), token, step.issue.refresh
+
+
+def nothing_happened(step: Step, fault: Fault) -> bool:
+    return step == Step(fault=fault)
+
+
+def test_an_approval_lives_as_long_as_its_code() -> None:
+    sign_in, code, token = approved()
+
+    assert sign_in.expire_time == code.expire_time == START + timedelta(seconds=60)
+    assert token.proves(code.secret_hash)
+    assert token.tenant_id == TENANT
+
+
+def test_a_code_is_redeemed_with_its_verifier() -> None:
+    sign_in, code, presented = approved()
+
+    step = grants.redeem((sign_in, code), presented, redemption(), after(30))
+
+    assert step.fault is None
+    assert step.changes.code_used == after(30).at
+    assert step.issue is not None
+    assert (step.issue.scopes, step.issue.resources) == (SCOPES, RESOURCES)
+    assert step.issue.sign_in.expire_time == after(30).at + Terms().sign_in
+    assert step.issue.refresh_expire_time == after(30).at + Terms().refresh
+
+
+def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the_access_token() -> None:
+    sign_in, code, presented = approved()
+
+    step = grants.redeem((sign_in, code), presented, redemption(refreshes=False), after(0))
+
+    assert step.issue is not None
+    assert step.issue.refresh is None
+    assert step.changes.refresh_token is None
+    assert step.issue.sign_in.expire_time == step.issue.expire_time == START + Terms().access
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"client_id": "another"},
+        {"client_id": ""},
+        {"redirect_uri": REDIRECT + "/"},
+        {"redirect_uri": ""},
+        {"verifier": "w" * 43},
+        {"verifier": ""},
+        {"verifier": "v" * 42},
+        {"verifier": "v" * 129},
+        {"verifier": CHALLENGE},
+    ],
+)
+@pytest.mark.parametrize("is_used", [False, True])
+def test_who_could_not_redeem_a_code_neither_redeems_nor_revokes(wrong: dict[str, str], *, is_used: bool) -> None:
+    sign_in, code, presented = approved()
+    code = dataclasses.replace(code, use_time=START if is_used else None)
+
+    step = grants.redeem((sign_in, code), presented, redemption(**wrong), after(10))
+
+    assert nothing_happened(step, Fault.INVALID)
+
+
+def test_a_wrong_secret_redeems_nothing() -> None:
+    sign_in, code, presented = approved()
+    guessed = Token.made(grants.CODE_PREFIX, presented.tenant_id, presented.token_id, bytes(32))
+
+    assert nothing_happened(grants.redeem((sign_in, code), guessed, redemption(), after(10)), Fault.INVALID)
+    assert nothing_happened(grants.redeem(None, presented, redemption(), after(10)), Fault.INVALID)
+
+
+def test_a_replayed_code_revokes_what_it_gave_even_when_it_has_expired() -> None:
+    sign_in, code, presented = approved()
+    used = dataclasses.replace(code, use_time=START)
+
+    for seconds in (10, 10_000):
+        step = grants.redeem((sign_in, used), presented, redemption(), after(seconds))
+
+        assert step.fault is Fault.REUSED
+        assert step.changes.revoked == after(seconds).at
+        assert step.issue is None
+
+
+def test_a_code_works_no_longer_than_it_lives() -> None:
+    sign_in, code, presented = approved()
+
+    assert grants.redeem((sign_in, code), presented, redemption(), after(59.9)).issue is not None
+    assert nothing_happened(grants.redeem((sign_in, code), presented, redemption(), after(60)), Fault.INVALID)
+
+
+def test_a_code_of_a_revoked_grant_is_worth_nothing() -> None:
+    sign_in, code, presented = approved()
+    revoked = dataclasses.replace(sign_in, revoke_time=START)
+
+    assert nothing_happened(grants.redeem((revoked, code), presented, redemption(), after(1)), Fault.INVALID)
+
+
+def test_a_code_gives_fewer_resources_but_never_others() -> None:
+    sign_in, code, presented = approved()
+
+    fewer = grants.redeem((sign_in, code), presented, redemption(resources=RESOURCES[1:]), after(1))
+    other = grants.redeem((sign_in, code), presented, redemption(resources=("https://else.example",)), after(1))
+
+    assert fewer.issue is not None
+    assert fewer.issue.resources == RESOURCES[1:]
+    assert nothing_happened(other, Fault.TARGET)
+
+
+def test_a_refresh_replaces_the_token() -> None:
+    chain, token = first_token()
+
+    step = grants.refresh(chain, token, Renewal(client_id="app"), after(100))
+
+    assert step.issue is not None
+    assert step.issue.refresh is not None
+    assert step.changes.replaced == token.token_id
+    assert step.changes.refresh_token is not None
+    assert step.issue.refresh.proves(step.changes.refresh_token.secret_hash)
+    assert step.issue.refresh.secret != token.secret
+
+
+def test_the_predecessor_gets_the_same_successor_again_within_the_grace() -> None:
+    chain, token, successor = rotated(100)
+
+    again = grants.refresh(chain, token, Renewal(client_id="app"), after(109.9))
+
+    assert again.changes == grants.NOTHING
+    assert again.issue is not None
+    assert again.issue.refresh == successor
+
+
+def test_the_successor_is_found_again_after_the_system_key_changed() -> None:
+    chain, token, successor = rotated(100)
+    changed = Successors(keys=(b"n" * 32, b"k" * 32))
+    forgotten = Successors(keys=(b"n" * 32,))
+
+    again = grants.refresh(chain, token, Renewal(client_id="app"), after(105, successors=changed))
+    refused = grants.refresh(chain, token, Renewal(client_id="app"), after(105, successors=forgotten))
+
+    assert again.issue is not None
+    assert again.issue.refresh == successor
+    assert nothing_happened(refused, Fault.INVALID)
+
+
+def test_the_predecessor_revokes_the_sign_in_after_the_grace() -> None:
+    chain, token, _ = rotated(100)
+
+    step = grants.refresh(chain, token, Renewal(client_id="app"), after(110))
+
+    assert step.fault is Fault.REUSED
+    assert step.changes.revoked == after(110).at
+
+
+def test_the_predecessor_revokes_the_sign_in_once_its_successor_was_used() -> None:
+    chain, token, _ = rotated(100)
+    assert chain.successor is not None
+    used = dataclasses.replace(chain.successor, replace_time=after(101).at, replaced_by=UUID(int=9))
+
+    step = grants.refresh(dataclasses.replace(chain, successor=used), token, Renewal(client_id="app"), after(102))
+
+    assert step.fault is Fault.REUSED
+    assert step.changes.revoked == after(102).at
+
+
+def test_no_grace_means_no_second_answer() -> None:
+    chain, token, _ = rotated(100)
+
+    step = grants.refresh(chain, token, Renewal(client_id="app"), after(100, terms=Terms(grace=timedelta(0))))
+
+    assert step.fault is Fault.REUSED
+
+
+@pytest.mark.parametrize("client_id", ["another", ""])
+def test_another_client_neither_refreshes_nor_revokes(client_id: str) -> None:
+    live, token = first_token()
+    replaced, old, _ = rotated(100)
+
+    assert nothing_happened(grants.refresh(live, token, Renewal(client_id=client_id), after(1)), Fault.INVALID)
+    assert nothing_happened(grants.refresh(replaced, old, Renewal(client_id=client_id), after(500)), Fault.INVALID)
+
+
+def test_a_refreshed_access_token_has_less_but_never_more() -> None:
+    chain, token = first_token()
+
+    fewer = grants.refresh(chain, token, Renewal(client_id="app", scopes=frozenset({"memory.read"})), after(1))
+    more = grants.refresh(chain, token, Renewal(client_id="app", scopes=SCOPES | {"keys.write"}), after(1))
+    other = grants.refresh(chain, token, Renewal(client_id="app", resources=("https://else.example",)), after(1))
+
+    assert fewer.issue is not None
+    assert fewer.issue.scopes == {"memory.read"}
+    assert fewer.issue.sign_in.scopes == SCOPES
+    assert nothing_happened(more, Fault.SCOPE)
+    assert nothing_happened(other, Fault.TARGET)
+
+
+def test_a_sign_in_ends_without_use_and_in_any_case() -> None:
+    terms = Terms(refresh=timedelta(days=30), sign_in=timedelta(days=90))
+    chain, token = first_token()
+    old = dataclasses.replace(chain.token, expire_time=START + timedelta(days=200))
+
+    idle = grants.refresh(chain, token, Renewal(client_id="app"), after(30 * 86_400, terms=terms))
+    over = grants.refresh(
+        dataclasses.replace(chain, token=old), token, Renewal(client_id="app"), after(90 * 86_400, terms=terms)
+    )
+
+    assert nothing_happened(idle, Fault.EXPIRED)
+    assert nothing_happened(over, Fault.EXPIRED)
+
+
+def test_nothing_given_out_lives_longer_than_its_sign_in() -> None:
+    chain, token = first_token()
+    ends = START + timedelta(seconds=600)
+    short = dataclasses.replace(chain, sign_in=dataclasses.replace(chain.sign_in, expire_time=ends))
+
+    step = grants.refresh(short, token, Renewal(client_id="app"), after(300))
+
+    assert step.issue is not None
+    assert step.issue.expire_time == step.issue.refresh_expire_time == ends
+
+
+def test_a_revoked_sign_in_is_not_refreshed() -> None:
+    chain, token = first_token()
+    revoked = dataclasses.replace(chain, sign_in=dataclasses.replace(chain.sign_in, revoke_time=START))
+
+    assert nothing_happened(grants.refresh(revoked, token, Renewal(client_id="app"), after(1)), Fault.INVALID)
+    assert nothing_happened(grants.refresh(None, token, Renewal(client_id="app"), after(1)), Fault.INVALID)
+
+
+def test_an_own_sign_in_is_refreshed_without_a_client() -> None:
+    own = grant(client_id="", scopes=frozenset({"account"}))
+    begun = grants.begin(own, after(0))
+    assert begun.issue is not None
+    assert begun.issue.refresh is not None
+    assert begun.changes.refresh_token is not None
+    chain = Chain(sign_in=begun.issue.sign_in, token=begun.changes.refresh_token)
+
+    step = grants.refresh(chain, begun.issue.refresh, Renewal(), after(5))
+
+    assert step.issue is not None
+    assert nothing_happened(
+        grants.refresh(chain, begun.issue.refresh, Renewal(client_id="app"), after(5)), Fault.INVALID
+    )
+
+
+def test_the_challenge_is_that_of_rfc_7636() -> None:
+    verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+
+    assert grants.challenge_of(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    assert grants.proves(verifier, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM=", "E9Melhoa2OwvFrEMTJguCHa", "é" * 43]
+)
+def test_what_is_no_s256_challenge_is_seen(text: str) -> None:
+    assert not grants.is_challenge(text)
+
+
+def test_secrets_are_not_shown() -> None:
+    sign_in, code, token = approved()
+    stored = RefreshToken(refresh_token_id=UUID(int=1), secret_hash=b"h" * 32, create_time=START, expire_time=START)
+
+    shown = repr((sign_in, code, token, stored, SUCCESSORS, redemption()))
+
+    assert "hhhh" not in shown
+    assert "kkkk" not in shown
+    assert VERIFIER not in shown

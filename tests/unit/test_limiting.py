@@ -1,0 +1,197 @@
+"""The gateway's limiter against an allowance that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from skein.tenancy.v1 import limits_pb2 as pb
+from skein_gateway.limiting import Limiter
+from skein_kit.access import OPERATOR
+from skein_kit.call import Call, current
+from skein_kit.errors import RateLimited, ServiceUnavailable
+from skein_kit.identity import Caller
+
+CALLER = Caller(principal="api_key:1", tenant_id=uuid.uuid4(), permissions=frozenset({"memory.read"}))
+
+
+@dataclass
+class Tenancy:
+    """Grants calls out of two buckets that do not fill again."""
+
+    tenant: int = 10**9
+    caller: int = 10**9
+    most: int = 10**9
+    retry_seconds: int = 30
+    away: bool = False
+    asked: list[pb.LeaseRequestsRequest] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+
+    async def ask(self, request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
+        self.asked.append(request)
+        call = current()
+        self.tokens.append("" if call is None else call.token)
+        await asyncio.sleep(0)
+        if self.away:
+            raise ServiceUnavailable
+        of_tenant = min(self.tenant, self.most, request.tenant_count)
+        of_caller = min(self.caller, self.most, request.caller_count)
+        self.tenant -= of_tenant
+        self.caller -= of_caller
+        exhausted = "" if self.caller else "caller_requests_per_minute"
+        return pb.LeaseRequestsResponse(
+            tenant_count=of_tenant,
+            caller_count=of_caller,
+            lifetime=Duration(seconds=5),
+            exhausted=exhausted if self.tenant else "requests_per_minute",
+            retry_delay=Duration(seconds=self.retry_seconds),
+            tenant_rate=1000,
+            caller_rate=500,
+        )
+
+
+def call_of(caller: Caller | None) -> Call:
+    call = Call(path="/x", metadata={}, deadline=None, peer="")
+    call.caller = caller
+    call.token = "signed"
+    return call
+
+
+async def admitted(limiter: Limiter, count: int, caller: Caller = CALLER) -> int:
+    """Make calls at once and return how many were let through."""
+    answers = await asyncio.gather(*(limiter.admit(call_of(caller)) for _ in range(count)), return_exceptions=True)
+    kinds = Counter(type(answer) for answer in answers)
+    assert kinds.keys() <= {type(None), RateLimited}
+    return kinds[type(None)]
+
+
+async def test_a_busy_caller_costs_few_questions() -> None:
+    tenancy = Tenancy()
+
+    async with Limiter(tenancy.ask) as limiter:
+        for _ in range(1000):
+            await limiter.admit(call_of(CALLER))
+            await asyncio.sleep(0)
+
+    assert len(tenancy.asked) <= 10
+    assert set(tenancy.tokens) == {"signed"}
+
+
+async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:
+    tenancy = Tenancy(caller=40)
+
+    async with Limiter(tenancy.ask) as limiter:
+        assert await admitted(limiter, 100) == 40
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+async def test_two_gateways_share_the_tenants_allowance(most: int) -> None:
+    tenancy = Tenancy(tenant=50, most=most)
+
+    async with Limiter(tenancy.ask) as one, Limiter(tenancy.ask) as other:
+        passed = await asyncio.gather(*(admitted(limiter, 60) for limiter in (one, other)))
+
+    assert sum(passed) <= 50
+    assert tenancy.tenant == 0
+
+
+async def test_a_refusal_says_which_limit_it_was_and_when_to_come_back() -> None:
+    tenancy = Tenancy(caller=0)
+
+    async with Limiter(tenancy.ask) as limiter:
+        with pytest.raises(RateLimited) as refused:
+            await limiter.admit(call_of(CALLER))
+        for _ in range(20):
+            with pytest.raises(RateLimited):
+                await limiter.admit(call_of(CALLER))
+
+    assert refused.value.facts["kind"] == "caller_requests_per_minute"
+    assert refused.value.retry_after == pytest.approx(30, abs=1)
+    # Who is known to have nothing left costs no further questions.
+    assert len(tenancy.asked) == 1
+
+
+async def test_one_caller_does_not_use_up_what_is_anothers() -> None:
+    tenancy = Tenancy(caller=1)
+    other = replace(CALLER, principal="api_key:2")
+
+    async with Limiter(tenancy.ask) as limiter:
+        assert await admitted(limiter, 5) == 1
+        tenancy.caller = 3
+        assert await admitted(limiter, 5, other) == 3
+
+
+async def test_an_account_without_a_tenant_has_an_allowance_of_its_own() -> None:
+    tenancy = Tenancy()
+
+    async with Limiter(tenancy.ask) as limiter:
+        await limiter.admit(call_of(replace(CALLER, tenant_id=None)))
+
+    assert [(asked.tenant_count, asked.caller_count > 0) for asked in tenancy.asked] == [(0, True)]
+
+
+async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
+    tenancy = Tenancy(away=True)
+
+    async with Limiter(tenancy.ask) as limiter:
+        assert await admitted(limiter, 100) == 100
+        assert await admitted(limiter, 100) == 100
+
+    assert len(tenancy.asked) == 1
+
+
+@pytest.mark.parametrize("caller", [None, replace(CALLER, permissions=frozenset({OPERATOR}))])
+async def test_nobody_asks_for_operators_and_for_calls_without_identity(caller: Caller | None) -> None:
+    tenancy = Tenancy(caller=0)
+
+    async with Limiter(tenancy.ask) as limiter:
+        await limiter.admit(call_of(caller))
+
+    assert tenancy.asked == []
+
+
+async def test_a_small_allowance_is_not_leased_ahead() -> None:
+    """What a slow caller's lease loses when it lapses would be a large part of it."""
+    tenancy = Tenancy(most=1)
+
+    async with Limiter(tenancy.ask) as limiter:
+        for _ in range(5):
+            await limiter.admit(call_of(CALLER))
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    assert len(tenancy.asked) == 5
+
+
+async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
+    held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    tenancy = Tenancy()
+
+    async def ask(request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
+        await held
+        return await tenancy.ask(request)
+
+    async with Limiter(ask) as limiter:
+        first, second = (asyncio.create_task(limiter.admit(call_of(CALLER))) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        held.set_result(None)
+        await second
+
+    assert first.cancelled()
+
+
+async def test_memory_is_bounded() -> None:
+    tenancy = Tenancy()
+
+    async with Limiter(tenancy.ask, max_purses=10) as limiter:
+        for number in range(100):
+            await limiter.admit(call_of(replace(CALLER, principal=f"api_key:{number}")))
+
+        assert len(limiter._purses) <= 10

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+
+from skein_kit.access import OPERATOR_PERMISSIONS, ROLES
+from skein_kit.errors import FieldInvalid
+from skein_kit.identity import Caller
+from skein_kit.tokens import Token
+from skein_tenancy import invitations, members
+from skein_tenancy.errors import InvitationNotFound, LastOwner, RoleTooLow
+
+TENANT, ANN, BEN = uuid4(), uuid4(), uuid4()
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def account(role: str, *permissions: str) -> Caller:
+    held = frozenset(permissions) or ROLES[role]
+    return Caller(principal=f"account:{ANN}", tenant_id=TENANT, permissions=held, account_id=ANN, role=role)
+
+
+def key(*permissions: str) -> Caller:
+    return Caller(principal="api_key:1", tenant_id=TENANT, permissions=frozenset(permissions))
+
+
+def reaches(caller: Caller) -> list[str]:
+    reached = []
+    for role in ROLES:
+        try:
+            members.Authority.of(caller).must_reach(role)
+        except RoleTooLow:
+            continue
+        reached.append(role)
+    return reached
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_account_reaches_its_own_role_and_those_below(role: str) -> None:
+    names = list(ROLES)
+
+    assert reaches(account(role)) == names[: names.index(role) + 1]
+
+
+def test_a_key_counts_as_what_it_may_do() -> None:
+    assert reaches(key("tenant.own")) == ["viewer", "member", "admin", "owner"]
+    assert reaches(key("members.write")) == ["viewer", "member", "admin"]
+    assert reaches(key("memory.read")) == []
+
+
+def test_an_application_counts_as_no_more_than_its_permissions_or_its_account() -> None:
+    assert reaches(account("owner", "members.write")) == ["viewer", "member", "admin"]
+    assert reaches(account("admin", "tenant.own", "members.write")) == ["viewer", "member", "admin"]
+
+
+def test_an_operator_reaches_every_role() -> None:
+    operator = Caller(principal="operator:1", tenant_id=TENANT, permissions=frozenset(OPERATOR_PERMISSIONS))
+
+    assert reaches(operator) == list(ROLES)
+
+
+def test_what_is_asked_for_several_roles_is_asked_for_the_highest() -> None:
+    with pytest.raises(RoleTooLow):
+        members.Authority.of(account("admin")).must_reach("viewer", "owner")
+
+
+@pytest.mark.parametrize("owners", [{ANN}, set()])
+def test_the_last_owner_stays(owners: set[UUID]) -> None:
+    with pytest.raises(LastOwner) as refused:
+        members.must_leave_an_owner(TENANT, owners, without=ANN)
+
+    assert refused.value.facts == {"tenant_id": str(TENANT)}
+
+
+def test_one_of_two_owners_may_go() -> None:
+    members.must_leave_an_owner(TENANT, {ANN, BEN}, without=ANN)
+
+
+def test_an_account_passes_on_its_own_place_only() -> None:
+    assert members.Transfer.of(account("owner"), BEN, None) == members.Transfer(to=BEN, by=ANN)
+    assert members.Transfer.of(account("owner"), BEN, ANN) == members.Transfer(to=BEN, by=ANN)
+    with pytest.raises(FieldInvalid):
+        members.Transfer.of(account("owner"), BEN, uuid4())
+    with pytest.raises(FieldInvalid):
+        members.Transfer.of(account("owner"), ANN, None)
+
+
+def test_a_key_and_an_operator_say_who_steps_down() -> None:
+    assert members.Transfer.of(key("tenant.own"), BEN, None) == members.Transfer(to=BEN, by=None)
+    assert members.Transfer.of(key("tenant.own"), BEN, ANN) == members.Transfer(to=BEN, by=ANN)
+    with pytest.raises(FieldInvalid):
+        members.Transfer.of(key("tenant.own"), BEN, BEN)
+
+
+def offer(
+    token: Token,
+    *,
+    expire_time: datetime = NOW + timedelta(days=1),
+    use_time: datetime | None = None,
+    revoke_time: datetime | None = None,
+) -> invitations.Offer:
+    return invitations.Offer(
+        email="ann@example.com",
+        role="member",
+        secret_hash=token.secret_hash(),
+        expire_time=expire_time,
+        use_time=use_time,
+        revoke_time=revoke_time,
+    )
+
+
+def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
+    token = Token.made(invitations.PREFIX, TENANT, uuid4())
+
+    offer(token).judge(token, "ann@example.com", NOW)
+    offer(token).judge(token, "ann@example.com", NOW + timedelta(days=1, microseconds=-1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "email"),
+    [
+        ({"expire_time": NOW}, "ann@example.com"),
+        ({"use_time": NOW}, "ann@example.com"),
+        ({"revoke_time": NOW}, "ann@example.com"),
+        ({}, "ben@example.com"),
+        ({}, ""),
+    ],
+    ids=["expired", "spent", "revoked", "somebody else's", "not verified"],
+)
+def test_an_invitation_that_does_not_hold_is_not_found(changes: dict[str, datetime], email: str) -> None:
+    token = Token.made(invitations.PREFIX, TENANT, uuid4())
+
+    with pytest.raises(InvitationNotFound):
+        offer(token, **changes).judge(token, email, NOW)
+
+
+def test_the_id_of_an_invitation_proves_nothing() -> None:
+    token = Token.made(invitations.PREFIX, TENANT, uuid4())
+    forged = Token.made(invitations.PREFIX, TENANT, token.token_id)
+
+    with pytest.raises(InvitationNotFound):
+        offer(token).judge(forged, "ann@example.com", NOW)
+
+
+@pytest.mark.parametrize("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
+def test_what_is_no_token_is_no_invitation(text: str) -> None:
+    with pytest.raises(InvitationNotFound):
+        invitations.token_of(text)

@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from skein_auth import clients
+from skein_auth.clients import Client, matches, redirect_fault
+from skein_auth.errors import (
+    InvalidClient,
+    InvalidClientMetadata,
+    InvalidRedirectUri,
+    InvalidScope,
+    InvalidToken,
+    UnauthorizedClient,
+)
+from skein_kit.database import NO_TENANT
+from skein_kit.tokens import Token
+
+AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+BACK = "https://app.example/back?for=skein"
+LOOPBACK = "http://127.0.0.1/back"
+CLIENT_ID = UUID(int=5)
+
+
+def client(**said: Any) -> Client:
+    metadata = {"redirect_uris": [BACK], "token_endpoint_auth_method": "none", **said}
+    return clients.described(metadata, frozenset({"cursor"}), AT, client_id=str(CLIENT_ID))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "https://app.example/Back?for=skein",
+        "https://APP.example/back?for=skein",
+        "HTTPS://app.example/back?for=skein",
+        "https://app.example:443/back?for=skein",
+        "https://app.example:8443/back?for=skein",
+        "https://app.example/back/?for=skein",
+        "https://app.example/back?for=skein&more=1",
+        "https://app.example/back",
+        "https://app.example/b%61ck?for=skein",
+        "https://app.example/back?for=skein#",
+        "https://app.example/back?for=skein#fragment",
+        "https://user@app.example/back?for=skein",
+        "https://app.example@evil.example/back?for=skein",
+        "https://app.example.evil.example/back?for=skein",
+        "https://evil.example/back?for=skein",
+        "https://app.example/../back?for=skein",
+        "https://app.example//back?for=skein",
+        "http://app.example/back?for=skein",
+        " https://app.example/back?for=skein",
+        "https://app.example/back?for=skein\n",
+        "https://app.example\\back?for=skein",
+    ],
+)
+def test_a_redirect_that_is_nearly_the_registered_one_is_another(asked: str) -> None:
+    assert not matches(BACK, asked)
+    assert client().redirect(asked) is None
+
+
+@pytest.mark.parametrize("asked", [LOOPBACK, "http://127.0.0.1:1/back", "http://127.0.0.1:65535/back"])
+def test_a_loopback_redirect_may_have_any_port(asked: str) -> None:
+    assert client(redirect_uris=[LOOPBACK]).redirect(asked) == asked
+    assert matches("http://127.0.0.1:8000/back", asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "http://localhost/back",
+        "http://[::1]/back",
+        "http://127.0.0.2/back",
+        "http://127.0.0.1/Back",
+        "http://127.0.0.1/back/",
+        "http://127.0.0.1/back?x=1",
+        "http://127.0.0.1:/back",
+        "http://127.0.0.1:0/back",
+        "http://127.0.0.1:65536/back",
+        "http://127.0.0.1:80@evil.example/back",
+        "http://127.0.0.1:+80/back",
+        "http://127.0.0.1.evil.example/back",
+        "https://127.0.0.1:8000/back",
+        "http://user@127.0.0.1:8000/back",
+        "http://127.0.0.1:8000/back#f",
+        "http://127.0.0.1:٣/back",
+        "http://0x7f.1/back",
+        "http://127.1/back",
+    ],
+)
+def test_only_the_port_of_a_loopback_redirect_may_differ(asked: str) -> None:
+    assert not matches(LOOPBACK, asked)
+
+
+def test_an_https_redirect_to_this_device_keeps_its_port() -> None:
+    assert not matches("https://127.0.0.1/back", "https://127.0.0.1:9/back")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://app.example/back",
+        "https://app.example",
+        "https://app.example:8443/back?x=1",
+        "https://[2001:db8::1]/back",
+        "http://127.0.0.1/back",
+        "http://127.0.0.1:9/",
+        "http://[::1]:9/back",
+        "http://localhost:9/back",
+        "com.example.app:/back",
+        "com.example.app://back",
+        "cursor://anysphere.cursor-retrieval/oauth",
+    ],
+)
+def test_these_redirects_can_be_registered(uri: str) -> None:
+    assert redirect_fault(uri, frozenset({"cursor"})) is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "/back",
+        "//app.example/back",
+        "app.example/back",
+        "https:/app.example",
+        "https:app.example",
+        "https://",
+        "https:///back",
+        "https://app.example/#",
+        "https://app.example/back#f",
+        "https://user:pass@app.example/back",
+        "https://@app.example/back",
+        "https://*.app.example/back",
+        "https://app.example:99999/back",
+        "https://app.example:x/back",
+        "https://app example/back",
+        "https://app.example/ä",
+        "https://app.example\\@evil.example/",
+        "HTTPS://app.example/back",
+        "http://app.example/back",
+        "http://localhost.evil.example/back",
+        "http://127.0.0.1@evil.example/back",
+        "javascript:alert(1)",
+        "javascript://%0aalert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "vscode://x/back",
+        "ftp://app.example/back",
+    ],
+)
+def test_these_redirects_cannot_be_registered(uri: str) -> None:
+    assert redirect_fault(uri, frozenset({"cursor"})) is not None
+    with pytest.raises(InvalidRedirectUri):
+        client(redirect_uris=[uri])
+
+
+def test_never_a_redirect_to_a_script_whatever_the_operator_allows() -> None:
+    assert redirect_fault("javascript:alert(1)", frozenset({"javascript"})) is not None
+
+
+def test_a_redirect_may_be_left_out_when_there_is_one() -> None:
+    assert client().redirect("") == BACK
+    assert client(redirect_uris=[BACK, LOOPBACK]).redirect("") is None
+
+
+def test_where_a_redirect_leads_is_told_to_people_and_to_browsers() -> None:
+    assert clients.redirect_place(BACK) == ("app.example", "https://app.example")
+    assert clients.redirect_place("http://127.0.0.1:9/x") == ("127.0.0.1:9", "http://127.0.0.1:9")
+    assert clients.redirect_place("com.example.app:/x") == ("com.example.app:", "com.example.app:")
+
+
+def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
+    found = clients.described({"redirect_uris": [BACK]}, frozenset(), AT, client_id="c")
+
+    assert found.grant_types == ("authorization_code",)
+    assert found.response_types == ("code",)
+    assert found.token_endpoint_auth_method == "client_secret_basic"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"grant_types": ["implicit"]},
+        {"grant_types": ["refresh_token"]},
+        {"grant_types": ["password", "client_credentials"]},
+        {"response_types": ["token"]},
+        {"response_types": ["code", "id_token"]},
+        {"token_endpoint_auth_method": "private_key_jwt"},
+        {"token_endpoint_auth_method": "None"},
+        {"client_uri": "javascript:alert(1)"},
+        {"logo_uri": "data:image/png,x"},
+        {"client_name": "x" * 256},
+        {"client_name": ["x"]},
+        {"contacts": "me"},
+        {"grant_types": "authorization_code"},
+        {"redirect_uris": [BACK, 1]},
+        {"software_id": "a\x00b"},
+    ],
+)
+def test_what_a_client_says_of_itself_must_make_sense(said: dict[str, Any]) -> None:
+    with pytest.raises(InvalidClientMetadata):
+        client(**said)
+
+
+def test_a_client_with_codes_needs_a_redirect_and_a_device_none() -> None:
+    with pytest.raises(InvalidRedirectUri):
+        client(redirect_uris=[])
+
+    assert client(redirect_uris=[], grant_types=[clients.DEVICE_CODE]).response_types == ()
+
+
+def test_a_client_asks_for_what_it_registered_and_no_more() -> None:
+    found = client(scope="memory.read openid unheard.of")
+
+    assert found.scope == "memory.read openid"
+    assert found.scopes("") == {"memory.read", "openid"}
+    assert found.scopes("memory.read offline_access") == {"memory.read"}
+    for asked in ("memory.write", "unheard.of", "account", "operator"):
+        with pytest.raises(InvalidScope):
+            found.scopes(asked)
+
+
+@pytest.mark.parametrize("scope", ["account", "operator", "system", "tenant.create"])
+def test_no_application_can_ask_for_what_only_people_and_operators_have(scope: str) -> None:
+    assert scope not in client(scope=scope).scope
+    with pytest.raises(InvalidScope):
+        client().scopes(scope)
+
+
+def test_a_grant_that_was_not_registered_is_refused() -> None:
+    client().must_use("authorization_code")
+    with pytest.raises(UnauthorizedClient):
+        client().must_use("refresh_token")
+
+
+def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
+    found, secret, _ = clients.registered(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    assert secret is not None
+
+    found.authenticate(secret.text(), "client_secret_post", AT)
+    other = Token.made(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
+    for text, method in (
+        (secret.text(), "client_secret_basic"),
+        (secret.text(), "none"),
+        ("", "client_secret_post"),
+        ("", "none"),
+        (other.text(), "client_secret_post"),
+        (secret.text() + "x", "client_secret_post"),
+    ):
+        with pytest.raises(InvalidClient):
+            found.authenticate(text, method, AT)
+
+
+def test_a_public_client_shows_no_secret() -> None:
+    client().authenticate("", "none", AT)
+    for text, method in (("x", "none"), ("", "client_secret_post"), ("", "client_secret_basic")):
+        with pytest.raises(InvalidClient):
+            client().authenticate(text, method, AT)
+
+
+def test_the_secret_of_another_client_proves_nothing() -> None:
+    found, _, _ = clients.registered(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    _, theirs, _ = clients.registered(client(token_endpoint_auth_method="client_secret_post"), UUID(int=6))
+    assert theirs is not None
+
+    with pytest.raises(InvalidClient):
+        found.authenticate(theirs.text(), "client_secret_post", AT)
+
+
+def test_a_registration_token_manages_its_own_client_alone() -> None:
+    found, _, manages = clients.registered(client(), CLIENT_ID)
+    _, _, theirs = clients.registered(client(), UUID(int=6))
+
+    found.manages(manages.text())
+    for text in (theirs.text(), "", "x", Token.made(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).text()):
+        with pytest.raises(InvalidToken):
+            found.manages(text)
+    with pytest.raises(InvalidToken):
+        client().manages(manages.text())
+
+
+@pytest.mark.parametrize("client_id", ["https://app.example/client.json", "https://app.example:8443/oauth/client"])
+def test_an_https_address_with_a_path_names_a_document(client_id: str) -> None:
+    assert clients.is_document(client_id)
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [
+        "https://app.example",
+        "https://app.example/",
+        "http://app.example/client.json",
+        "https://user@app.example/client.json",
+        "https://app.example/client.json#f",
+        "https://app.example/a/../client.json",
+        "https://app.example/./client.json",
+        "ftp://app.example/client.json",
+        str(CLIENT_ID),
+        "skein",
+        "",
+    ],
+)
+def test_any_other_text_names_none(client_id: str) -> None:
+    assert not clients.is_document(client_id)
+
+
+def test_a_document_must_be_about_its_own_address_and_holds_no_secret() -> None:
+    url = "https://app.example/client.json"
+    said = {"client_id": url, "redirect_uris": [BACK], "client_name": "App"}
+
+    found = clients.documented(url, said, frozenset(), AT)
+
+    assert (found.client_id, found.source, found.token_endpoint_auth_method) == (url, "document", "none")
+    for wrong in (
+        {"client_id": "https://app.example/other.json"},
+        {"token_endpoint_auth_method": "client_secret_post"},
+    ):
+        with pytest.raises(InvalidClientMetadata):
+            clients.documented(url, {**said, **wrong}, frozenset(), AT)
+    with pytest.raises(InvalidRedirectUri):
+        clients.documented(url, {**said, "redirect_uris": ["http://app.example/back"]}, frozenset(), AT)
+
+
+def test_hashes_are_not_shown() -> None:
+    found, secret, manages = clients.registered(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+
+    assert found.secret_hash is not None
+    assert repr(found.secret_hash) not in repr((found, secret, manages))

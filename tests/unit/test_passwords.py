@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skein_auth.errors import PasswordTooLong, PasswordTooShort
+from skein_auth.passwords import HASHED, Passwords, accepted, is_known
+from skein_auth.settings import AuthSettings
+from skein_kit.errors import ServiceUnavailable
+from skein_kit.settings import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+PASSWORD = "correct horse battery"
+
+
+@asynccontextmanager
+async def passwords(
+    *, memory: int = 64, iterations: int = 1, threads: int = 2, waiting: int = 64
+) -> AsyncIterator[Passwords]:
+    settings = AuthSettings(
+        password_hash_memory_kib=memory,
+        password_hash_iterations=iterations,
+        password_hash_threads=threads,
+        password_hash_waiting=waiting,
+    )
+    async with Passwords.open(settings) as found:
+        yield found
+
+
+def of_memory_vault(password: str, iterations: int = 1000) -> str:
+    digest = hashlib.pbkdf2_hmac("sha256", password.encode(), b"salt of 16 bytes", iterations)
+    texts = (base64.b64encode(part).decode() for part in (b"salt of 16 bytes", digest))
+    return f"pbkdf2_sha256${iterations}${'$'.join(texts)}"
+
+
+async def test_a_password_proves_itself_and_another_does_not() -> None:
+    async with passwords() as made:
+        stored = await made.hash(PASSWORD)
+
+        assert stored.startswith("$argon2id$v=19$m=64,t=1,p=1$")
+        assert (await made.verify(stored, PASSWORD)).ok
+        assert not (await made.verify(stored, "correct horse batter")).ok
+
+
+async def test_what_was_hashed_with_other_parameters_is_hashed_anew() -> None:
+    async with passwords(memory=32) as before, passwords() as now:
+        old = await before.hash(PASSWORD)
+
+        verdict = await now.verify(old, PASSWORD)
+        wrong = await now.verify(old, "wrong password")
+        anew = await now.rehash(PASSWORD)
+
+        assert (verdict.ok, verdict.rehash) == (True, True)
+        assert (wrong.ok, wrong.rehash) == (False, False)
+        assert not (await now.verify(anew, PASSWORD)).rehash
+
+
+async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None:
+    stored = of_memory_vault("short")
+    async with passwords() as made:
+        verdict = await made.verify(stored, "short")
+
+        assert (verdict.ok, verdict.rehash) == (True, True)
+        assert not (await made.verify(stored, "shorx")).ok
+
+
+async def test_nobody_s_password_is_hashed_like_any_other() -> None:
+    hashed = HASHED.labels("argon2")._value  # What the metric counts is the work.
+    async with passwords() as made:
+        known = await made.hash(PASSWORD)
+        before = hashed.get()
+
+        assert not (await made.verify(None, PASSWORD)).ok
+        assert not (await made.verify(known, "wrong password")).ok
+
+        assert hashed.get() == before + 2
+
+
+async def test_a_password_is_the_same_however_its_accents_are_typed() -> None:
+    async with passwords() as made:
+        stored = await made.hash("caf\u00e9 au lait")
+
+        assert (await made.verify(stored, "cafe\u0301 au lait")).ok
+
+
+async def test_one_more_than_can_wait_is_refused_at_once() -> None:
+    async with passwords(memory=4096, iterations=8, threads=1, waiting=1) as made:
+        outcomes = await asyncio.gather(*(made.hash(PASSWORD) for _ in range(4)), return_exceptions=True)
+
+        assert [type(outcome) for outcome in outcomes] == [str, str, ServiceUnavailable, ServiceUnavailable]
+        assert await made.hash(PASSWORD)
+
+
+@pytest.mark.parametrize("text", ["", "nine char", "e\u0301" * 9])
+def test_a_password_needs_ten_characters(text: str) -> None:
+    with pytest.raises(PasswordTooShort) as caught:
+        accepted(text)
+
+    assert caught.value.facts == {"least": "10"}
+
+
+def test_a_password_has_an_end() -> None:
+    assert accepted("x" * 1024)
+    with pytest.raises(PasswordTooLong):
+        accepted("x" * 1025)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        of_memory_vault("a password"),
+        "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b0HtXJXgFrWFPVWWZsQ/bAX8ak",
+    ],
+)
+def test_hashes_of_other_systems_are_known(stored: str) -> None:
+    assert is_known(stored)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "a password",
+        "$2b$12$abcdefghijklmnopqrstuvwxyz",
+        "pbkdf2_sha256$10000001$c2FsdA==$c29tZXRoaW5nIG9mIDE2IGJ5dGVz",
+        "pbkdf2_sha256$0$c2FsdA==$c29tZXRoaW5nIG9mIDE2IGJ5dGVz",
+        "pbkdf2_sha256$1000$$c29tZXRoaW5nIG9mIDE2IGJ5dGVz",
+        "pbkdf2_sha256$1000$c2FsdA==$",
+        "pbkdf2_sha256$1000$not base64$c29tZXRoaW5nIG9mIDE2IGJ5dGVz",
+        "pbkdf2_sha256$1000$c2FsdA==",
+        "$argon2i$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b0HtXJXgFrWFPVWWZsQ/bAX8ak",
+        "$argon2id$v=19$m=4194304,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b0HtXJXgFrWFPVWWZsQ/bAX8ak",
+        "$argon2id$v=19$m=65536,t=1000,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b0HtXJXgFrWFPVWWZsQ/bAX8ak",
+    ],
+)
+def test_a_hash_that_is_unknown_or_too_expensive_is_not_taken(stored: str) -> None:
+    assert not is_known(stored)
+
+
+@pytest.mark.parametrize("wrong", [{"memory": 4}, {"iterations": 0}, {"threads": 0}])
+async def test_parameters_that_make_no_sense_are_noticed_at_the_start(wrong: dict[str, int]) -> None:
+    with pytest.raises(SettingInvalid):
+        async with passwords(**wrong):
+            pass
