@@ -10,8 +10,11 @@ PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
 WORKERS ?= 2
-# What must hold for one process and for one process per service alike; the rest does not meet the cluster.
-BOTH_FORMS := tests/service tests/cluster/test_remember.py
+# What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to
+# another. The rest is within a service, or starts what it needs itself.
+BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py $(wildcard tests/service/test_gateway_*.py) \
+	$(addprefix tests/service/test_,auth_exchange.py auth_revocation.py memory_create.py oauth_http.py pc2.py \
+	rate_limits.py recall_cluster.py repeated_requests.py session_append.py sign_in.py tenancy_agents.py worker.py)
 
 # An environment that was made for another path (a moved or copied clone) is made again.
 ifneq ($(shell test "$$(cat .venv/ready 2>/dev/null)" = "$$(pwd)" && echo yes),yes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -79,8 +79,14 @@ PEOPLE = {
     "SKEIN_PASSWORD_HASH_MEMORY_KIB": "64",
     "SKEIN_PASSWORD_HASH_ITERATIONS": "1",
 }
-# Tests remove deleted tenants themselves.
-WORKER = {"SKEIN_WORKER_DELETION_SECONDS": "86400"}
+# Each test has a tenant of its own, so after some thousand tests a round over all of them is work: what is due later is
+# done by the tests that are about it.
+WORKER = {
+    "SKEIN_WORKER_BACKLOG_SECONDS": "60",
+    "SKEIN_WORKER_DELETION_SECONDS": "86400",
+    "SKEIN_WORKER_EXPIRY_SECONDS": "86400",
+    "SKEIN_WORKER_USAGE_SECONDS": "86400",
+}
 # What the services of a test's cluster share with auth.
 SYSTEM_KEY = "the system key of the clusters that tests run"
 _numbers = itertools.count(1)
@@ -215,16 +221,14 @@ class Cluster:
         return Tenant(channel=channel, tenant_id=uuid.UUID(tenant_id), api_key=key.secret)
 
 
-@pytest.fixture(scope="session")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    """Run one cluster for all tests of this worker."""
+@asynccontextmanager
+async def running_cluster(folder: Path, environment: dict[str, str]) -> AsyncIterator[Cluster]:
+    """Run a cluster with these settings until the block ends, in the form that the tests are run in."""
     # Imported here, because unit tests need none of the services.
     from skein_cluster.embedded import embedded_cluster  # noqa: PLC0415
     from skein_cluster.processes import separate_processes  # noqa: PLC0415
 
     forms = {"one": embedded_cluster, "many": separate_processes}
-    environment = test_environment()
-    folder: Path = tmp_path_factory.mktemp("cluster")
     async with forms[os.environ.get("SKEIN_TEST_FORM", "one")](
         folder, environment=environment, durable=False
     ) as embedded:
@@ -242,6 +246,13 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
                 postgres=embedded.postgres,
                 environment=environment,
             )
+
+
+@pytest.fixture(scope="session")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """Run one cluster for all tests of this worker."""
+    async with running_cluster(tmp_path_factory.mktemp("cluster"), test_environment()) as found:
+        yield found
 
 
 @pytest.fixture

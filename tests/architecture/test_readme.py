@@ -17,7 +17,16 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 SECTIONS = (
-    *("The services", "The nouns", "Two commands", "One request, followed", "In containers", "Ports", "Settings"),
+    *(
+        "The services",
+        "The nouns",
+        "Two commands",
+        "One request, followed",
+        "Getting in",
+        "In containers",
+        "Ports",
+        "Settings",
+    ),
     *("Metrics", "Errors", "Permissions", "Tests", "Not here yet", "Where to read next"),
 )
 

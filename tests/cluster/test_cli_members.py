@@ -7,6 +7,7 @@ from fix_cluster import test_environment
 from fix_command import skein
 
 from skein.auth.v1 import accounts_pb2
+from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster.exits import Exit
 
 if TYPE_CHECKING:
@@ -59,3 +60,20 @@ async def test_an_invitation_without_mail_shows_its_token(cluster: Cluster, tena
     assert made.out.startswith("skein_inv_")
     assert told.json["invitation"]["email"] == "ben@example.com"
     assert told.json["token"].startswith("skein_inv_")
+
+
+async def test_a_tenant_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenant) -> None:
+    operator = {
+        **test_environment(),
+        "SKEIN_ENDPOINT": cluster.endpoint,
+        "SKEIN_OPERATOR_KEY": cluster.operator_key,
+    }
+    request = tenancy_pb2.GetTenantRequest(tenant_id=str(tenant.tenant_id))
+    slug = (await cluster.operator.tenancy.GetTenant(request)).tenant.slug
+
+    found = await skein("tenants", "members", "list", slug, environment=operator)
+    missed = await skein("tenants", "members", "list", f"{slug}-not", environment=operator)
+
+    assert found.code == Exit.OK, found.err
+    assert missed.code == Exit.REFUSED
+    assert "skein tenants list" in missed.err

@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"),
 
 async def run(script: str, cluster: Cluster, tenant: Tenant) -> str:
     """Run lines of shell in the clone; return what they print."""
-    script = re.sub(r"^KEY=.*$", f"KEY={tenant.api_key}", script, flags=re.MULTILINE)
+    script = re.sub(r"^KEY=\$\(sed .*$", f"KEY={tenant.api_key}", script, flags=re.MULTILINE)
     for shown, real in (("127.0.0.1:50050", cluster.endpoint), ("127.0.0.1:8080", cluster.addresses["http"])):
         script = script.replace(shown, real)
     process = await asyncio.create_subprocess_exec(
@@ -28,11 +28,11 @@ async def run(script: str, cluster: Cluster, tenant: Tenant) -> str:
 
 
 def test_there_are_commands_to_run() -> None:
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
 async def test_what_buf_remembers_buf_recalls(cluster: Cluster, tenant: Tenant) -> None:
-    (block,) = (block for block in BLOCKS if "buf curl" in block)
+    block = BLOCKS[0]
 
     printed = await run(block, cluster, tenant)
 
@@ -41,8 +41,22 @@ async def test_what_buf_remembers_buf_recalls(cluster: Cluster, tenant: Tenant) 
     assert hit["memory"]["memoryId"] == remembered["memories"][0]["memoryId"]
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if "curl http" in block])
+async def test_what_a_token_of_a_service_account_is_good_for(cluster: Cluster, tenant: Tenant) -> None:
+    (block,) = (block for block in BLOCKS if "client_credentials" in block)
+    # How to call is said once, in the first block.
+    helpers = BLOCKS[0].partition("\n\n")[0]
+
+    printed = await run(f"{helpers}\n{block}", cluster, tenant)
+
+    me, recalled = (json.loads(each) for each in re.split(r"(?<=\n\})\n", printed.strip()))
+    assert (me["principal"].split(":")[0], me["permissions"]) == ("service_account", ["recall.read"])
+    assert {arm["state"] for arm in recalled["arms"]} == {"ARM_STATE_OK"}
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.startswith("curl http")])
 async def test_what_curl_asks_is_answered(cluster: Cluster, tenant: Tenant, block: str) -> None:
-    printed = await run(f"KEY=\n{block.replace('curl ', 'curl --silent --fail-with-body ')}", cluster, tenant)
+    printed = await run(
+        f"KEY={tenant.api_key}\n{block.replace('curl ', 'curl --silent --fail-with-body ')}", cluster, tenant
+    )
 
     assert {arm["state"] for arm in json.loads(printed)["arms"]} == {"ARM_STATE_OK"}

@@ -45,6 +45,12 @@ async def relay(inbox: Inbox) -> AsyncIterator[dict[str, str]]:
         }
 
 
+async def mailed(database: TestDatabase) -> list[bool]:
+    """Return of each invitation whether having its token shows that one has the address."""
+    async with database.superuser() as connection:
+        return [row["mailed"] for row in await connection.fetch("SELECT mailed FROM tenancy.invitations")]
+
+
 async def test_an_invitation_is_mailed_and_its_token_is_shown_to_nobody_else(database: TestDatabase) -> None:
     person, inbox = Person.new(), Inbox()
     async with relay(inbox) as settings, serving(database, **settings) as tenancy:
@@ -62,6 +68,7 @@ async def test_an_invitation_is_mailed_and_its_token_is_shown_to_nobody_else(dat
         assert not made.token
         assert to == [person.email]
         assert found
+        assert await mailed(database) == [True]
         token = found.group(1).removeprefix("3D")
         await tenancy.calls(person.caller()).AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
         assert await tenancy.roles(tenant_id) == {person.account_id: "member"}
@@ -77,5 +84,6 @@ async def test_an_invitation_that_no_relay_takes_is_handed_over(database: TestDa
 
         token = await tenancy.invited(tenant_id, person.email, "member")
 
+        assert await mailed(database) == [False]
         await tenancy.calls(person.caller()).AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
         assert await tenancy.roles(tenant_id) == {person.account_id: "member"}

@@ -95,7 +95,6 @@ async def test_a_json_schema_is_taken(tenant: Tenant, document: dict[str, object
         {"type": "object", "properties": {"a": {"minimum": "low"}}},
         {"$schema": DRAFT_7, "definitions": 3},
         {"$schema": {"not": "a text"}},
-        {"properties": {"a": {"pattern": "("}}},
         {"properties": {f"property {number}": {"type": "text"} for number in range(2000)}},
     ],
 )
@@ -103,6 +102,39 @@ async def test_what_is_no_json_schema_is_refused(tenant: Tenant, document: dict[
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "JSON_SCHEMA_INVALID"):
         await make(tenant, "t", json_schema=json_format.ParseDict(document, Struct()))
     assert await tools_of(tenant) == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"pattern": "(?i)" + "[!-\U0010ffff]" * 700},
+        {"pattern": "a{99999999999999999999}"},
+        {"pattern": "("},
+        {"pattern": r"^\p{Letter}+$"},
+    ],
+    ids=["slow", "too-large", "broken", "of-another-dialect"],
+)
+async def test_a_regular_expression_is_kept_and_never_compiled(tenant: Tenant, document: dict[str, object]) -> None:
+    async with asyncio.timeout(5):
+        made = await make(tenant, "t", json_schema=json_format.ParseDict(document, Struct()))
+
+    assert json_format.MessageToDict(made.json_schema) == document
+
+
+@pytest.mark.parametrize("field", ["enum", "type", "required"])
+async def test_a_long_list_of_mixed_values_keeps_nobody_waiting(tenant: Tenant, field: str) -> None:
+    mixed = [value for number in range(8000) for value in (number, str(number))]
+    document = {"$schema": "http://json-schema.org/draft-04/schema#", field: mixed}
+
+    async with asyncio.timeout(5):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "JSON_SCHEMA_INVALID"):
+            await make(tenant, "t", json_schema=json_format.ParseDict(document, Struct()))
+
+
+async def test_a_schema_with_long_lists_of_one_kind_is_taken(tenant: Tenant) -> None:
+    document = facts(enum=[str(number) for number in range(2000)], anyOf=[{"enum": [*range(2000)]}])
+
+    assert (await make(tenant, "t", json_schema=document)).HasField("json_schema")
 
 
 async def test_a_schema_that_is_too_deep_is_refused(tenant: Tenant) -> None:

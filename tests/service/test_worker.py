@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
+from fix_cluster import running_cluster, test_environment
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
@@ -15,6 +16,7 @@ from skein_cluster import registry
 from skein_kit.ids import month_of, months_later, now
 from skein_kit.service import running
 from skein_kit.settings import ProcessSettings
+from skein_kit.telemetry import READY
 from skein_worker.jobs import ONCE, UPKEEP
 from skein_worker.queue import Job, Queue
 from skein_worker.service import SERVICE
@@ -31,6 +33,18 @@ DEADLINE_SECONDS = 90
 PARTITIONED = ("memory.entries", "session.messages")
 
 
+@pytest.fixture(scope="module")
+async def diligent(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """A cluster whose worker looks for work every two seconds, over few tenants."""
+    environment = test_environment()
+    del environment["SKEIN_WORKER_BACKLOG_SECONDS"]
+    async with running_cluster(tmp_path_factory.mktemp("diligent"), environment) as found:
+        yield found
+    # The cluster of all tests is still ready; in one process they share the gauge.
+    for name in registry.NAMES:
+        READY.labels(name).set(1)
+
+
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """Look into the database as its superuser, who sees all tenants."""
@@ -41,7 +55,8 @@ async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[async
         await found.close()
 
 
-async def test_a_large_batch_of_memories_is_found_by_meaning_soon(tenant: Tenant) -> None:
+async def test_a_large_batch_of_memories_is_found_by_meaning_soon(diligent: Cluster) -> None:
+    tenant = await diligent.new_tenant()
     memories = [memory_pb2.Memory(content=f"Note number {number} about gardening") for number in range(LARGE_BATCH - 1)]
     memories.insert(LARGE_BATCH // 2, memory_pb2.Memory(content="The cat sleeps on the warm windowsill"))
     request = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
@@ -53,7 +68,8 @@ async def test_a_large_batch_of_memories_is_found_by_meaning_soon(tenant: Tenant
     assert hit.memory.content == "The cat sleeps on the warm windowsill"
 
 
-async def test_a_large_batch_of_messages_is_found_by_meaning_soon(tenant: Tenant) -> None:
+async def test_a_large_batch_of_messages_is_found_by_meaning_soon(diligent: Cluster) -> None:
+    tenant = await diligent.new_tenant()
     texts = [f"Let us talk about invoice {number}" for number in range(LARGE_BATCH)]
     texts[-1] = "Grandmother's birthday is on the third of June"
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=text) for text in texts]

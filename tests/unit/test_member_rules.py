@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -103,6 +104,7 @@ def offer(
     return invitations.Offer(
         email="ann@example.com",
         role="member",
+        mailed=False,
         secret_hash=token.secret_hash(),
         expire_time=expire_time,
         use_time=use_time,
@@ -147,3 +149,24 @@ def test_the_id_of_an_invitation_proves_nothing() -> None:
 def test_what_is_no_token_is_no_invitation(text: str) -> None:
     with pytest.raises(InvitationNotFound):
         invitations.token_of(text)
+
+
+@pytest.mark.parametrize(
+    ("mailed", "verified", "accepted"), [(True, True, True), (True, False, False), (False, False, True)]
+)
+def test_an_address_is_to_be_verified_where_the_invitation_was_mailed(
+    *, mailed: bool, verified: bool, accepted: bool
+) -> None:
+    offer = invitations.Offer(
+        email="ann@example.org",
+        role="member",
+        secret_hash=b"",
+        mailed=mailed,
+        expire_time=NOW,
+        use_time=None,
+        revoke_time=None,
+    )
+    address = invitations.Address(email=offer.email, verified=verified)
+
+    with nullcontext() if accepted else pytest.raises(InvitationNotFound):
+        address.accepts(offer)

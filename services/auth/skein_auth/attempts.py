@@ -41,12 +41,15 @@ _FAULTS = frozenset(
         grpc.StatusCode.PERMISSION_DENIED,
     }
 )
-# Who gets one of these guessed nothing: the first half was right, or nobody has answered yet.
+# Who gets one of these guessed nothing: the first half was right, or nothing was guessed at.
 _NO_GUESSES = frozenset(
     {
         "SECOND_FACTOR_NEEDED",
         "OAUTH_AUTHORIZATION_PENDING",
         "OAUTH_ACCESS_DENIED",
+        "OAUTH_SLOW_DOWN",
+        "OAUTH_EXPIRED_TOKEN",
+        "SIGN_IN_TOO_OLD",
         "PASSWORD_TOO_SHORT",
         "MAIL_NOT_CONFIGURED",
     }

@@ -152,6 +152,12 @@ class PasswordWrong(PermissionDenied):
     reason = "PASSWORD_WRONG"
 
 
+class SignInTooOld(FailedPrecondition):
+    """The sign-in is too old for this; sign in again."""
+
+    reason = "SIGN_IN_TOO_OLD"
+
+
 class CodeWrong(PermissionDenied):
     """The code is wrong, was used before, or its time is over; wait for the next one."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skein_auth.sign_ins import SignIns
     from skein_auth.store.identities import IdentityStore
     from skein_auth.totp import Totp
+    from skein_kit.identity import Caller
     from skein_kit.requests import Once
 
 
@@ -58,15 +59,17 @@ class LinkedIdentities:
                 await self.audit.record("sign_in", outcome="refused", reason=refusal.reason, account_id=account_id)
                 raise
         tokens = await self.sign_ins.begin_own(account_id, at=now())
-        await self.audit.record("sign_in", account_id=account_id, target=f"identity:{provider}")
+        await self.audit.record(
+            "sign_in", account_id=account_id, principal=f"account:{account_id}", target=f"identity:{provider}"
+        )
         return SignedIn(account=account, tokens=tokens, created=created)
 
-    async def link(
-        self, account_id: UUID, provider: str, token: str, nonce: str, once: Once
-    ) -> pb.LinkIdentityResponse:
+    async def link(self, who: Caller, provider: str, token: str, nonce: str, once: Once) -> pb.LinkIdentityResponse:
         """Let the identity sign into the account, once for each request: its proof may have expired since."""
         if once.request_id and (first := await self.store.answered(once)) is not None:
             return first
+        await self.sign_ins.must_be_recent(who)
+        account_id = who.account()
         async with self.attempts.failing(("account", str(account_id))):
             proof = await self.providers.prove(provider, token, nonce)
             return await self.store.link(account_id, proof, once)

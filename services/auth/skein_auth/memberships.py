@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import grpc
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
 _SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({SYSTEM}))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invitation:
+    """What an invitation shows about who presents its token."""
+
+    # The token was sent to the invited address alone, which is therefore theirs.
+    mailed: bool
+
+
 class Memberships:
     """The memberships and invitations that tenancy keeps."""
 
@@ -28,16 +37,16 @@ class Memberships:
         self._upkeep = upkeep
         self._keyring = keyring
 
-    async def is_invited(self, token: str, email: str) -> bool:
-        """Say whether this is an open invitation for this address. Fails like the call to tenancy."""
+    async def invitation(self, token: str, email: str) -> Invitation | None:
+        """Return what an open invitation for this address shows; None: there is none. Fails like the call to tenancy."""
         request = members_pb2.CheckInvitationRequest(token=token, email=email)
         try:
-            await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
+            found = await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                return False
+                return None
             raise
-        return True
+        return Invitation(mailed=found.mailed)
 
     async def remove_account(self, account_id: UUID) -> None:
         """End all memberships of an account. Fails like the call to tenancy, with LAST_OWNER for one."""

@@ -15,7 +15,6 @@ from skein_auth.passwords import accepted
 from skein_kit import logs
 from skein_kit.call import current
 from skein_kit.database import NO_TENANT
-from skein_kit.errors import ServiceUnavailable
 from skein_kit.tokens import Token
 
 if TYPE_CHECKING:
@@ -133,11 +132,11 @@ class Post:
         return self._mailer.configured
 
     def send(self, errand: Errand) -> None:
-        """Leave a mail to be sent; nobody learns what became of it. Raises ServiceUnavailable when too many wait."""
+        """Leave a mail to be sent. Nobody learns what became of it, not even that too many wait."""
         try:
             self._waiting.put_nowait(errand)
         except asyncio.QueueFull:
-            raise ServiceUnavailable(service="mail") from None
+            log.warning("mail_not_sent", error="too many wait", purpose=errand.purpose.value)
 
     def senders(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return the endless work of sending, by name."""
@@ -207,6 +206,7 @@ class OneTime:
         """Send another mail to the address that waits to be verified, if one does."""
         if not self._post.configured:
             raise MailNotConfigured
+        await self._attempts.charge("mail_request", str(account_id))
         found = await self._accounts.credentials(account_id)
         if await self._store.request_verification(account_id, once) and found is not None:
             self.send_verification(found)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skein_auth.memberships import Memberships
     from skein_auth.one_time import OneTime
     from skein_auth.passwords import Passwords
+    from skein_auth.sign_ins import SignIns
     from skein_auth.store.accounts import AccountStore, Credentials
     from skein_kit.identity import Caller
     from skein_kit.requests import Once
@@ -45,6 +46,7 @@ class OwnAccounts:
 
     store: AccountStore
     passwords: Passwords
+    sign_ins: SignIns
     memberships: Memberships
     one_time: OneTime
     attempts: Attempts
@@ -53,28 +55,32 @@ class OwnAccounts:
     sign_up_rule: str
 
     async def sign_up(self, request: pb.SignUpRequest) -> pb.Account:
-        """Make an account for who asks for it, if that is allowed; an invitation shows that the address is theirs."""
+        """Make an account for who asks for it, if that is allowed; a mailed invitation verifies the address."""
         email, password = valid_email(request.email), accepted(request.password)
         await self.attempts.charge("sign_up", client_address())
         if self.sign_up_rule == "closed":
             raise SignUpClosed
         token = request.invitation_token
-        invited = bool(token) and await self.memberships.is_invited(token, email)
-        if self.sign_up_rule == "invited" and not invited:
+        invitation = await self.memberships.invitation(token, email) if token else None
+        if self.sign_up_rule == "invited" and invitation is None:
             raise SignUpClosed
         draft = Draft(
             email=email,
             display_name=request.display_name,
             password_hash=await self.passwords.hash(password),
-            email_verified=invited,
+            email_verified=invitation is not None and invitation.mailed,
         )
         account = await self.store.sign_up(draft)
         if (made := await self.store.credentials_of(email)) is not None:
             self.one_time.send_verification(made)
         return account
 
-    async def update(self, change: Change, once: Once) -> pb.UpdateMeResponse:
+    async def update(self, who: Caller, change: Change, once: Once) -> pb.UpdateMeResponse:
         """Change the account; a new address gets a mail and takes the old one's place when it is verified."""
+        if "email" in change.values and await self.store.answered(once) is None:
+            await self.sign_ins.must_be_recent(who)
+            # It says whether somebody has the address, and sends mail to whoever has it.
+            await self.attempts.charge("mail_request", str(change.account_id))
         response, waiting = await self.store.update_own(change, once)
         if waiting and (found := await self.store.credentials(change.account_id)) is not None:
             self.one_time.send_verification(found)
@@ -85,23 +91,23 @@ class OwnAccounts:
         password = accepted(new)
         if await self.store.answered(once) is not None:
             return
-        proved = await self._prove(who.account(), old, "password_changed")
+        proved = await self._prove(who, old, "password_changed")
         password_hash = await self.passwords.hash(password)
         await self.store.change_password(who.account(), password_hash, proved.revision, once, but=who.sign_in_id)
 
-    async def deactivate(self, account_id: UUID, password: str, once: Once) -> None:
+    async def deactivate(self, who: Caller, password: str, once: Once) -> None:
         """Let nobody in until the operator says otherwise."""
         if await self.store.answered(once) is not None:
             return
-        proved = await self._prove(account_id, password, "account_deactivated")
-        await self.store.deactivate(account_id, proved.revision, once)
+        proved = await self._prove(who, password, "account_deactivated")
+        await self.store.deactivate(who.account(), proved.revision, once)
 
-    async def delete(self, account_id: UUID, password: str, once: Once) -> None:
+    async def delete(self, who: Caller, password: str, once: Once) -> None:
         """Remove the account for good."""
         if await self.store.answered(once) is not None:
             return
-        await self._prove(account_id, password, "account_deleted")
-        await self.remove(account_id, once, pb.DeleteMeResponse())
+        await self._prove(who, password, "account_deleted")
+        await self.remove(who.account(), once, pb.DeleteMeResponse())
 
     async def remove(self, account_id: UUID, once: Once, response: Response) -> Response:
         """Remove an account whoever wants it: first from the tenants, where the last owner is not let go."""
@@ -112,13 +118,15 @@ class OwnAccounts:
             await self.store.delete_account(account_id, once, response)
         return response
 
-    async def _prove(self, account_id: UUID, password: str, event: str) -> Credentials:
-        """Return what signs into the account if this is its password; who has none shows the empty one."""
+    async def _prove(self, who: Caller, password: str, event: str) -> Credentials:
+        """Return what signs into the account if this is its password; who has none must have signed in lately."""
+        account_id = who.account()
         async with self.attempts.failing(("account", str(account_id))):
             found = await self.store.credentials(account_id)
             if found is None:
                 raise CredentialInvalid
             if found.password_hash is None and not password:
+                await self.sign_ins.must_be_recent(who)
                 return found
             if not (await self.passwords.verify(found.password_hash, password)).ok:
                 await self.audit.record(event, outcome="refused", reason=PasswordWrong.reason, account_id=account_id)

@@ -341,9 +341,10 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
 
 def _email(claims: Mapping[str, Any]) -> str:
     email = claims.get("email")
-    if claims.get("email_verified") is not True or not isinstance(email, str) or not email.isprintable():
+    # Lower case turns some letters of other scripts into ours: a mailbox must not become somebody else's.
+    if claims.get("email_verified") is not True or not isinstance(email, str) or not email.isascii():
         return ""
-    email = email.lower()
+    email = email.lower() if email.isprintable() else ""
     return email if len(email) in _EMAIL_LENGTH and email.count("@") == 1 and " " not in email else ""
 
 

@@ -85,7 +85,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             tenants=tenants,
             create_tenants=settings.accounts_create_tenants,
         )
-        totp = Totp(TotpStore(database, audit), sealer, passwords, attempts, audit)
+        totp = Totp(TotpStore(database, audit), sealer, passwords, sign_ins, attempts, audit)
         accounts = AccountStore(database, audit)
         one_time_tokens = OneTimeStore(database, audit)
         mailer = Mailer.of(MailSettings.read(host.environment))
@@ -105,6 +105,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             own_accounts=OwnAccounts(
                 store=accounts,
                 passwords=passwords,
+                sign_ins=sign_ins,
                 memberships=Memberships(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring),
                 one_time=one_time,
                 attempts=attempts,

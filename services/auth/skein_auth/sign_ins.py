@@ -11,6 +11,7 @@ from uuid import UUID
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import grants
 from skein_auth.access_tokens import OWN_CLIENT, Bearer
+from skein_auth.errors import SignInTooOld
 from skein_auth.grants import Fault, Now, Renewal, SignIn, Successors, Terms
 from skein_auth.sealing import derived
 from skein_kit import wire
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from skein_auth.grants import Chance, Issue
     from skein_auth.settings import AuthSettings, SystemKeys
     from skein_auth.store.grants import GrantStore
+    from skein_kit.identity import Caller
 
 _SUCCESSORS = b"skein auth refresh tokens v1"
+# Whoever found a token does not take the account over with it: for that the person proved so lately who they are.
+RECENT = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,6 +166,12 @@ class SignIns:
     async def standing(self, tenant_id: UUID, sign_in_id: UUID) -> SignInStanding | None:
         """Say what a sign-in is worth now; None when there is no such one."""
         return await self._store.standing(tenant_id, sign_in_id, now())
+
+    async def must_be_recent(self, who: Caller) -> None:
+        """Refuse with SignInTooOld a sign-in that began a while ago, however often it was renewed."""
+        standing = None if who.sign_in_id is None else await self.standing(NO_TENANT, who.sign_in_id)
+        if standing is None or now() >= standing.auth_time + RECENT:
+            raise SignInTooOld
 
     async def _own_tokens(self, issue: Issue, at: datetime) -> pb.SignInTokens:
         sign_in = issue.sign_in

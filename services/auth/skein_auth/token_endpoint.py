@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -11,6 +11,7 @@ from skein_auth import clients, grants
 from skein_auth.access_tokens import Bearer
 from skein_auth.applications import address
 from skein_auth.authorizations import targets
+from skein_auth.clients import OIDC_SCOPES
 from skein_auth.errors import (
     AccessDenied,
     AuthorizationPending,
@@ -25,7 +26,8 @@ from skein_auth.errors import (
 )
 from skein_auth.grants import Fault, Redemption, Renewal
 from skein_auth.keys import Key
-from skein_kit.access import TENANT_PERMISSIONS
+from skein_kit.access import ROLES, TENANT_PERMISSIONS
+from skein_kit.database import NO_TENANT
 from skein_kit.errors import Refusal, Unauthenticated
 from skein_kit.ids import now, parse_id
 from skein_kit.tokens import Token
@@ -108,16 +110,11 @@ class TokenEndpoint:
         if request.WhichOneof("grant") == "client_credentials":
             return await self._for_service_account(request, at)
         client = await self.applications.authenticated(request.client)
-        step, sign_in = await self._decided(client, request, at)
-        if step.fault is not None or step.issue is None:
-            if sign_in is not None:
-                await self._record_refusal(request, sign_in, step.fault)
-            if step.fault is Fault.EXPIRED and request.HasField("device_code"):
-                raise ExpiredToken
-            raise _REFUSALS[step.fault or Fault.INVALID]
-        given = await self._given(step.issue, at)
-        if step.issue.is_first:
-            issued = step.issue.sign_in
+        async with self.attempts.failing(("address", address())):
+            issue = await self._issue(client, request, at)
+        given = await self._given(issue, at)
+        if issue.is_first:
+            issued = issue.sign_in
             await self.audit.record(
                 "code_used" if request.HasField("authorization_code") else "token_issued",
                 client_id=client.client_id,
@@ -181,19 +178,29 @@ class TokenEndpoint:
             raise InsufficientScope(scope="openid")
         return standing, scopes
 
+    async def _issue(self, client: Client, request: pb.ExchangeTokenRequest, at: datetime) -> Issue:
+        """Return what the grant is worth, or refuse it, which counts as an attempt that failed."""
+        step, sign_in = await self._decided(client, request, at)
+        if step.issue is not None and step.fault is None:
+            return step.issue
+        if sign_in is not None:
+            await self._record_refusal(request, sign_in, step.fault)
+        if step.fault is Fault.EXPIRED and request.HasField("device_code"):
+            raise ExpiredToken
+        raise _REFUSALS[step.fault or Fault.INVALID]
+
     async def _decided(
         self, client: Client, request: pb.ExchangeTokenRequest, at: datetime
     ) -> tuple[Step, SignIn | None]:
         resources = targets(self.tokens, request.resources) if request.resources else ()
-        async with self.attempts.failing(("address", address())):
-            if request.HasField("authorization_code"):
-                client.must_use(clients.AUTHORIZATION_CODE)
-                return await self._redeemed(client, request.authorization_code, resources, at)
-            if request.HasField("refresh_token"):
-                client.must_use(clients.REFRESH_TOKEN)
-                return await self._refreshed(client, request.refresh_token, resources, at)
-            client.must_use(clients.DEVICE_CODE)
-            return await self.devices.redeem(client, request.device_code.device_code, resources, at)
+        if request.HasField("authorization_code"):
+            client.must_use(clients.AUTHORIZATION_CODE)
+            return await self._redeemed(client, request.authorization_code, resources, at)
+        if request.HasField("refresh_token"):
+            client.must_use(clients.REFRESH_TOKEN)
+            return await self._refreshed(client, request.refresh_token, resources, at)
+        client.must_use(clients.DEVICE_CODE)
+        return await self.devices.redeem(client, request.device_code.device_code, resources, at)
 
     async def _redeemed(
         self, client: Client, grant: pb.AuthorizationCodeGrant, resources: Sequence[str], at: datetime
@@ -217,9 +224,28 @@ class TokenEndpoint:
         presented = Token.read(grants.REFRESH_PREFIX, grant.refresh_token)
         if presented is None:
             raise InvalidGrant
+        # Asked before anything is spent: while tenancy does not answer, nobody loses a grant.
+        found = await self.store.look(presented)
+        allowed = None if found is None else await self._allowed(found.sign_in.tenant_id, found.sign_in.account_id)
+        if found is not None and allowed is None:
+            raise InvalidGrant
         renewal = Renewal(client_id=client.client_id, scopes=frozenset(grant.scope.split()), resources=tuple(resources))
         now_ = self.sign_ins.now(at)
-        return await self.store.refresh(presented, lambda chain: grants.refresh(chain, presented, renewal, now_))
+        step, sign_in = await self.store.refresh(
+            presented, lambda chain: grants.refresh(chain, presented, renewal, now_)
+        )
+        if step.issue is not None:
+            # Resource servers that read the token itself ask nobody what the role allows now.
+            issue = replace(step.issue, scopes=step.issue.scopes & (allowed or frozenset()))
+            step = replace(step, issue=issue)
+        return step, sign_in
+
+    async def _allowed(self, tenant_id: UUID, account_id: UUID) -> frozenset[str] | None:
+        """Return the scopes that an account can let applications have in a tenant now; None: it is no member."""
+        if tenant_id == NO_TENANT:
+            return OIDC_SCOPES
+        standing = await self.tenants.standing(tenant_id, account_id)
+        return ROLES[standing.role] | OIDC_SCOPES if standing.open and standing.role else None
 
     async def _given(self, issue: Issue, at: datetime) -> Given:
         sign_in = issue.sign_in
@@ -303,9 +329,12 @@ class TokenEndpoint:
         sign_in, token = found.sign_in, found.token
         if not sign_in.lives(at) or token.replace_time is not None or at >= token.expire_time:
             return None
+        allowed = await self._allowed(sign_in.tenant_id, sign_in.account_id)
+        if allowed is None:
+            return None
         return Worth(
             kind="refresh_token",
-            scopes=sign_in.scopes,
+            scopes=sign_in.scopes & allowed,
             client_id=sign_in.client_id,
             subject=str(sign_in.account_id),
             tenant_id=sign_in.tenant_id,
@@ -329,9 +358,15 @@ class TokenEndpoint:
                 return None
             if str(stored.service_account_id) != claims.subject:
                 return None
+            if not (await self.tenants.standing(claims.tenant_id)).open:
+                return None
             scopes &= stored.permissions
-        elif await self._standing(claims) is None:
-            return None
+        else:
+            standing = await self._standing(claims)
+            allowed = None if standing is None else await self._allowed(claims.tenant_id, standing.account_id)
+            if standing is None or allowed is None:
+                return None
+            scopes &= standing.scopes & allowed
         return Worth(
             kind="access_token",
             scopes=scopes,

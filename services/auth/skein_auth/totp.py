@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from skein_auth.audit import Audit
     from skein_auth.passwords import Passwords
     from skein_auth.sealing import Sealer
+    from skein_auth.sign_ins import SignIns
     from skein_auth.store.totp import SecondFactor, TotpStore
+    from skein_kit.identity import Caller
     from skein_kit.requests import Once
 
 DIGITS = 6
@@ -106,11 +108,18 @@ class Totp:
     """The second factors of all accounts."""
 
     def __init__(
-        self, store: TotpStore, sealer: Sealer, passwords: Passwords, attempts: Attempts, audit: Audit
+        self,
+        store: TotpStore,
+        sealer: Sealer,
+        passwords: Passwords,
+        sign_ins: SignIns,
+        attempts: Attempts,
+        audit: Audit,
     ) -> None:
         self._store = store
         self._sealer = sealer
         self._passwords = passwords
+        self._sign_ins = sign_ins
         self._attempts = attempts
         self._audit = audit
 
@@ -135,10 +144,11 @@ class Totp:
         if not good:
             raise SignInRefused
 
-    async def start(self, account_id: UUID, password: str, once: Once) -> pb.StartTotpResponse:
+    async def start(self, who: Caller, password: str, once: Once) -> pb.StartTotpResponse:
         """Make a secret that counts for nothing yet; a repeated request gets none."""
+        account_id = who.account()
         async with self._watched(account_id, "totp_started"):
-            email = await self._prove(account_id, password)
+            email = await self._prove(who, password)
             secret = Secret.made()
             sealed = self._sealer.seal(secret.raw, name=_seal_name(account_id))
             if not await self._store.start(account_id, sealed, once):
@@ -159,15 +169,16 @@ class Totp:
             is_first = await self._store.confirm(account_id, step_of, [recovery_hash(each) for each in codes], once)
         return pb.ConfirmTotpResponse(recovery_codes=codes if is_first else ())
 
-    async def disable(self, account_id: UUID, password: str, second_factor: str, once: Once) -> None:
+    async def disable(self, who: Caller, password: str, second_factor: str, once: Once) -> None:
         """Remove the second factor for who has both factors."""
+        account_id = who.account()
 
         def is_code(factor: SecondFactor) -> bool:
             step = self._opened(account_id, factor).step_of(_typed(second_factor), now(), after=factor.step)
             return step is not None
 
         async with self._watched(account_id, "totp_disabled"):
-            await self._prove(account_id, password)
+            await self._prove(who, password)
             if is_totp(second_factor):
                 await self._store.disable(account_id, is_code, None, once)
             else:
@@ -183,15 +194,17 @@ class Totp:
             await self._audit.record(event, outcome="refused", reason=refusal.reason, account_id=account_id)
             raise
 
-    async def _prove(self, account_id: UUID, password: str) -> str:
-        """Return the account's address when this is its password; an account without one has the empty one."""
-        factor = await self._store.second_factor(account_id)
+    async def _prove(self, who: Caller, password: str) -> str:
+        """Return the account's address when this is its password; who has none must have signed in lately."""
+        factor = await self._store.second_factor(who.account())
         if factor is None:
             raise CredentialInvalid
         if factor.password_hash is not None or password:
             verdict = await self._passwords.verify(factor.password_hash, password)
             if not verdict.ok:
                 raise PasswordWrong
+        else:
+            await self._sign_ins.must_be_recent(who)
         return factor.email
 
     def _opened(self, account_id: UUID, factor: SecondFactor) -> Secret:

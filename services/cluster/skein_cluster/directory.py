@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import AlreadyExists
 from skein_client.pages import items
+from skein_cluster.exits import Exit, Failure
+from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
     from skein_cluster.calling import Api
@@ -38,3 +40,20 @@ async def ensure_tenant(operator: Api, organization_id: str, name: str, slug: st
                 return str(tenant.tenant_id)
         raise
     return made.tenant.tenant_id
+
+
+async def tenant_named(operator: Api, name: str) -> str:
+    """Return the id of a tenant that is named by its id or its slug. Raises Failure when no or several tenants are."""
+    if parse_id(name) is not None:
+        return name
+    request = tenancy_pb2.ListTenantsRequest(page_size=1000)
+    found = [
+        str(tenant.tenant_id)
+        async for tenant in items(operator.tenancy.ListTenants, request, "tenants")
+        if tenant.slug == name
+    ]
+    if len(found) == 1:
+        return found[0]
+    what = "No tenant has" if not found else "Tenants of several organizations have"
+    message = f"{what} the slug {name}; name the tenant by its id (skein tenants list)."
+    raise Failure(message, Exit.REFUSED)

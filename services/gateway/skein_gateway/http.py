@@ -97,6 +97,7 @@ class Door:
             f"gRPC     {endpoint}, with reflection\n"
             "JSON     POST /<package.Service>/<Method> here (Connect protocol), with authorization: Bearer <key>\n"
             "methods  GET / with accept: application/json\n"
+            "OAuth    GET /.well-known/oauth-authorization-server\n"
             "health   GET /healthz\n"
         )
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import auth_pb2
+from skein_tenancy.invitations import Address
 from skein_tenancy.members import Joining
 
 if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
+    from skein_kit.identity import Caller
 
 
 class Accounts:
@@ -17,6 +19,13 @@ class Accounts:
 
     def __init__(self, identity: auth_pb2_grpc.IdentityServiceAsyncStub) -> None:
         self._identity = identity
+
+    async def address_of(self, who: Caller) -> Address:
+        """Return the address of the account that calls, whether or not it is verified."""
+        if who.email:
+            return Address(email=who.email, verified=True)
+        request = auth_pb2.GetAccountStandingRequest(account_id=str(who.account()))
+        return Address(email=(await self._identity.GetAccountStanding(request)).email, verified=False)
 
     async def joining(self, account_id: str, role: str, *, created_by: str) -> Joining:
         """Return the account as a member to be. Fails like the call to auth: ACCOUNT_NOT_FOUND for nobody."""

@@ -44,6 +44,8 @@ class Offer:
     email: str
     role: str
     secret_hash: bytes = field(repr=False)
+    # The token went to the address alone: whoever has it has the address.
+    mailed: bool
     expire_time: datetime
     use_time: datetime | None
     revoke_time: datetime | None
@@ -52,6 +54,22 @@ class Offer:
         """Refuse, in the same words, what does not prove itself, is over or is for somebody else."""
         is_over = self.use_time is not None or self.revoke_time is not None or at >= self.expire_time
         if not token.proves(self.secret_hash) or is_over or email != self.email:
+            raise InvitationNotFound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Address:
+    """The address of an account that wants to accept."""
+
+    email: str
+    verified: bool
+
+    def accepts(self, offer: Offer) -> None:
+        """Refuse an address that nobody has shown to be the account's, where a mail could have been answered.
+
+        A token that the inviter handed over shows nothing about an address, and is not asked to.
+        """
+        if offer.mailed and not self.verified:
             raise InvitationNotFound
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from uuid import UUID
 
     from skein.tenancy.v1 import members_pb2 as pb
     from skein_kit.mail import Mailer
@@ -39,7 +39,9 @@ class Inviting:
     async def invite(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateInvitationResponse:
         """Keep an invitation and mail it; the answer holds the token when no relay took the mail."""
         response, token = await self._store.create_invitation(tenant_id, draft, once)
-        if token and not await self._mailed(response.invitation, draft, token):
+        if token and await self._mailed(response.invitation, draft, token):
+            await self._store.mark_mailed(tenant_id, UUID(response.invitation.invitation_id))
+        else:
             response.token = token
         return response
 

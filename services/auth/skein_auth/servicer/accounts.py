@@ -9,7 +9,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
 from skein_auth import wire
 from skein_auth.accounts import Change, Draft, normal_email
-from skein_auth.servicer.rpcs import Rpcs, id_before, once_of
+from skein_auth.servicer.rpcs import Rpcs, id_before
 from skein_kit import pages
 from skein_kit.access import ACCOUNT
 from skein_kit.call import Context, caller
@@ -56,24 +56,24 @@ class AccountRpcs(Rpcs):
     async def UpdateMe(self, request: pb.UpdateMeRequest, context: Context) -> pb.UpdateMeResponse:
         who = caller(context)
         change = Change.own(who.account(), request.account, request.update_mask)
-        return await self._parts.own_accounts.update(change, Once.of(who, request))
+        return await self._parts.own_accounts.update(who, change, Once.of(who, request))
 
     async def ChangePassword(self, request: pb.ChangePasswordRequest, context: Context) -> pb.ChangePasswordResponse:
         who = caller(context)
-        once = once_of(who, request, "old_password", "new_password")
+        once = Once.of(who, request)
         await self._parts.own_accounts.change_password(who, request.old_password, request.new_password, once)
         return pb.ChangePasswordResponse()
 
     async def DeactivateMe(self, request: pb.DeactivateMeRequest, context: Context) -> pb.DeactivateMeResponse:
         who = caller(context)
-        once = once_of(who, request, "password")
-        await self._parts.own_accounts.deactivate(who.account(), request.password, once)
+        once = Once.of(who, request)
+        await self._parts.own_accounts.deactivate(who, request.password, once)
         return pb.DeactivateMeResponse()
 
     async def DeleteMe(self, request: pb.DeleteMeRequest, context: Context) -> pb.DeleteMeResponse:
         who = caller(context)
-        once = once_of(who, request, "password")
-        await self._parts.own_accounts.delete(who.account(), request.password, once)
+        once = Once.of(who, request)
+        await self._parts.own_accounts.delete(who, request.password, once)
         return pb.DeleteMeResponse()
 
 

@@ -26,7 +26,7 @@ class IdentityRpcs(Rpcs):
     async def LinkIdentity(self, request: pb.LinkIdentityRequest, context: Context) -> pb.LinkIdentityResponse:
         who = caller(context)
         once = Once.of(who, request)
-        return await self._parts.linked.link(who.account(), request.provider, request.token, request.nonce, once)
+        return await self._parts.linked.link(who, request.provider, request.token, request.nonce, once)
 
     async def UnlinkIdentity(self, request: pb.UnlinkIdentityRequest, context: Context) -> pb.UnlinkIdentityResponse:
         who = caller(context)

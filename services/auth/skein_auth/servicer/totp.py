@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.servicer.rpcs import Rpcs, once_of
+from skein_auth.servicer.rpcs import Rpcs
 from skein_kit.call import Context, caller
 from skein_kit.requests import Once
 
@@ -13,7 +13,7 @@ class TotpRpcs(Rpcs):
 
     async def StartTotp(self, request: pb.StartTotpRequest, context: Context) -> pb.StartTotpResponse:
         who = caller(context)
-        return await self._parts.totp.start(who.account(), request.password, once_of(who, request, "password"))
+        return await self._parts.totp.start(who, request.password, Once.of(who, request))
 
     async def ConfirmTotp(self, request: pb.ConfirmTotpRequest, context: Context) -> pb.ConfirmTotpResponse:
         who = caller(context)
@@ -21,6 +21,6 @@ class TotpRpcs(Rpcs):
 
     async def DisableTotp(self, request: pb.DisableTotpRequest, context: Context) -> pb.DisableTotpResponse:
         who = caller(context)
-        once = once_of(who, request, "password", "second_factor")
-        await self._parts.totp.disable(who.account(), request.password, request.second_factor, once)
+        once = Once.of(who, request)
+        await self._parts.totp.disable(who, request.password, request.second_factor, once)
         return pb.DisableTotpResponse()

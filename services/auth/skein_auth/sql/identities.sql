@@ -46,6 +46,11 @@ SELECT count(*)
 FROM auth.identities
 WHERE account_id = :account_id;
 
+-- delete_identities --
+-- Let no identity sign into an account any more.
+DELETE FROM auth.identities
+WHERE account_id = :account_id;
+
 -- delete_identity --
 -- Let an identity sign into an account no more; no row is touched when it did not.
 DELETE FROM auth.identities

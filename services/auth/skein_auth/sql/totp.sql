@@ -41,6 +41,12 @@ UPDATE auth.accounts
 SET sealed_totp_secret = NULL, totp_confirm_time = NULL, totp_step = 0, revision = revision + 1, update_time = :at
 WHERE account_id = :account_id;
 
+-- remove_totp --
+-- Remove the second factor of an account that the transaction has locked and changes anyway.
+UPDATE auth.accounts
+SET sealed_totp_secret = NULL, totp_confirm_time = NULL, totp_step = 0
+WHERE account_id = :account_id;
+
 -- create_recovery_codes --
 -- Keep what an account's recovery codes are recognised by.
 INSERT INTO auth.recovery_codes (account_id, code_hash)

@@ -256,9 +256,12 @@ async def set_password(
     *,
     but: UUID | None = None,
 ) -> None:
-    """Give a held account a password, and end all that the one before was good for."""
+    """Give a held account a password, and end all that the one before was good for.
+
+    An address that waits to be verified is forgotten: whoever had the old password may have asked for it.
+    """
     account_id = current["account_id"]
-    await write_account(tx, current, at, password_hash=password_hash)
+    await write_account(tx, current, at, password_hash=password_hash, new_email=None)
     await tx.execute(QUERIES["spend_one_time_tokens"], account_id=account_id, purpose="password_reset", at=at)
     await end_sign_ins(tx, account_id, at, reason, but=but)
 

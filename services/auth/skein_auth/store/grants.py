@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.errors import InvalidRequest
 from skein_auth.grants import Chain, Code, RefreshToken, SignIn
 from skein_auth.sign_ins import SignInStanding
 from skein_auth.store.queries import QUERIES
 from skein_kit import wire
 from skein_kit.access import TENANT_PERMISSIONS
-from skein_kit.database import NO_TENANT
+from skein_kit.database import NO_TENANT, refusing
+from skein_kit.errors import CredentialInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from skein_auth.grants import Changes, Step
     from skein_kit.database import Database, Transaction
     from skein_kit.tokens import Token
+
+_GONE = {"sign_ins_client_fkey": InvalidRequest, "sign_ins_account_fkey": CredentialInvalid}
 
 
 class GrantStore:
@@ -149,7 +153,12 @@ class GrantStore:
 
 
 async def create_sign_in(tx: Transaction, sign_in: SignIn, *, address: str = "", user_agent: str = "") -> None:
-    """Keep a new sign-in."""
+    """Keep a new sign-in. Raises InvalidRequest or CredentialInvalid when its application or its account is gone."""
+    with refusing(_GONE):
+        await _create_sign_in(tx, sign_in, address, user_agent)
+
+
+async def _create_sign_in(tx: Transaction, sign_in: SignIn, address: str, user_agent: str) -> None:
     await tx.execute(
         QUERIES["create_sign_in"],
         tenant_id=sign_in.tenant_id,

@@ -105,6 +105,10 @@ class OneTimeStore:
             current = await lock_account(tx, spent)
             if spent != account_id or email != (current["email"] or "") or current["status"] != "active":
                 raise OneTimeTokenInvalid
+            if current["email_verify_time"] is None:
+                # Whoever made the account need not be who has the address, and left no way in behind.
+                for name in ("delete_identities", "remove_totp", "delete_recovery_codes"):
+                    await tx.execute(QUERIES[name], account_id=account_id)
             await set_password(tx, current, password_hash, now(), "password_reset")
             await self._audit.within(tx, "password_reset", account_id=account_id, principal=f"account:{account_id}")
 

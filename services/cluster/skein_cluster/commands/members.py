@@ -14,6 +14,7 @@ from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_cluster import console, options
 from skein_cluster.calling import as_operator, calling
+from skein_cluster.directory import tenant_named
 from skein_cluster.listing import first
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _account = click.argument("account")
 
 @click.group()
 def members_command() -> None:
-    """List, add, change and remove the members of a tenant. ACCOUNT is an address or an id."""
+    """List, add, change and remove the members of a tenant. ACCOUNT is an address or an id, TENANT an id or a slug."""
 
 
 @members_command.command("list")
@@ -119,7 +120,7 @@ async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterat
     """Call as the operator who acts in a tenant."""
     async with (
         as_operator(environment) as api,
-        calling(dataclasses.replace(api.connection, tenant_id=tenant_id)) as acting,
+        calling(dataclasses.replace(api.connection, tenant_id=await tenant_named(api, tenant_id))) as acting,
     ):
         yield acting
 

@@ -48,4 +48,5 @@ class InvitationRpcs(Rpcs):
         self, request: pb.AcceptInvitationRequest, context: Context
     ) -> pb.AcceptInvitationResponse:
         who = caller(context)
-        return await self._parts.invitations.accept_invitation(request.token, who, Once.of(who, request))
+        address = await self._parts.accounts.address_of(who)
+        return await self._parts.invitations.accept_invitation(request.token, who, address, Once.of(who, request))

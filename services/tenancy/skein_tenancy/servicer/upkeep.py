@@ -18,8 +18,8 @@ class StandingRpcs(Rpcs):
         return await self._parts.members.get_standing(UUID(request.tenant_id), account_id)
 
     async def CheckInvitation(self, request: pb.CheckInvitationRequest, context: Context) -> pb.CheckInvitationResponse:
-        invitation_id = await self._parts.invitations.check_invitation(request.token, request.email.lower(), now())
-        return pb.CheckInvitationResponse(invitation_id=str(invitation_id))
+        found, mailed = await self._parts.invitations.check_invitation(request.token, request.email.lower(), now())
+        return pb.CheckInvitationResponse(invitation_id=str(found), mailed=mailed)
 
     async def RemoveAccount(self, request: pb.RemoveAccountRequest, context: Context) -> pb.RemoveAccountResponse:
         return pb.RemoveAccountResponse(

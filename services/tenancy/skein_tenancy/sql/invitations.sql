@@ -20,8 +20,8 @@ LIMIT :size;
 
 -- get_invitation --
 -- Read what an invitation promises and how it proves itself; no row comes back when its tenant is deleted.
-SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.expire_time, invitations.use_time,
-    invitations.revoke_time
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed, invitations.expire_time,
+    invitations.use_time, invitations.revoke_time
 FROM tenancy.invitations
 JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
 WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active;
@@ -29,12 +29,18 @@ WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invita
 -- lock_invitation --
 -- Read an invitation and keep others from accepting it until the transaction ends; no row comes back when its tenant is
 -- deleted.
-SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.expire_time, invitations.use_time,
-    invitations.revoke_time
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed, invitations.expire_time,
+    invitations.use_time, invitations.revoke_time
 FROM tenancy.invitations
 JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
 WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active
 FOR UPDATE OF invitations;
+
+-- mark_invitation_mailed --
+-- Say that nobody but the invited address was given the token.
+UPDATE tenancy.invitations
+SET mailed = true
+WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id;
 
 -- use_invitation --
 -- Spend an invitation; no row is touched when it is spent or revoked.

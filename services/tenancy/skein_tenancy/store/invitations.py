@@ -77,22 +77,30 @@ class InvitationStore(Tables):
             await self._answer(tx, tenant_id, once, response)
         return response
 
-    async def check_invitation(self, text: str, email: str, at: datetime) -> UUID:
-        """Return the id of the open invitation that this token is, if it invites this address."""
+    async def mark_mailed(self, tenant_id: UUID, invitation_id: UUID) -> None:
+        """Say that the token went to the invited address alone."""
+        async with self._database.tenant(tenant_id) as tx:
+            await tx.execute(QUERIES["mark_invitation_mailed"], tenant_id=tenant_id, invitation_id=invitation_id)
+
+    async def check_invitation(self, text: str, email: str, at: datetime) -> tuple[UUID, bool]:
+        """Return the open invitation that this token is, if it invites this address, and whether it was mailed."""
         token = invitations.token_of(text)
         async with self._database.tenant(token.tenant_id) as tx:
             row = await tx.row(QUERIES["get_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id)
-        _offer(row).judge(token, email, at)
-        return token.token_id
+        offer = _offer(row)
+        offer.judge(token, email, at)
+        return token.token_id, offer.mailed
 
-    async def accept_invitation(self, text: str, who: Caller, once: Once) -> pb.AcceptInvitationResponse:
-        """Make the calling account a member, once; the invited address must be its verified one.
+    async def accept_invitation(
+        self, text: str, who: Caller, address: invitations.Address, once: Once
+    ) -> pb.AcceptInvitationResponse:
+        """Make the calling account, which has this address, a member, once.
 
         One that is a member already stays what it is: the invitation is spent, and MemberExists raised.
         """
         token = invitations.token_of(text)
         try:
-            return await self._accept(token, who, once)
+            return await self._accept(token, who, address, once)
         except MemberExists:
             async with self._database.tenant(token.tenant_id) as tx:
                 await tx.execute(
@@ -109,13 +117,16 @@ class InvitationStore(Tables):
             deleted = await tx.execute(QUERIES["delete_expired_invitations"], tenant_id=tenant_id, at=at)
             return deleted + await self._requests.delete_expired(tx, tenant_id, at)
 
-    async def _accept(self, token: Token, who: Caller, once: Once) -> pb.AcceptInvitationResponse:
+    async def _accept(
+        self, token: Token, who: Caller, address: invitations.Address, once: Once
+    ) -> pb.AcceptInvitationResponse:
         tenant_id, at = token.tenant_id, now()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.AcceptInvitationResponse.FromString(first)
             offer = _offer(await tx.row(QUERIES["lock_invitation"], tenant_id=tenant_id, invitation_id=token.token_id))
-            offer.judge(token, who.email.lower(), at)
+            offer.judge(token, address.email.lower(), at)
+            address.accepts(offer)
             await tx.execute(QUERIES["use_invitation"], tenant_id=tenant_id, invitation_id=token.token_id, use_time=at)
             member = await join(tx, tenant_id, members.Joining.itself(who, offer.role), at)
             response = pb.AcceptInvitationResponse(member=member, tenant_id=str(tenant_id))

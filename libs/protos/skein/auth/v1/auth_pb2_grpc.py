@@ -323,7 +323,8 @@ class AuthServiceServicer:
 
     def ResetPassword(self, request, context):
         """ResetPassword spends a token and sets a password. Every sign-in of the
-        account ends. Needs no credential.
+        account ends; where nobody had shown that the address is theirs, linked
+        identities and the second factor go as well. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -386,11 +387,14 @@ class AuthServiceServicer:
 
     def UpdateMe(self, request, context):
         """UpdateMe changes the fields named in update_mask. A new address replaces
-        the old one once it is verified. Repeating a request_id returns the first
-        answer.
+        the old one once it is verified; a new password meanwhile forgets it.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+        quarter of an hour of signing in.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
         """
@@ -406,6 +410,8 @@ class AuthServiceServicer:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -417,6 +423,8 @@ class AuthServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -429,6 +437,8 @@ class AuthServiceServicer:
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -442,6 +452,8 @@ class AuthServiceServicer:
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -466,6 +478,8 @@ class AuthServiceServicer:
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
         - FAILED_PRECONDITION, TOTP_STATE: there is none.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -500,6 +514,7 @@ class AuthServiceServicer:
         - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2269,7 +2284,8 @@ class IdentityServiceServicer:
 
     def GetAccountStanding(self, request, context):
         """GetAccountStanding tells services that keep accounts' ids what they may know
-        of them: address, name and status. Safe to retry. System only.
+        of them: address, name and status. Needs any identity, because they ask in
+        the name of whoever calls them. Safe to retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.

@@ -76,7 +76,8 @@ class AuthServiceStub:
     """
     ResetPassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]
     """ResetPassword spends a token and sets a password. Every sign-in of the
-    account ends. Needs no credential.
+    account ends; where nobody had shown that the address is theirs, linked
+    identities and the second factor go as well. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -119,11 +120,14 @@ class AuthServiceStub:
     """
     UpdateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UpdateMeRequest, _accounts_pb2.UpdateMeResponse]
     """UpdateMe changes the fields named in update_mask. A new address replaces
-    the old one once it is verified. Repeating a request_id returns the first
-    answer.
+    the old one once it is verified; a new password meanwhile forgets it.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+      quarter of an hour of signing in.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
@@ -135,6 +139,8 @@ class AuthServiceStub:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     DeactivateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]
     """DeactivateMe ends every sign-in of the account and lets nobody in again
@@ -142,6 +148,8 @@ class AuthServiceStub:
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     DeleteMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]
     """DeleteMe removes the account, its sign-ins, identities and memberships.
@@ -150,6 +158,8 @@ class AuthServiceStub:
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     StartTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]
     """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
@@ -159,6 +169,8 @@ class AuthServiceStub:
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     ConfirmTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]
     """ConfirmTotp makes the second factor obligatory from now on. A repeated
@@ -175,6 +187,8 @@ class AuthServiceStub:
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
     - FAILED_PRECONDITION, TOTP_STATE: there is none.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     ListAuthSessions: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]
     """ListAuthSessions lists the account's live sign-ins and the applications
@@ -197,6 +211,7 @@ class AuthServiceStub:
     - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
     """
     UnlinkIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]
     """UnlinkIdentity ends that. Repeating a request_id changes nothing.
@@ -404,7 +419,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     ResetPassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]  # type: ignore[assignment]
     """ResetPassword spends a token and sets a password. Every sign-in of the
-    account ends. Needs no credential.
+    account ends; where nobody had shown that the address is theirs, linked
+    identities and the second factor go as well. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -447,11 +463,14 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     UpdateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UpdateMeRequest, _accounts_pb2.UpdateMeResponse]  # type: ignore[assignment]
     """UpdateMe changes the fields named in update_mask. A new address replaces
-    the old one once it is verified. Repeating a request_id returns the first
-    answer.
+    the old one once it is verified; a new password meanwhile forgets it.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+      quarter of an hour of signing in.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
@@ -463,6 +482,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     DeactivateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]  # type: ignore[assignment]
     """DeactivateMe ends every sign-in of the account and lets nobody in again
@@ -470,6 +491,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     DeleteMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]  # type: ignore[assignment]
     """DeleteMe removes the account, its sign-ins, identities and memberships.
@@ -478,6 +501,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     StartTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]  # type: ignore[assignment]
     """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
@@ -487,6 +512,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     ConfirmTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]  # type: ignore[assignment]
     """ConfirmTotp makes the second factor obligatory from now on. A repeated
@@ -503,6 +530,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
     - FAILED_PRECONDITION, TOTP_STATE: there is none.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+      than a quarter of an hour ago.
     """
     ListAuthSessions: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]  # type: ignore[assignment]
     """ListAuthSessions lists the account's live sign-ins and the applications
@@ -525,6 +554,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
     """
     UnlinkIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]  # type: ignore[assignment]
     """UnlinkIdentity ends that. Repeating a request_id changes nothing.
@@ -759,7 +789,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ResetPasswordResponse, _abc.Awaitable[_accounts_pb2.ResetPasswordResponse]]:
         """ResetPassword spends a token and sets a password. Every sign-in of the
-        account ends. Needs no credential.
+        account ends; where nobody had shown that the address is theirs, linked
+        identities and the second factor go as well. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -832,11 +863,14 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.UpdateMeResponse, _abc.Awaitable[_accounts_pb2.UpdateMeResponse]]:
         """UpdateMe changes the fields named in update_mask. A new address replaces
-        the old one once it is verified. Repeating a request_id returns the first
-        answer.
+        the old one once it is verified; a new password meanwhile forgets it.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+          quarter of an hour of signing in.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
         """
@@ -854,6 +888,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+          than a quarter of an hour ago.
         """
 
     @_abc_1.abstractmethod
@@ -867,6 +903,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+          than a quarter of an hour ago.
         """
 
     @_abc_1.abstractmethod
@@ -881,6 +919,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+          than a quarter of an hour ago.
         """
 
     @_abc_1.abstractmethod
@@ -896,6 +936,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+          than a quarter of an hour ago.
         """
 
     @_abc_1.abstractmethod
@@ -924,6 +966,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
         - FAILED_PRECONDITION, TOTP_STATE: there is none.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+          than a quarter of an hour ago.
         """
 
     @_abc_1.abstractmethod
@@ -964,6 +1008,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
+        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
         """
 
     @_abc_1.abstractmethod
@@ -1309,7 +1354,8 @@ class IdentityServiceStub:
     """
     GetAccountStanding: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStandingRequest, _auth_pb2.GetAccountStandingResponse]
     """GetAccountStanding tells services that keep accounts' ids what they may know
-    of them: address, name and status. Safe to retry. System only.
+    of them: address, name and status. Needs any identity, because they ask in
+    the name of whoever calls them. Safe to retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1346,7 +1392,8 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     """
     GetAccountStanding: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStandingRequest, _auth_pb2.GetAccountStandingResponse]  # type: ignore[assignment]
     """GetAccountStanding tells services that keep accounts' ids what they may know
-    of them: address, name and status. Safe to retry. System only.
+    of them: address, name and status. Needs any identity, because they ask in
+    the name of whoever calls them. Safe to retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1404,7 +1451,8 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.GetAccountStandingResponse, _abc.Awaitable[_auth_pb2.GetAccountStandingResponse]]:
         """GetAccountStanding tells services that keep accounts' ids what they may know
-        of them: address, name and status. Safe to retry. System only.
+        of them: address, name and status. Needs any identity, because they ask in
+        the name of whoever calls them. Safe to retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.

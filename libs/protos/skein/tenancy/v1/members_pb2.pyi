@@ -343,10 +343,12 @@ class CheckInvitationRequest(_message.Message):
     def __init__(self, token: _Optional[str] = ..., email: _Optional[str] = ...) -> None: ...
 
 class CheckInvitationResponse(_message.Message):
-    __slots__ = ("invitation_id",)
+    __slots__ = ("invitation_id", "mailed")
     INVITATION_ID_FIELD_NUMBER: _ClassVar[int]
+    MAILED_FIELD_NUMBER: _ClassVar[int]
     invitation_id: str
-    def __init__(self, invitation_id: _Optional[str] = ...) -> None: ...
+    mailed: bool
+    def __init__(self, invitation_id: _Optional[str] = ..., mailed: _Optional[bool] = ...) -> None: ...
 
 class RemoveAccountRequest(_message.Message):
     __slots__ = ("account_id",)

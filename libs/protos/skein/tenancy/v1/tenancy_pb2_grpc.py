@@ -548,8 +548,8 @@ class TenancyServiceServicer:
 
     def AcceptInvitation(self, request, context):
         """AcceptInvitation makes the calling account a member; its address must be
-        the invited one, and verified. Repeating a request_id returns the first
-        answer.
+        the invited one and, where the invitation was mailed, verified. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody

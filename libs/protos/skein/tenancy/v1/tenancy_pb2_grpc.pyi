@@ -210,8 +210,8 @@ class TenancyServiceStub:
     """
     AcceptInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.AcceptInvitationRequest, _members_pb2.AcceptInvitationResponse]
     """AcceptInvitation makes the calling account a member; its address must be
-    the invited one, and verified. Repeating a request_id returns the first
-    answer.
+    the invited one and, where the invitation was mailed, verified. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
@@ -538,8 +538,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """
     AcceptInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.AcceptInvitationRequest, _members_pb2.AcceptInvitationResponse]  # type: ignore[assignment]
     """AcceptInvitation makes the calling account a member; its address must be
-    the invited one, and verified. Repeating a request_id returns the first
-    answer.
+    the invited one and, where the invitation was mailed, verified. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
@@ -1007,8 +1007,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.AcceptInvitationResponse, _abc.Awaitable[_members_pb2.AcceptInvitationResponse]]:
         """AcceptInvitation makes the calling account a member; its address must be
-        the invited one, and verified. Repeating a request_id returns the first
-        answer.
+        the invited one and, where the invitation was mailed, verified. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody

@@ -35,6 +35,8 @@ CREATE TABLE tenancy.invitations (
     email text NOT NULL CONSTRAINT invitations_email_lower CHECK (email = lower(email)),
     role text NOT NULL CONSTRAINT invitations_role_known CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
     secret_hash bytea NOT NULL CONSTRAINT invitations_secret_hash_length CHECK (octet_length(secret_hash) = 32),
+    -- It was sent to the address alone, so whoever has the token has the address; else the inviter has it.
+    mailed boolean NOT NULL DEFAULT false,
     create_time timestamptz NOT NULL,
     expire_time timestamptz NOT NULL,
     created_by text NOT NULL,

@@ -1,0 +1,207 @@
+"""What an attacker tries against accounts and grants, and does not get."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+import grpc
+import pytest
+from fix_accounts import PASSWORD, Account, member, new_account, new_email, sign_in
+from fix_auth import Alone, Person, auth_alone
+from fix_cluster import Cluster, Tenant, refused
+from fix_issuer import Issuer, issuing
+from fix_oauth import REDIRECT, VERIFIER, App
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein.auth.v1 import oauth_pb2
+from skein.tenancy.v1 import members_pb2
+from skein_auth.grants import CODE_PREFIX
+from skein_auth.one_time import MOST_WAITING, Errand, Post, Purpose
+from skein_auth.settings import AuthSettings
+from skein_kit.database import NO_TENANT
+from skein_kit.ids import new_id, now
+from skein_kit.mail import Mailer
+from skein_kit.tokens import Token
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from fix_database import TestDatabase
+    from grpc import aio
+
+NEW_PASSWORD = "another horse battery"
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+TOO_OLD = (grpc.StatusCode.FAILED_PRECONDITION, "SIGN_IN_TOO_OLD")
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with issuing() as found:
+        yield found
+
+
+@pytest.fixture
+async def alone(database: TestDatabase, issuer: Issuer) -> AsyncIterator[Alone]:
+    async with auth_alone(database, **issuer.settings) as found:
+        yield found
+
+
+def new_address(email: str) -> pb.UpdateMeRequest:
+    return pb.UpdateMeRequest(account=pb.Account(email=email), update_mask=FieldMask(paths=["email"]))
+
+
+async def made(cluster: Cluster, account: Account, purpose: pb.TokenPurpose) -> str:
+    request = pb.CreateOneTimeTokenRequest(account_id=account.account_id, purpose=purpose)
+    return (await cluster.operator.auth.CreateOneTimeToken(request)).token
+
+
+async def through_issuer(alone: Alone, issuer: Issuer, subject: str = "ann") -> Person:
+    signed_in = await alone.anonymous.SignInWithIdentity(
+        pb.SignInWithIdentityRequest(provider="home", token=issuer.id_token(subject))
+    )
+    return await alone.person(signed_in.tokens, signed_in.account)
+
+
+async def an_hour_later(alone: Alone, person: Person) -> None:
+    await alone.rows(
+        "UPDATE auth.sign_ins SET auth_time = auth_time - interval '1 hour' WHERE account_id = $1", person.account_id
+    )
+
+
+@pytest.mark.parametrize("how", ["reset", "change"])
+async def test_a_new_password_forgets_an_address_that_a_thief_asked_for(cluster: Cluster, how: str) -> None:
+    account = await new_account(cluster)
+    await account.stubs.auth.UpdateMe(new_address(new_email()))
+    thiefs = await made(cluster, account, pb.TOKEN_PURPOSE_EMAIL_VERIFICATION)
+
+    if how == "reset":
+        token = await made(cluster, account, pb.TOKEN_PURPOSE_PASSWORD_RESET)
+        await cluster.anonymous.auth.ResetPassword(pb.ResetPasswordRequest(token=token, new_password=NEW_PASSWORD))
+    else:
+        await account.stubs.auth.ChangePassword(
+            pb.ChangePasswordRequest(old_password=PASSWORD, new_password=NEW_PASSWORD)
+        )
+
+    with refused(INVALID, "ONE_TIME_TOKEN_INVALID"):
+        await cluster.anonymous.auth.VerifyEmail(pb.VerifyEmailRequest(token=thiefs))
+    assert (await sign_in(cluster, account.email, NEW_PASSWORD)).account_id == account.account_id
+
+
+async def test_who_takes_over_an_unverified_address_leaves_no_way_in_behind(alone: Alone, issuer: Issuer) -> None:
+    squatter = await alone.sign_up()
+    await squatter.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("squatter")))
+    await squatter.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
+    await alone.rows("UPDATE auth.accounts SET totp_confirm_time = now() WHERE account_id = $1", squatter.account_id)
+    token = Token.made("skein_once_", NO_TENANT, new_id(now()))
+    await alone.rows(
+        "INSERT INTO auth.one_time_tokens VALUES ($1, $2, 'password_reset', $3, $4, now(), now() + interval '1 hour')",
+        token.token_id, squatter.account_id, token.secret_hash(), squatter.email,
+    )  # fmt: skip
+
+    await alone.anonymous.ResetPassword(pb.ResetPasswordRequest(token=token.text(), new_password=NEW_PASSWORD))
+
+    assert (await alone.sign_in(squatter.email, password=NEW_PASSWORD)).account.account_id == str(squatter.account_id)
+    assert (await through_issuer(alone, issuer, "squatter")).account_id != squatter.account_id
+
+
+async def test_an_address_in_another_script_is_nobody_elses(alone: Alone, issuer: Issuer) -> None:
+    token = issuer.id_token("k", email="\N{KELVIN SIGN}im@example.com", email_verified=True)
+
+    signed_in = await alone.anonymous.SignInWithIdentity(pb.SignInWithIdentityRequest(provider="home", token=token))
+
+    assert signed_in.account.email == ""
+
+
+async def test_nobody_asks_for_one_address_after_the_other(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    for _ in range(10):
+        await ann.auth.UpdateMe(new_address(new_email()))
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await ann.auth.UpdateMe(new_address(new_email()))
+
+
+async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
+    nobody = cast("Any", None)
+    post = Post(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
+
+    for _ in range(MOST_WAITING + 1):
+        post.send(Errand(account_id=new_id(now()), purpose=Purpose.PASSWORD_RESET, email=new_email()))
+
+
+async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(alone: Alone, issuer: Issuer) -> None:
+    ann, bob = await through_issuer(alone, issuer), await alone.sign_up()
+    for person in (ann, bob):
+        await an_hour_later(alone, person)
+
+    with refused(*TOO_OLD):
+        await ann.auth.ChangePassword(pb.ChangePasswordRequest(new_password=NEW_PASSWORD))
+    with refused(*TOO_OLD):
+        await ann.auth.DeactivateMe(pb.DeactivateMeRequest())
+    with refused(*TOO_OLD):
+        await ann.auth.DeleteMe(pb.DeleteMeRequest())
+    with refused(*TOO_OLD):
+        await ann.auth.StartTotp(pb.StartTotpRequest())
+    for person in (ann, bob):
+        with refused(*TOO_OLD):
+            await person.auth.UpdateMe(new_address(new_email()))
+        with refused(*TOO_OLD):
+            await person.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("thief")))
+    await bob.auth.ChangePassword(pb.ChangePasswordRequest(old_password=PASSWORD, new_password=NEW_PASSWORD))
+    again = await through_issuer(alone, issuer)
+    await again.auth.ChangePassword(pb.ChangePasswordRequest(new_password=NEW_PASSWORD))
+
+
+async def test_guesses_at_codes_are_limited_by_address(alone: Alone) -> None:
+    app = await App.registered(alone.channel)
+    request = oauth_pb2.ExchangeTokenRequest(
+        client=app.proof,
+        authorization_code=oauth_pb2.AuthorizationCodeGrant(redirect_uri=REDIRECT, code_verifier=VERIFIER),
+    )
+    metadata = (("skein-client-address", "192.0.2.7"),)
+    for _ in range(10):
+        request.authorization_code.code = Token.made(CODE_PREFIX, NO_TENANT, new_id(now())).text()
+        with refused(INVALID, "OAUTH_INVALID_GRANT"):
+            await app.oauth.ExchangeToken(request, metadata=metadata)
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await app.oauth.ExchangeToken(request, metadata=metadata)
+
+
+async def test_a_refresh_gives_no_more_than_the_role_allows_now(
+    cluster: Cluster, direct: aio.Channel, tenant: Tenant
+) -> None:
+    app, ann = await App.registered(direct), await member(cluster, tenant, "member")
+    tokens = await app.tokens(ann, tenant, "openid memory.read memory.write")
+    operator = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+    await operator.tenancy.UpdateMember(
+        members_pb2.UpdateMemberRequest(account_id=ann.account_id, role=members_pb2.ROLE_VIEWER)
+    )
+    await forgotten(app, tokens.access_token, "memory.read openid")
+
+    narrow = await app.refresh(tokens.refresh_token)
+
+    assert narrow.scope == "memory.read openid"
+    await operator.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=ann.account_id))
+    await forgotten(app, narrow.access_token, "")
+    with refused(INVALID, "OAUTH_INVALID_GRANT"):
+        await app.refresh(narrow.refresh_token)
+
+
+async def forgotten(app: App, token: str, scope: str) -> None:
+    """Wait until auth has noticed what a token is worth now, a second at most."""
+    async with asyncio.timeout(5):
+        while (await app.introspect(token)).scope != scope:
+            pass
+
+
+async def test_a_yes_to_an_application_that_is_gone_is_refused(app: App, account: Account, tenant: Tenant) -> None:
+    created = await app.oauth.CreateAuthorization(app.asks())
+    await app.oauth.DeleteClient(
+        oauth_pb2.DeleteClientRequest(client_id=app.client.client_id, registration_access_token=app.registration)
+    )
+
+    with refused(INVALID, "OAUTH_INVALID_REQUEST"):
+        await app.approve(account, tenant, handle=created.prompt.handle)
