@@ -38,7 +38,7 @@ class Memberships:
         self._keyring = keyring
 
     async def invitation(self, token: str, email: str) -> Invitation | None:
-        """Return what an open invitation for this address shows; None: there is none. Fails like the call to tenancy."""
+        """Return what an open invitation for this address shows, None without one. Fails like the call to tenancy."""
         request = members_pb2.CheckInvitationRequest(token=token, email=email)
         try:
             found = await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
