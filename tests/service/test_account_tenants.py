@@ -213,6 +213,24 @@ async def test_an_account_does_not_learn_which_slugs_are_taken(tenancy: Tenancy)
         await tenancy.calls(Person.new().caller()).CreateTenant(create(slug="wanted"))
 
 
+async def test_an_account_makes_no_more_tenants_than_the_settings_say(database: TestDatabase) -> None:
+    """Each tenant brings allowances of calls: with as many as one likes there would be no limit on calls."""
+    person, other = Person.new(), Person.new()
+    async with serving(database, SKEIN_ACCOUNTS_TENANTS_MOST="2") as tenancy:
+        await tenancy.calls(OPERATOR).CreateOrganization(
+            pb.CreateOrganizationRequest(organization=pb.Organization(slug="default"))
+        )
+        first = await tenancy.calls(person.caller()).CreateTenant(create(request_id="1"))
+        await tenancy.calls(person.caller()).CreateTenant(create())
+
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
+            await tenancy.calls(person.caller()).CreateTenant(create())
+
+        assert await tenancy.calls(person.caller()).CreateTenant(create(request_id="1")) == first
+        assert len(await seen(tenancy, person.caller())) == 2
+        await tenancy.calls(other.caller()).CreateTenant(create())
+
+
 async def test_an_account_chooses_neither_the_organization_nor_another_owner(tenancy: Tenancy) -> None:
     acting = tenancy.calls(Person.new().caller())
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 import grpc
 import pytest
 from fix_cluster import refused
-from fix_tenancy import OPERATOR, ROLES, Person, Tenancy, key_of, operator_in
+from fix_database import TestDatabase
+from fix_tenancy import OPERATOR, ROLES, Person, Tenancy, key_of, operator_in, serving
 from google.protobuf.duration_pb2 import Duration
 from grpc import aio
 
@@ -308,3 +309,20 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(tenancy: Tenancy,
         (elsewhere, "p0@example.com"),
         (elsewhere, "p1@example.com"),
     }
+
+
+async def test_a_tenant_invites_so_many_people_an_hour_and_no_more(database: TestDatabase) -> None:
+    async with serving(database, SKEIN_INVITATIONS_MOST="3") as tenancy:
+        await tenancy.calls(OPERATOR).CreateOrganization(
+            tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(slug="default"))
+        )
+        tenant_id, other_id = await tenancy.new_tenant(), await tenancy.new_tenant()
+
+        answers = await asyncio.gather(
+            *(tenancy.invited(tenant_id, Person.new().email, "member") for _ in range(8)), return_exceptions=True
+        )
+
+        assert len([answer for answer in answers if isinstance(answer, str)]) == 3
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "RATE_LIMITED"):
+            await tenancy.invited(tenant_id, Person.new().email, "member")
+        await tenancy.invited(other_id, Person.new().email, "member")

@@ -194,6 +194,8 @@ def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
         {"logo_uri": "data:image/png,x"},
         {"client_name": "x" * 256},
         {"client_name": ["x"]},
+        {"client_name": "Good\u202eknaB"},
+        {"client_name": "Two\nlines"},
         {"contacts": "me"},
         {"grant_types": "authorization_code"},
         {"redirect_uris": [BACK, 1]},

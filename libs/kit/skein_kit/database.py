@@ -122,6 +122,10 @@ class Transaction:
         """See this tenant's rows instead, from here on: for what is made together with the tenant itself."""
         await self._connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")
 
+    async def act_for(self, account_id: UUID) -> None:
+        """See what this account has in every tenant as well, from here on."""
+        await self._connection.execute(f"SET LOCAL skein.account_id = '{account_id}'")
+
     async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert many rows of one tenant in as few statements as the protocol allows; return how many went in."""
         inserted = start = 0

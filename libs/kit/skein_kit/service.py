@@ -56,6 +56,8 @@ _SERVER_OPTIONS = (
     ("grpc.max_connection_age_grace_ms", 30_000),
 )
 _READY_INTERVAL_SECONDS = 0.25
+# Where the gateway's HTTP is unless it is told otherwise.
+_HTTP_PORT = 8080
 _READY_CHECK_SECONDS = 2.0
 
 
@@ -168,6 +170,17 @@ class Host:
             methods = self.local.setdefault(service, {})
             self._channels[service] = Channel(lambda: self.addresses[service], methods, ca_file=self.settings.ca_file)
         return cast("aio.Channel", self._channels[service])
+
+    def issuer(self, configured: str) -> str:
+        """Return the address at which the world reaches the gateway's HTTP, without a slash at its end.
+
+        It is SKEIN_ISSUER if that is configured, else where the gateway of this machine listens, or will.
+        """
+        if configured:
+            return configured.rstrip("/")
+        port = self.environment.get("SKEIN_HTTP_PORT") or _HTTP_PORT
+        scheme = "https" if self.environment.get("SKEIN_TLS_CERTIFICATE") else "http"
+        return f"{scheme}://{self.addresses.get('http') or f'{self.settings.host}:{port}'}"
 
     @property
     def verifier(self) -> TokenVerifier:

@@ -211,7 +211,7 @@ def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetim
             raise InvalidRedirectUri(violations=[(f"redirect_uris[{index}]", fault)])
     return Client(
         client_id=client_id,
-        client_name=_text(metadata, "client_name", 255),
+        client_name=_name(metadata),
         redirect_uris=redirect_uris,
         # A grant that we do not know is one that we do not give; RFC 7591 lets us say so in the answer.
         grant_types=tuple(name for name in GRANT_TYPES if name in grant_types),
@@ -272,6 +272,14 @@ def _text(metadata: Mapping[str, Any], name: str, most: int = _MAX_URI) -> str:
     if not isinstance(value, str) or len(value) > most or "\x00" in value:
         raise InvalidClientMetadata(violations=[(name, f"is not a text of at most {most} characters")])
     return value
+
+
+def _name(metadata: Mapping[str, Any]) -> str:
+    """Read the name that a person is asked about: with nothing in it that does not show, or turns the text around."""
+    name = _text(metadata, "client_name", 255)
+    if not name.isprintable():
+        raise InvalidClientMetadata(violations=[("client_name", "holds characters that do not show")])
+    return name
 
 
 def _page(metadata: Mapping[str, Any], name: str) -> str:

@@ -54,9 +54,6 @@ from skein_kit.service import Host, Service, Servicers
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# Where the gateway's HTTP is unless it is told otherwise.
-_HTTP_PORT = 8080
-
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[Servicers]:
@@ -70,7 +67,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         keys = KeyStore(database)
         sealer = Sealer(system_keys)
         keyring = Keyring(keys, sealer, access_seconds=settings.access_token_seconds)
-        access_tokens = AccessTokens(keyring, partial(issuer_of, settings, host), settings.more_resources())
+        access_tokens = AccessTokens(keyring, partial(host.issuer, settings.issuer), settings.more_resources())
         sign_ins = SignIns(GrantStore(database), access_tokens, audit, terms_of(settings), successors_of(system_keys))
         tenancy = host.channel("tenancy")
         tenants = Tenants(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring)
@@ -171,15 +168,6 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             **post.senders(),
         ):
             yield servicers
-
-
-def issuer_of(settings: AuthSettings, host: Host) -> str:
-    """Return the address at which the world reaches the gateway's HTTP, without a slash at its end."""
-    if settings.issuer:
-        return settings.issuer.rstrip("/")
-    port = host.environment.get("SKEIN_HTTP_PORT") or _HTTP_PORT
-    scheme = "https" if host.environment.get("SKEIN_TLS_CERTIFICATE") else "http"
-    return f"{scheme}://{host.addresses.get('http') or f'{host.settings.host}:{port}'}"
 
 
 SERVICE = Service(name="auth", port=50051, calls=("tenancy",), start=start)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PREFIX = "skein_inv_"
 LIFETIME = timedelta(days=7)
+# In which a tenant makes no more than the settings say.
+WINDOW = timedelta(hours=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,15 +30,19 @@ It works once, until {until} (UTC). If you know nothing of this, there is nothin
 class Inviting:
     """Asks people to join a tenant."""
 
-    def __init__(self, store: InvitationStore, mailer: Mailer, issuer: Callable[[], str]) -> None:
-        """Link to `issuer()`, which is asked for each mail: the gateway's address is known once it listens."""
+    def __init__(self, store: InvitationStore, mailer: Mailer, issuer: Callable[[], str], *, most: int) -> None:
+        """Let a tenant invite `most` people an hour.
+
+        Link to `issuer()`, which is asked for each mail: the gateway's address is known once it listens.
+        """
         self._store = store
         self._mailer = mailer
         self._issuer = issuer
+        self._most = most
 
     async def invite(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateInvitationResponse:
         """Keep an invitation and mail it; the answer holds the token when no relay took the mail."""
-        response, token = await self._store.create_invitation(tenant_id, draft, once)
+        response, token = await self._store.create_invitation(tenant_id, draft, once, most=self._most)
         if token and await self._mailed(response.invitation, draft, token):
             await self._store.mark_mailed(tenant_id, UUID(response.invitation.invitation_id))
         else:

@@ -30,9 +30,6 @@ from skein_tenancy.store import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# Of the gateway, unless the settings say otherwise.
-_HTTP_PORT = 8080
-
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[Servicers]:
@@ -54,19 +51,13 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             policies=PolicyStore(database),
             members=MemberStore(database),
             invitations=invitations,
-            inviting=Inviting(invitations, mailer, partial(issuer_of, settings, host)),
+            inviting=Inviting(
+                invitations, mailer, partial(host.issuer, settings.issuer), most=settings.invitations_most
+            ),
         )
         servicers.add(rpc.add_TenancyServiceServicer_to_server, TenancyServicer(parts))
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
         yield servicers
-
-
-def issuer_of(settings: TenancySettings, host: Host) -> str:
-    """Return the address at which the world reaches the gateway's HTTP, without a slash at its end."""
-    if settings.issuer:
-        return settings.issuer.rstrip("/")
-    port = host.environment.get("SKEIN_HTTP_PORT") or _HTTP_PORT
-    return f"http://{host.addresses.get('http') or f'{host.settings.host}:{port}'}"
 
 
 SERVICE = Service(name="tenancy", port=50052, calls=("auth",), start=start)

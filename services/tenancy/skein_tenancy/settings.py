@@ -17,6 +17,10 @@ class TenancySettings(Settings):
     issuer: str = ""
     # Slug of the organization that tenants which accounts make belong to; empty: the oldest one.
     accounts_organization: str = ""
+    # Tenants that one account may own by making them; each has allowances of its own.
+    accounts_tenants_most: int = 10
+    # Invitations that one tenant may send within an hour.
+    invitations_most: int = 100
     # Calls a second, and calls at once, that a tenant gets where no quota says otherwise.
     tenant_requests_per_second: float = 1000.0
     tenant_request_burst: float = 2000.0

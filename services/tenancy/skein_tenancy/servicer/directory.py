@@ -55,7 +55,8 @@ class DirectoryRpcs(Rpcs):
         who = caller(context)
         draft = directory.TenantDraft.made_by(who, request, organization=self._parts.settings.accounts_organization)
         owner = await self._owner(draft, who)
-        return await self._parts.directory.create_tenant(draft, owner, Once.of(who, request))
+        most = self._parts.settings.accounts_tenants_most
+        return await self._parts.directory.create_tenant(draft, owner, Once.of(who, request), most_owned=most)
 
     async def GetTenant(self, request: pb.GetTenantRequest, context: Context) -> pb.GetTenantResponse:
         who = caller(context)

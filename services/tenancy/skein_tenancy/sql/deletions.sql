@@ -96,6 +96,13 @@ WHERE organization_id = :organization_id AND NOT is_active;
 DELETE FROM tenancy.tenants
 WHERE tenant_id = :tenant_id AND NOT is_active;
 
+-- hold_organization --
+-- Keep others from removing an organization, deleted or not, until the transaction ends.
+SELECT organization_id
+FROM tenancy.organizations
+WHERE organization_id = :organization_id
+FOR UPDATE;
+
 -- remove_organization --
 -- Remove the row of a deleted organization that has no tenant left.
 DELETE FROM tenancy.organizations

@@ -5,6 +5,12 @@ INSERT INTO tenancy.invitations
 VALUES (:tenant_id, :invitation_id, :email, :role, :secret_hash, :create_time, :expire_time, :created_by)
 RETURNING invitation_id, email, role, create_time, expire_time, created_by;
 
+-- count_recent_invitations --
+-- Count the invitations that the tenant made since a time: their ids begin with it.
+SELECT count(invitation_id)
+FROM tenancy.invitations
+WHERE tenant_id = :tenant_id AND invitation_id >= :since_id;
+
 -- has_member_of_address --
 -- Say whether somebody who joined with this address is a member.
 SELECT EXISTS (SELECT FROM tenancy.memberships WHERE tenant_id = :tenant_id AND email = :email);

@@ -60,3 +60,9 @@ SELECT tenant_id, role
 FROM tenancy.memberships
 WHERE account_id = :account_id
 ORDER BY tenant_id;
+
+-- count_owned --
+-- Count the tenants that an account owns; seen by the account's own transactions.
+SELECT count(tenant_id)
+FROM tenancy.memberships
+WHERE account_id = :account_id AND role = 'owner';

@@ -117,6 +117,8 @@ class DeletionStore(Tables):
             at = now()
             changed = await _changed(tx, deletion, **progress.added_to(deletion, at))
             if progress.finished:
+                # Of two last tenants that end at once, the second sees that the first is gone.
+                await tx.value(QUERIES["hold_organization"], organization_id=deletion["organization_id"])
                 await tx.execute(QUERIES["remove_tenant"], tenant_id=tenant_id)
                 await tx.execute(QUERIES["remove_organization"], organization_id=deletion["organization_id"])
             return wire.deletion(changed)

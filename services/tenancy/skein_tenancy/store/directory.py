@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.database import NO_TENANT, refusing
+from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import new_id, now
 from skein_tenancy import wire
 from skein_tenancy.errors import (
@@ -92,8 +93,9 @@ class DirectoryStore(Tables):
                 return response
 
     async def create_tenant(
-        self, draft: directory.TenantDraft, owner: members.Joining | None, once: Once
+        self, draft: directory.TenantDraft, owner: members.Joining | None, once: Once, *, most_owned: int
     ) -> pb.CreateTenantResponse:
+        """Make a tenant; an account that makes one for itself owns `most_owned` at most. Raises QuotaExceeded."""
         async with self._database.operator() as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.CreateTenantResponse.FromString(first)
@@ -102,6 +104,8 @@ class DirectoryStore(Tables):
             )
             if organization_id is None:
                 raise OrganizationNotFound
+            if draft.is_own and owner is not None:
+                await _must_own_fewer(tx, owner.account_id, most_owned)
             at = now()
             for slug in draft.slugs():
                 row = await tx.row(
@@ -177,3 +181,10 @@ class DirectoryStore(Tables):
         if sight.account_id is None or sight.tenant_id is not None:
             return self._sight(sight.tenant_id)
         return self._database.account(sight.account_id, directory=True)
+
+
+async def _must_own_fewer(tx: Transaction, account_id: UUID, most: int) -> None:
+    """Refuse an account that owns as many tenants as it may."""
+    await tx.act_for(account_id)
+    if await tx.value(QUERIES["count_owned"], account_id=account_id) >= most:
+        raise QuotaExceeded(kind="tenants", limit=most)

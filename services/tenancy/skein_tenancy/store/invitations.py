@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2 as pb
-from skein_kit.ids import new_id, now
+from skein_kit.errors import RateLimited
+from skein_kit.ids import first_id, new_id, now
 from skein_kit.tokens import Token
 from skein_tenancy import invitations, members, wire
 from skein_tenancy.errors import InvitationNotFound, MemberExists
@@ -31,15 +32,23 @@ class InvitationStore(Tables):
     """
 
     async def create_invitation(
-        self, tenant_id: UUID, draft: invitations.Draft, once: Once
+        self, tenant_id: UUID, draft: invitations.Draft, once: Once, *, most: int
     ) -> tuple[pb.CreateInvitationResponse, str]:
-        """Keep an invitation; return the answer as it may be repeated, and the token, empty when it is repeated."""
+        """Keep an invitation; return the answer as it may be repeated, and the token, empty when it is repeated.
+
+        Raises RateLimited for a tenant that made `most` within an hour.
+        """
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.CreateInvitationResponse.FromString(first), ""
             if await tx.value(QUERIES["has_member_of_address"], tenant_id=tenant_id, email=draft.email):
                 raise MemberExists
             at = now()
+            # Held, so that several at once count one another.
+            await tx.row(QUERIES["lock_tenant"], tenant_id=tenant_id)
+            since = first_id(at - invitations.WINDOW)
+            if await tx.value(QUERIES["count_recent_invitations"], tenant_id=tenant_id, since_id=since) >= most:
+                raise RateLimited(kind="invitations", after=invitations.WINDOW.total_seconds())
             token = Token.made(invitations.PREFIX, tenant_id, new_id(at))
             row = await tx.row(
                 QUERIES["create_invitation"],
