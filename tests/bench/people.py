@@ -14,6 +14,7 @@ import os
 import sys
 import time
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,7 @@ async def _micro(out: Any) -> None:
         return {"k": json.dumps(key.as_dict(private=False))}
 
     verifier = TokenVerifier(keys)
-    tokens = [sign(caller, key=key, at=time.time() + number / 1e3)[0] for number in range(1000)]
+    tokens = [sign(replace(caller, agent_id=str(number)), key=key, at=time.time())[0] for number in range(1000)]
     credentials = Credentials(None, verifier)  # type: ignore[arg-type]  # Never asked: everything is remembered.
     call = Call(path="/x/Y", metadata={"authorization": "Bearer skein_key"}, deadline=None, peer="")
     identity = Identity(caller=caller, token=tokens[0], ends=time.monotonic() + 3600)

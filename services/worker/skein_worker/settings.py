@@ -14,8 +14,8 @@ class WorkerSettings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_WORKER_"
 
-    # Seconds between two sweeps over all tenants for items without vectors. A sweep that takes longer is followed by a
-    # pause as long as itself, so that sweeping never takes more than half of one worker.
+    # Seconds between two sweeps over all tenants for items without vectors. A long sweep is followed by a pause four
+    # times as long as itself, so that sweeping never takes more than a fifth of one worker.
     backlog_seconds: float = 2.0
     # Tenants that one sweep asks at the same time.
     tenants_at_once: int = 4
