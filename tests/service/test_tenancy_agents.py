@@ -34,6 +34,7 @@ def whole_agent() -> pb.Agent:
         embedding_config=facts(dimensions=384),
         tool_rules=facts(timer={"max": 3}),
         mcp_servers=["timers", "recipes"],
+        message_ids=["second", "first"],
     )
 
 

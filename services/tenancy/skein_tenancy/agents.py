@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _TEXTS = ("display_name", "agent_type", "description", "system_prompt", "topic")
 _OBJECTS = ("metadata", "llm_config", "embedding_config", "tool_rules")
-UPDATABLE = (*_TEXTS, *_OBJECTS, "mcp_servers")
+_LISTS = ("mcp_servers", "message_ids")
+UPDATABLE = (*_TEXTS, *_OBJECTS, *_LISTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +50,7 @@ class Change:
 
 
 def _values(agent: pb.Agent, fields: Iterable[str]) -> dict[str, object]:
-    """Return the fields by column: texts, JSON as text, None for what is unset, and the list of servers."""
+    """Return the fields by column: texts, JSON as text, None for what is unset, and lists of texts."""
     values: dict[str, object] = {}
     for field in fields:
         if field in _OBJECTS:
@@ -57,5 +58,5 @@ def _values(agent: pb.Agent, fields: Iterable[str]) -> dict[str, object]:
         elif field in _TEXTS:
             values[field] = getattr(agent, field)
         else:
-            values[field] = list(agent.mcp_servers)
+            values[field] = list(getattr(agent, field))
     return values

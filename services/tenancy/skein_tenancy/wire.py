@@ -68,6 +68,7 @@ def agent(row: asyncpg.Record) -> pb.Agent:
         embedding_config=wire.struct(row["embedding_config"]),
         tool_rules=wire.struct(row["tool_rules"]),
         mcp_servers=row["mcp_servers"],
+        message_ids=row["message_ids"],
         revision=row["revision"],
         create_time=wire.time(row["create_time"]),
         update_time=wire.time(row["update_time"]),

@@ -57,7 +57,7 @@ class Tenant(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., role: _Optional[_Union[_members_pb2.Role, str]] = ...) -> None: ...
 
 class Agent(_message.Message):
-    __slots__ = ("agent_id", "display_name", "agent_type", "description", "system_prompt", "topic", "metadata", "llm_config", "embedding_config", "tool_rules", "mcp_servers", "revision", "create_time", "update_time", "created_by", "updated_by")
+    __slots__ = ("agent_id", "display_name", "agent_type", "description", "system_prompt", "topic", "metadata", "llm_config", "embedding_config", "tool_rules", "mcp_servers", "revision", "create_time", "update_time", "created_by", "updated_by", "message_ids")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class Agent(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     display_name: str
     agent_type: str
@@ -90,7 +91,8 @@ class Agent(_message.Message):
     update_time: _timestamp_pb2.Timestamp
     created_by: str
     updated_by: str
-    def __init__(self, agent_id: _Optional[str] = ..., display_name: _Optional[str] = ..., agent_type: _Optional[str] = ..., description: _Optional[str] = ..., system_prompt: _Optional[str] = ..., topic: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., llm_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., embedding_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tool_rules: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., mcp_servers: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    message_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agent_id: _Optional[str] = ..., display_name: _Optional[str] = ..., agent_type: _Optional[str] = ..., description: _Optional[str] = ..., system_prompt: _Optional[str] = ..., topic: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., llm_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., embedding_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tool_rules: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., mcp_servers: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateOrganizationRequest(_message.Message):
     __slots__ = ("organization", "request_id")

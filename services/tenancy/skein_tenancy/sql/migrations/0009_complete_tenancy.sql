@@ -6,6 +6,10 @@ ALTER TABLE tenancy.tenants
 ALTER TABLE tenancy.organizations
     ADD COLUMN delete_time timestamptz;
 
+-- The messages that an agent has in mind, by their ids; which ones these are is the agent's business.
+ALTER TABLE tenancy.agents
+    ADD COLUMN message_ids text[] NOT NULL DEFAULT '{}';
+
 CREATE TABLE tenancy.memberships (
     tenant_id uuid NOT NULL
         CONSTRAINT memberships_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
