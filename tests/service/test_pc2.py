@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import socket
 from contextlib import asynccontextmanager
@@ -538,7 +539,7 @@ async def test_the_key_may_come_later(cluster: Cluster, tenant: Tenant) -> None:
     assert after["error"]["code"] == "memory_not_found"
 
 
-async def test_a_port_in_use_leaves_the_others_open(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
     async with assistant_of({}) as first:
         taken = first.ports[5570].rpartition(":")[2]
         async with assistant_of({"SKEIN_PC2_PORT_5576": taken}) as second:
@@ -546,7 +547,7 @@ async def test_a_port_in_use_leaves_the_others_open(capsys: pytest.CaptureFixtur
 
     assert 5576 not in second.ports
     assert answer["status"] == "ok"
-    assert "SKEIN_PC2_PORT_5576" in "".join(capsys.readouterr())
+    assert "SKEIN_PC2_PORT_5576" in log.getvalue()
 
 
 async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluster: Cluster) -> None:

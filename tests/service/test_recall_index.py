@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Sequence
 from uuid import UUID, uuid4
 
@@ -174,9 +175,7 @@ async def choking(server: Server, template: str, monkeypatch: pytest.MonkeyPatch
     await postgres.drop_database(server, name)
 
 
-async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
-    choking: RecallAlone, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(choking: RecallAlone, log: io.StringIO) -> None:
     place = await choking.new_tenant()
     ids = [await place.remember(text, index=False) for text in ("bread", "gristle", "butter", "cheese", "jam")]
     before = failures()
@@ -186,7 +185,7 @@ async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
     assert [(answer.indexed_count, answer.more) for answer in answers] == [(1, True), (2, True), (1, False)]
     assert [await vectors_of(choking, item_id) for item_id in ids] == [1, 0, 1, 1, 1]
     assert failures() - before == 1
-    told = "".join(capsys.readouterr())
+    told = log.getvalue()
     assert told.count("item_not_embedded") == 1
     assert ids[1] in told
 

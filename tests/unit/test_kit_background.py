@@ -6,29 +6,19 @@ import asyncio
 import gc
 import io
 import json
-from collections.abc import Iterator
 
 import pytest
-import structlog
 
-from skein_kit import background, logs
+from skein_kit import background
 
 SECRET = "the dentist is on Tuesday"
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    text = io.StringIO()
-    logs.configure("info", text)
-    yield text
-    structlog.reset_defaults()
 
 
 async def fail() -> None:
     raise ValueError(SECRET)
 
 
-async def test_endless_work_goes_on_after_any_exception_and_after_an_early_end(stream: io.StringIO) -> None:
+async def test_endless_work_goes_on_after_any_exception_and_after_an_early_end(log: io.StringIO) -> None:
     turns = 0
     done = asyncio.Event()
 
@@ -47,16 +37,16 @@ async def test_endless_work_goes_on_after_any_exception_and_after_an_early_end(s
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
-    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [(line["event"], line["work"]) for line in lines] == [
         ("background_work_failed", "counting"),
         ("background_work_ended", "counting"),
     ]
-    assert SECRET not in stream.getvalue()
+    assert SECRET not in log.getvalue()
     assert task.cancelled()
 
 
-async def test_pauses_between_failures_grow_up_to_a_limit(stream: io.StringIO) -> None:
+async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> None:
     failures = 0
     done = asyncio.Event()
 
@@ -73,7 +63,7 @@ async def test_pauses_between_failures_grow_up_to_a_limit(stream: io.StringIO) -
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
-    pauses = [json.loads(line)["pause_seconds"] for line in stream.getvalue().splitlines()]
+    pauses = [json.loads(line)["pause_seconds"] for line in log.getvalue().splitlines()]
     assert pauses[:4] == [0.001, 0.002, 0.004, 0.004]
 
 
@@ -94,7 +84,7 @@ async def test_work_alongside_ends_with_its_block() -> None:
 
 
 async def test_a_failure_that_nobody_waits_for_is_logged_without_its_words(
-    stream: io.StringIO, capsys: pytest.CaptureFixture[str]
+    log: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
@@ -108,12 +98,12 @@ async def test_a_failure_that_nobody_waits_for_is_logged_without_its_words(
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [(line["event"], line["what"], line["work"]) for line in lines] == [
         ("background_failure", "Task exception was", "fail"),
         ("background_failure", "Exception in callback", ""),
     ]
     assert lines[0]["exception"][0]["exc_type"] == "ValueError"
-    assert SECRET not in stream.getvalue() + "".join(capsys.readouterr())
+    assert SECRET not in log.getvalue() + "".join(capsys.readouterr())
     assert task is None
     assert loop.get_exception_handler() is before
