@@ -24,12 +24,14 @@ from skein_kit.database import Database
 from skein_kit.identity import Caller
 from skein_kit.ids import now
 from skein_kit.months import Months
+from skein_kit.policies import Policies
 from skein_kit.quotas import Quotas
 from skein_kit.requests import Once, Requests
 from skein_kit.sql import Queries
 from skein_memory import wire as memory_wire
 from skein_memory.memories import Draft, documents_of, remembered
 from skein_memory.store import MemoryStore
+from skein_memory.store.tables import Tables
 from skein_recall.embedder import Embedder
 from skein_recall.filters import Filter
 from skein_recall.index import Indexer
@@ -117,7 +119,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         memory, session = await database("memory"), await database("session")
         here = _Here(
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
-            memories=MemoryStore(memory, _months(memory), Requests("memory"), Quotas("memory")),
+            memories=MemoryStore(_tables(memory), _months(memory)),
             messages=MessageStore(session, Requests("session"), Quotas("session"), _months(session)),
             searcher=Searcher(recall, registry, vectors),
             indexer=Indexer(recall, registry, vectors),
@@ -238,7 +240,7 @@ class _Here:
         documents = documents_of([memory], at=at)
         response = memory_pb2.CreateMemoryResponse(memory=memory_wire.memory(memory))
         once = Once.of(self.caller, request)
-        await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response)
+        await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response, at=at)
         await self._index(documents)
 
     async def append_messages(self, number: int) -> None:
@@ -268,6 +270,10 @@ class _Here:
         if await self.indexer.index(self.caller.tenant(), items) != len(items):
             message = "an item was not indexed"
             raise RuntimeError(message)
+
+
+def _tables(database: Database) -> Tables:
+    return Tables(database, requests=Requests("memory"), quotas=Quotas("memory"), policies=Policies())
 
 
 def _months(database: Database) -> Months:

@@ -86,6 +86,9 @@ CROSSINGS = {
     ("skein_auth", "tenancy.limits", "SELECT"),
     ("skein_memory", "tenancy.limits", "SELECT"),
     ("skein_session", "tenancy.limits", "SELECT"),
+    # Whoever remembers reads the rules that the tenant remembers by.
+    ("skein_memory", "tenancy.policies", "SELECT"),
+    ("skein_session", "tenancy.policies", "SELECT"),
     ("skein_tenancy", "auth.usage", "SELECT"),
     ("skein_tenancy", "memory.usage", "SELECT"),
     ("skein_tenancy", "session.usage", "SELECT"),

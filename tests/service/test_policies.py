@@ -22,6 +22,11 @@ DEFAULTS = pb.Policy(
     path_max_hops=5,
     subgraph_default_radius=2,
     importance_formula=pb.IMPORTANCE_FORMULA_DYNAMIC,
+    watch_max_failures=20,
+    capacity_strategic=100,
+    capacity_tactical=500,
+    capacity_operational=2000,
+    capacity_contextual=5000,
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

@@ -63,6 +63,13 @@ REST = """
     VALUES ($1, $2, $2, sha256('x'), now(), now() + interval '1 day');
     INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, create_time)
     VALUES ($1, $2, 'test', 'success', now());
+    INSERT INTO memory.versions
+        (tenant_id, memory_id, revision, type, content, tags, scope, level, confidence, importance, create_time,
+         update_time, until_time, created_by, updated_by)
+    VALUES ($1, $2, 1, 'note', 'x', '{}', 'global', 'operational', 0, 0, now(), now(), now(), 'test', 'test');
+    INSERT INTO memory.revisions (tenant_id, kind, item_id, revision, state, from_time, until_time, changed_by)
+    VALUES ($1, 'link', 'x', 1, '{}', now(), now(), 'test');
+    INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time) VALUES ($1, $2, 1, now());
     INSERT INTO recall.requests (tenant_id, principal, method, request_id, fingerprint, response, create_time)
     VALUES ($1, 'test', 'test', 'test', '', '', now())
 """

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 _QUERIES = Queries.of("skein_memory")
 
 TABLES: Mapping[str, Query] = {
+    "memory.changes": _QUERIES["purge_changes"],
+    "memory.versions": _QUERIES["purge_versions"],
+    "memory.revisions": _QUERIES["purge_revisions"],
+    "memory.accesses": _QUERIES["purge_accesses"],
     "memory.links": _QUERIES["purge_links"],
     "memory.tags": _QUERIES["purge_tags"],
     "memory.external_ids": _QUERIES["purge_external_ids"],

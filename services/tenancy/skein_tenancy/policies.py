@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit import wire
 from skein_kit.errors import UpdateMaskInvalid
+from skein_kit.policies import DEFAULT
 from skein_tenancy.errors import PolicyFieldUnknown
 
 if TYPE_CHECKING:
@@ -18,24 +19,14 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-DEFAULTS: Mapping[str, object] = MappingProxyType(
-    {
-        "decay_days": 30,
-        "max_inferred_edges": 360,
-        "min_link_suggestion_score": 0.25,
-        "retention_days": 3650,
-        "private_mode": True,
-        "snapshot_retention": 50,
-        "path_max_hops": 5,
-        "subgraph_default_radius": 2,
-        "importance_formula": "dynamic",
-        "memory_types": (),
-    }
-)
+DEFAULTS: Mapping[str, object] = MappingProxyType(asdict(DEFAULT))
 # Zero is no value of theirs: whoever sets it wants the default.
 _NEVER_ZERO = frozenset(
-    {"decay_days", "retention_days", "snapshot_retention", "path_max_hops", "subgraph_default_radius"}
-)
+    {
+        "decay_days", "retention_days", "snapshot_retention", "path_max_hops", "subgraph_default_radius",
+        "watch_max_failures", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual",
+    }
+)  # fmt: skip
 _KNOWN = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
 
 

@@ -26,6 +26,14 @@ FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id
 FOR NO KEY UPDATE;
 
+-- lock_memories --
+-- Keep others from changing memories until the transaction ends, in the order of their ids.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY memory_id
+FOR NO KEY UPDATE;
+
 -- find_active --
 -- Return those of some ids that name a memory that is not deleted.
 SELECT memory_id

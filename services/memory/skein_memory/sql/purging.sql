@@ -1,3 +1,27 @@
+-- purge_changes --
+-- Remove some of the events that a deleted tenant has.
+DELETE FROM memory.changes
+WHERE tenant_id = :tenant_id AND change_id = ANY (ARRAY(
+    SELECT change_id FROM memory.changes WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_versions --
+-- Remove some of the earlier versions of memories that a deleted tenant has.
+DELETE FROM memory.versions
+WHERE tenant_id = :tenant_id AND (memory_id, revision) IN (
+    SELECT memory_id, revision FROM memory.versions WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_revisions --
+-- Remove some of the earlier states of links, aliases, trust, conflicts and blocks that a deleted tenant has.
+DELETE FROM memory.revisions
+WHERE tenant_id = :tenant_id AND (kind, item_id, revision) IN (
+    SELECT kind, item_id, revision FROM memory.revisions WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_accesses --
+-- Remove some of the counts of use that a deleted tenant has.
+DELETE FROM memory.accesses
+WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
+    SELECT memory_id FROM memory.accesses WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_links --
 -- Remove some of the links that a deleted tenant has.
 DELETE FROM memory.links

@@ -13,15 +13,15 @@ from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
 from skein_memory.links import Link
 from skein_memory.store import names
 from skein_memory.store.queries import QUERIES
+from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import asyncpg
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.quotas import Quotas
-    from skein_kit.requests import Once, Requests
+    from skein_kit.database import Transaction
+    from skein_kit.requests import Once
 
 Response = TypeVar("Response", bound=Message)
 
@@ -37,14 +37,8 @@ class Question:
     relation: str | None
 
 
-class LinkStore:
+class LinkStore(Store):
     """Reads and writes links."""
-
-    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
-        """Use the service's pool, stored answers and counts."""
-        self._database = database
-        self._requests = requests
-        self._quotas = quotas
 
     async def create_link(
         self,

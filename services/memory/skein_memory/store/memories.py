@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
 from skein_kit import postings
-from skein_kit.errors import ExternalIdTaken, Refusal
+from skein_kit.errors import Refusal
 from skein_kit.purging import purge
-from skein_memory.errors import FactKeyTaken, MemoryNotFound
-from skein_memory.memories import Draft, Memory
+from skein_memory.memories import Memory
 from skein_memory.purging import TABLES
-from skein_memory.store import names
+from skein_memory.store import entries, names
 from skein_memory.store.queries import QUERIES
+from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,21 +26,15 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Database, Transaction
     from skein_kit.months import Months
     from skein_kit.postings import Document
-    from skein_kit.quotas import Quotas
-    from skein_kit.requests import Once, Requests
+    from skein_kit.requests import Once
     from skein_memory.filters import Filter
+    from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)
 Change = Callable[[Memory], Memory]
 
-
-_SAID = tuple(field.name for field in dataclasses.fields(Draft))
-_SAID_COLUMNS = tuple(name for name in _SAID if name != "tags")
-# Columns that no change touches.
-_WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
 
 # Expired memories that one transaction takes out of the index, and transactions of one call.
 _EXPIRED_AT_ONCE = 200
@@ -55,15 +49,13 @@ class Changed(Generic[Response]):
     documents: list[Document]
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Reads and writes memories."""
 
-    def __init__(self, database: Database, months: Months, requests: Requests, quotas: Quotas) -> None:
-        """Use the service's pool, partitions, stored answers and counts."""
-        self._database = database
+    def __init__(self, tables: Tables, months: Months) -> None:
+        """Use what all stores share, and the months' partitions."""
+        super().__init__(tables)
         self._months = months
-        self._requests = requests
-        self._quotas = quotas
 
     async def create_memories(
         self,
@@ -72,6 +64,8 @@ class MemoryStore:
         memories: Sequence[Memory],
         documents: Sequence[Document],
         response: Message,
+        *,
+        at: datetime,
     ) -> bytes | None:
         """Store memories, all or none, with their documents in the search index, and keep the answer.
 
@@ -83,12 +77,7 @@ class MemoryStore:
             first = await self._requests.claim(tx, tenant_id, once, answer=response)
             if first is not None:
                 return first
-            await tx.insert(QUERIES["insert_entries"], tenant_id, [_entry(memory) for memory in memories])
-            await _add_tags(
-                tx, tenant_id, [(memory.memory_id, tag) for memory in memories for tag in memory.draft.tags]
-            )
-            await _take_names(tx, tenant_id, memories)
-            await postings.put(tx, tenant_id, documents)
+            await entries.insert(tx, tenant_id, memories, documents, at=at)
             await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
         return None
 
@@ -107,7 +96,7 @@ class MemoryStore:
         """Read memories by id or external id, deleted ones too, by the name they were asked by."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await names.read(tx, QUERIES["get_memories"], tenant_id, wanted)
-        return {name: _memory(row) for name, row in rows.items()}
+        return {name: entries.memory_of(row) for name, row in rows.items()}
 
     async def list_memories(
         self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime
@@ -140,7 +129,7 @@ class MemoryStore:
                 )
                 if len(found) == count:
                     break
-        return [_memory(row) for row in found]
+        return [entries.memory_of(row) for row in found]
 
     async def change_memory(
         self,
@@ -151,8 +140,9 @@ class MemoryStore:
         *,
         at: datetime,
         once: Once,
+        event: str = "memory_updated",
     ) -> Changed[Response] | bytes:
-        """Replace a memory by what `change` makes of it, with tags, key and place in the index, and keep the answer.
+        """Replace a memory by what `change` makes of it, and keep the answer; `event` is its type in the log.
 
         Return the first answer when the request came before. `change` may refuse; when it returns the memory itself,
         nothing is written. Raises MemoryNotFound, FactKeyTaken and QuotaExceeded.
@@ -161,9 +151,11 @@ class MemoryStore:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            before = await _locked(tx, tenant_id, name)
+            before = await entries.locked(tx, tenant_id, name)
             after = change(before)
-            documents = [] if after is before else await _replace(tx, tenant_id, before, after, at)
+            documents: list[Document] = []
+            if after is not before:
+                documents = await entries.replace(tx, tenant_id, before, after, at=at, event=event)
             response = respond(after)
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
@@ -189,99 +181,3 @@ class MemoryStore:
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
         return await purge(self._database, tenant_id, TABLES, limit)
-
-
-async def _locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
-    """Read a memory that nobody else changes until the transaction ends. Raises MemoryNotFound."""
-    locked = await names.read_one(tx, QUERIES["lock_memory"], tenant_id, name)
-    if locked is None:
-        raise MemoryNotFound
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[locked["memory_id"]])
-    return _memory(rows[0])
-
-
-async def _replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, at: datetime) -> list[Document]:
-    """Store a memory's next revision; return what was put into the index anew."""
-    values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
-    await tx.execute(
-        QUERIES["update_memory"],
-        tenant_id=tenant_id,
-        is_active=after.is_active,
-        delete_time=after.delete_time,
-        revision=after.revision,
-        **values,
-    )
-    dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
-    if dropped:
-        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
-    added = sorted(set(after.draft.tags) - set(before.draft.tags))
-    await _add_tags(tx, tenant_id, [(after.memory_id, tag) for tag in added])
-    if before.fact_key != after.fact_key:
-        await _move_key(tx, tenant_id, before, after)
-    return await _reindex(tx, tenant_id, before.indexed, after.document(at))
-
-
-async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
-    """Bring a memory's place in the index up to date; return what was put there anew. `was` may be gone already."""
-    if was is not None and is_now is not None and was.text == is_now.text:
-        if replace(was, revision=is_now.revision) == is_now:
-            return []
-        # The same text has the same vectors, so only what filters ask for changes.
-        if await postings.update(tx, tenant_id, is_now):
-            return []
-    elif was is not None:
-        await postings.remove(tx, tenant_id, [was.item_id])
-    documents = [] if is_now is None else [is_now]
-    await postings.put(tx, tenant_id, documents)
-    return documents
-
-
-async def _add_tags(tx: Transaction, tenant_id: UUID, tags: Sequence[tuple[UUID, str]]) -> None:
-    await tx.insert(QUERIES["insert_tags"], tenant_id, [{"memory_id": id_, "tag": tag} for id_, tag in tags])
-
-
-async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
-    ids = [memory.memory_id for memory in memories]
-    places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    held = await names.taken(tx, "external_id", tenant_id, [(name, ids[place]) for name, place in places.items()])
-    if held is not None:
-        raise ExternalIdTaken(external_id=held, index=places[held])
-    places = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
-    held = await names.taken(tx, "fact_key", tenant_id, [(key, ids[place]) for key, place in places.items()])
-    if held is not None:
-        raise FactKeyTaken(key=held, index=places[held])
-
-
-async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
-    if before.fact_key is not None:
-        await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, key=before.fact_key, memory_id=before.memory_id)
-    if after.fact_key is not None:
-        held = await names.taken(tx, "fact_key", tenant_id, [(after.fact_key, after.memory_id)])
-        if held is not None:
-            raise FactKeyTaken(key=held)
-
-
-def _entry(memory: Memory) -> dict[str, object]:
-    draft = memory.draft
-    return {name: getattr(draft, name) for name in _SAID_COLUMNS} | {
-        "memory_id": memory.memory_id,
-        "content_hash": draft.content_hash,
-        "update_time": memory.update_time,
-        "created_by": memory.created_by,
-        "updated_by": memory.updated_by,
-    }
-
-
-def _memory(row: asyncpg.Record) -> Memory:
-    said = {name: row[name] for name in _SAID}
-    # Sorted here, as the database's order of texts depends on how it was set up.
-    said["tags"] = tuple(sorted(said["tags"]))
-    return Memory(
-        memory_id=row["memory_id"],
-        draft=Draft(**said),
-        revision=row["revision"],
-        update_time=row["update_time"],
-        delete_time=row["delete_time"],
-        created_by=row["created_by"],
-        updated_by=row["updated_by"],
-    )

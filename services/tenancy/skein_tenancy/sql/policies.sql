@@ -1,7 +1,9 @@
 -- get_policy --
 -- Read what a tenant changed of its policy.
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
-    path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time
+    path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
+    session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,
+    capacity_operational, capacity_contextual, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
@@ -14,7 +16,9 @@ ON CONFLICT ON CONSTRAINT policies_pkey DO NOTHING;
 -- lock_policy --
 -- Read a policy and keep others from changing it until the transaction ends.
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
-    path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time
+    path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
+    session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,
+    capacity_operational, capacity_contextual, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id
 FOR NO KEY UPDATE;
@@ -26,7 +30,13 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
     min_link_suggestion_score = :min_link_suggestion_score, retention_days = :retention_days,
     private_mode = :private_mode, snapshot_retention = :snapshot_retention, path_max_hops = :path_max_hops,
     subgraph_default_radius = :subgraph_default_radius, importance_formula = :importance_formula,
-    memory_types = :memory_types, revision = revision + 1, update_time = :update_time
+    memory_types = :memory_types, audit_strict = :audit_strict, audit_query_text = :audit_query_text,
+    session_idle_minutes = :session_idle_minutes, archive_days = :archive_days,
+    watch_max_failures = :watch_max_failures, levels_capped = :levels_capped,
+    capacity_strategic = :capacity_strategic, capacity_tactical = :capacity_tactical,
+    capacity_operational = :capacity_operational, capacity_contextual = :capacity_contextual, revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id
 RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
-    path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time;
+    path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
+    session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,
+    capacity_operational, capacity_contextual, revision, update_time;

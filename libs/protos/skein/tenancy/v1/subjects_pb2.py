@@ -28,7 +28,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fskein/tenancy/v1/subjects.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\x04\n\x07Subject\x12\'\n\nsubject_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsubjectId\x12+\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12\x41\n\x06status\x18\x03 \x01(\x0e\x32\x1f.skein.tenancy.v1.SubjectStatusB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x06status\x12#\n\x08timezone\x18\x04 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\x08timezone\x12\x31\n\x07profile\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructR\x07profile\x12\x39\n\x0bpreferences\x18\x06 \x01(\x0b\x32\x17.google.protobuf.StructR\x0bpreferences\x12*\n\naccount_id\x18\x07 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\taccountId\x12\x1a\n\x08revision\x18\x08 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0b \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\x0c \x01(\tR\tupdatedBy\"\x86\x01\n\rPropertyMatch\x12?\n\x04path\x18\x01 \x01(\tB+\xbaH(r&\x18\xf4\x03\x32!^(profile|preferences)(\\.[^.]+)+$R\x04path\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.ValueB\x06\xbaH\x03\xc8\x01\x01R\x05value\"\xb5\x04\n\x04Tool\x12!\n\x07tool_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x06toolId\x12\x1c\n\x04name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x04name\x12*\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x0b\x64\x65scription\x12\x38\n\x0bjson_schema\x18\x04 \x01(\x0b\x32\x17.google.protobuf.StructR\njsonSchema\x12(\n\x0bsource_type\x18\x05 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\nsourceType\x12*\n\x0bsource_code\x18\x06 \x01(\tB\t\xbaH\x06r\x04\x18\xc0\x9a\x0cR\nsourceCode\x12\'\n\x04tags\x18\x07 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x64\x18\x01\"\x07r\x05\x10\x01\x18\xff\x01R\x04tags\x12\x33\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x1a\n\x08revision\x18\t \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0c \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\r \x01(\tR\tupdatedBy\"\xc2\x05\n\x06Policy\x12,\n\ndecay_days\x18\x01 \x01(\x05\x42\r\xbaH\n\x1a\x05\x18\xc2\x1c(\x01\xd8\x01\x01R\tdecayDays\x12\x38\n\x12max_inferred_edges\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00R\x10maxInferredEdges\x12R\n\x19min_link_suggestion_score\x18\x03 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x16minLinkSuggestionScore\x12\x35\n\x0eretention_days\x18\x04 \x01(\x05\x42\x0e\xbaH\x0b\x1a\x06\x18\x94\x9d\x02(\x01\xd8\x01\x01R\rretentionDays\x12!\n\x0cprivate_mode\x18\x05 \x01(\x08R\x0bprivateMode\x12<\n\x12snapshot_retention\x18\x06 \x01(\x05\x42\r\xbaH\n\x1a\x05\x18\xe8\x07(\x01\xd8\x01\x01R\x11snapshotRetention\x12\x30\n\rpath_max_hops\x18\x07 \x01(\x05\x42\x0c\xbaH\t\x1a\x04\x18\x08(\x01\xd8\x01\x01R\x0bpathMaxHops\x12\x44\n\x17subgraph_default_radius\x18\x08 \x01(\x05\x42\x0c\xbaH\t\x1a\x04\x18\x04(\x01\xd8\x01\x01R\x15subgraphDefaultRadius\x12\\\n\x12importance_formula\x18\t \x01(\x0e\x32#.skein.tenancy.v1.ImportanceFormulaB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x11importanceFormula\x12\x35\n\x0cmemory_types\x18\n \x03(\tB\x12\xbaH\x0f\x92\x01\x0c\x10\x64\x18\x01\"\x06r\x04\x10\x01\x18?R\x0bmemoryTypes\x12\x1a\n\x08revision\x18\x0b \x01(\x03R\x08revision\x12;\n\x0bupdate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\"|\n\x14\x43reateSubjectRequest\x12;\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectB\x06\xbaH\x03\xc8\x01\x01R\x07subject\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"L\n\x15\x43reateSubjectResponse\x12\x33\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x07subject\">\n\x11GetSubjectRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\"I\n\x12GetSubjectResponse\x12\x33\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x07subject\"\xf5\x01\n\x13ListSubjectsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12I\n\nproperties\x18\x03 \x03(\x0b\x32\x1f.skein.tenancy.v1.PropertyMatchB\x08\xbaH\x05\x92\x01\x02\x10\x05R\nproperties\x12\x41\n\x06status\x18\x04 \x01(\x0e\x32\x1f.skein.tenancy.v1.SubjectStatusB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x06status\"u\n\x14ListSubjectsResponse\x12\x35\n\x08subjects\x18\x01 \x03(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x08subjects\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb9\x01\n\x14UpdateSubjectRequest\x12;\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectB\x06\xbaH\x03\xc8\x01\x01R\x07subject\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"L\n\x15UpdateSubjectResponse\x12\x33\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x07subject\"j\n\x14\x44\x65leteSubjectRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x17\n\x15\x44\x65leteSubjectResponse\"p\n\x11\x43reateToolRequest\x12\x32\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolB\x06\xbaH\x03\xc8\x01\x01R\x04tool\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"@\n\x12\x43reateToolResponse\x12*\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolR\x04tool\"5\n\x0eGetToolRequest\x12#\n\x07tool_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\"=\n\x0fGetToolResponse\x12*\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolR\x04tool\"\x89\x01\n\x10ListToolsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12#\n\x08\x61gent_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\"i\n\x11ListToolsResponse\x12,\n\x05tools\x18\x01 \x03(\x0b\x32\x16.skein.tenancy.v1.ToolR\x05tools\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xad\x01\n\x11UpdateToolRequest\x12\x32\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolB\x06\xbaH\x03\xc8\x01\x01R\x04tool\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"@\n\x12UpdateToolResponse\x12*\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolR\x04tool\"a\n\x11\x44\x65leteToolRequest\x12#\n\x07tool_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x14\n\x12\x44\x65leteToolResponse\"\x88\x01\n\x11\x41ttachToolRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\x12#\n\x07tool_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x14\n\x12\x41ttachToolResponse\"\x88\x01\n\x11\x44\x65tachToolRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\x12#\n\x07tool_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x14\n\x12\x44\x65tachToolResponse\"\x12\n\x10GetPolicyRequest\"E\n\x11GetPolicyResponse\x12\x30\n\x06policy\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.PolicyR\x06policy\"\xb5\x01\n\x13UpdatePolicyRequest\x12\x38\n\x06policy\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.PolicyB\x06\xbaH\x03\xc8\x01\x01R\x06policy\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"H\n\x14UpdatePolicyResponse\x12\x30\n\x06policy\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.PolicyR\x06policy*g\n\rSubjectStatus\x12\x1e\n\x1aSUBJECT_STATUS_UNSPECIFIED\x10\x00\x12\x19\n\x15SUBJECT_STATUS_ACTIVE\x10\x01\x12\x1b\n\x17SUBJECT_STATUS_INACTIVE\x10\x02*x\n\x11ImportanceFormula\x12\"\n\x1eIMPORTANCE_FORMULA_UNSPECIFIED\x10\x00\x12\x1e\n\x1aIMPORTANCE_FORMULA_DYNAMIC\x10\x01\x12\x1f\n\x1bIMPORTANCE_FORMULA_WEIGHTED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fskein/tenancy/v1/subjects.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\x04\n\x07Subject\x12\'\n\nsubject_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsubjectId\x12+\n\x0c\x64isplay_name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x0b\x64isplayName\x12\x41\n\x06status\x18\x03 \x01(\x0e\x32\x1f.skein.tenancy.v1.SubjectStatusB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x06status\x12#\n\x08timezone\x18\x04 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\x08timezone\x12\x31\n\x07profile\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructR\x07profile\x12\x39\n\x0bpreferences\x18\x06 \x01(\x0b\x32\x17.google.protobuf.StructR\x0bpreferences\x12*\n\naccount_id\x18\x07 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\taccountId\x12\x1a\n\x08revision\x18\x08 \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0b \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\x0c \x01(\tR\tupdatedBy\"\x86\x01\n\rPropertyMatch\x12?\n\x04path\x18\x01 \x01(\tB+\xbaH(r&\x18\xf4\x03\x32!^(profile|preferences)(\\.[^.]+)+$R\x04path\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.ValueB\x06\xbaH\x03\xc8\x01\x01R\x05value\"\xb5\x04\n\x04Tool\x12!\n\x07tool_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x06toolId\x12\x1c\n\x04name\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x04name\x12*\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x0b\x64\x65scription\x12\x38\n\x0bjson_schema\x18\x04 \x01(\x0b\x32\x17.google.protobuf.StructR\njsonSchema\x12(\n\x0bsource_type\x18\x05 \x01(\tB\x07\xbaH\x04r\x02\x18\x64R\nsourceType\x12*\n\x0bsource_code\x18\x06 \x01(\tB\t\xbaH\x06r\x04\x18\xc0\x9a\x0cR\nsourceCode\x12\'\n\x04tags\x18\x07 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x64\x18\x01\"\x07r\x05\x10\x01\x18\xff\x01R\x04tags\x12\x33\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.StructR\x08metadata\x12\x1a\n\x08revision\x18\t \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0c \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\r \x01(\tR\tupdatedBy\"\xe0\t\n\x06Policy\x12,\n\ndecay_days\x18\x01 \x01(\x05\x42\r\xbaH\n\x1a\x05\x18\xc2\x1c(\x01\xd8\x01\x01R\tdecayDays\x12\x38\n\x12max_inferred_edges\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00R\x10maxInferredEdges\x12R\n\x19min_link_suggestion_score\x18\x03 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x16minLinkSuggestionScore\x12\x35\n\x0eretention_days\x18\x04 \x01(\x05\x42\x0e\xbaH\x0b\x1a\x06\x18\x94\x9d\x02(\x01\xd8\x01\x01R\rretentionDays\x12!\n\x0cprivate_mode\x18\x05 \x01(\x08R\x0bprivateMode\x12<\n\x12snapshot_retention\x18\x06 \x01(\x05\x42\r\xbaH\n\x1a\x05\x18\xe8\x07(\x01\xd8\x01\x01R\x11snapshotRetention\x12\x30\n\rpath_max_hops\x18\x07 \x01(\x05\x42\x0c\xbaH\t\x1a\x04\x18\x08(\x01\xd8\x01\x01R\x0bpathMaxHops\x12\x44\n\x17subgraph_default_radius\x18\x08 \x01(\x05\x42\x0c\xbaH\t\x1a\x04\x18\x04(\x01\xd8\x01\x01R\x15subgraphDefaultRadius\x12\\\n\x12importance_formula\x18\t \x01(\x0e\x32#.skein.tenancy.v1.ImportanceFormulaB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x11importanceFormula\x12\x35\n\x0cmemory_types\x18\n \x03(\tB\x12\xbaH\x0f\x92\x01\x0c\x10\x64\x18\x01\"\x06r\x04\x10\x01\x18?R\x0bmemoryTypes\x12\x1a\n\x08revision\x18\x0b \x01(\x03R\x08revision\x12;\n\x0bupdate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12!\n\x0c\x61udit_strict\x18\r \x01(\x08R\x0b\x61uditStrict\x12(\n\x10\x61udit_query_text\x18\x0e \x01(\x08R\x0e\x61uditQueryText\x12=\n\x14session_idle_minutes\x18\x0f \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xa0\x8a (\x00R\x12sessionIdleMinutes\x12.\n\x0c\x61rchive_days\x18\x10 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\x94\x9d\x02(\x00R\x0b\x61rchiveDays\x12;\n\x12watch_max_failures\x18\x11 \x01(\x05\x42\r\xbaH\n\x1a\x05\x18\xe8\x07(\x01\xd8\x01\x01R\x10watchMaxFailures\x12#\n\rlevels_capped\x18\x12 \x01(\x08R\x0clevelsCapped\x12=\n\x12\x63\x61pacity_strategic\x18\x13 \x01(\x05\x42\x0e\xbaH\x0b\x1a\x06\x18\xc0\x84=(\x01\xd8\x01\x01R\x11\x63\x61pacityStrategic\x12;\n\x11\x63\x61pacity_tactical\x18\x14 \x01(\x05\x42\x0e\xbaH\x0b\x1a\x06\x18\xc0\x84=(\x01\xd8\x01\x01R\x10\x63\x61pacityTactical\x12\x41\n\x14\x63\x61pacity_operational\x18\x15 \x01(\x05\x42\x0e\xbaH\x0b\x1a\x06\x18\xc0\x84=(\x01\xd8\x01\x01R\x13\x63\x61pacityOperational\x12?\n\x13\x63\x61pacity_contextual\x18\x16 \x01(\x05\x42\x0e\xbaH\x0b\x1a\x06\x18\xc0\x84=(\x01\xd8\x01\x01R\x12\x63\x61pacityContextual\"|\n\x14\x43reateSubjectRequest\x12;\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectB\x06\xbaH\x03\xc8\x01\x01R\x07subject\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"L\n\x15\x43reateSubjectResponse\x12\x33\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x07subject\">\n\x11GetSubjectRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\"I\n\x12GetSubjectResponse\x12\x33\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x07subject\"\xf5\x01\n\x13ListSubjectsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12I\n\nproperties\x18\x03 \x03(\x0b\x32\x1f.skein.tenancy.v1.PropertyMatchB\x08\xbaH\x05\x92\x01\x02\x10\x05R\nproperties\x12\x41\n\x06status\x18\x04 \x01(\x0e\x32\x1f.skein.tenancy.v1.SubjectStatusB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x06status\"u\n\x14ListSubjectsResponse\x12\x35\n\x08subjects\x18\x01 \x03(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x08subjects\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb9\x01\n\x14UpdateSubjectRequest\x12;\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectB\x06\xbaH\x03\xc8\x01\x01R\x07subject\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"L\n\x15UpdateSubjectResponse\x12\x33\n\x07subject\x18\x01 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x07subject\"j\n\x14\x44\x65leteSubjectRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x17\n\x15\x44\x65leteSubjectResponse\"p\n\x11\x43reateToolRequest\x12\x32\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolB\x06\xbaH\x03\xc8\x01\x01R\x04tool\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"@\n\x12\x43reateToolResponse\x12*\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolR\x04tool\"5\n\x0eGetToolRequest\x12#\n\x07tool_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\"=\n\x0fGetToolResponse\x12*\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolR\x04tool\"\x89\x01\n\x10ListToolsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\x12#\n\x08\x61gent_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\x07\x61gentId\"i\n\x11ListToolsResponse\x12,\n\x05tools\x18\x01 \x03(\x0b\x32\x16.skein.tenancy.v1.ToolR\x05tools\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xad\x01\n\x11UpdateToolRequest\x12\x32\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolB\x06\xbaH\x03\xc8\x01\x01R\x04tool\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"@\n\x12UpdateToolResponse\x12*\n\x04tool\x18\x01 \x01(\x0b\x32\x16.skein.tenancy.v1.ToolR\x04tool\"a\n\x11\x44\x65leteToolRequest\x12#\n\x07tool_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x14\n\x12\x44\x65leteToolResponse\"\x88\x01\n\x11\x41ttachToolRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\x12#\n\x07tool_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x14\n\x12\x41ttachToolResponse\"\x88\x01\n\x11\x44\x65tachToolRequest\x12%\n\x08\x61gent_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x07\x61gentId\x12#\n\x07tool_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x06toolId\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x14\n\x12\x44\x65tachToolResponse\"\x12\n\x10GetPolicyRequest\"E\n\x11GetPolicyResponse\x12\x30\n\x06policy\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.PolicyR\x06policy\"\xb5\x01\n\x13UpdatePolicyRequest\x12\x38\n\x06policy\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.PolicyB\x06\xbaH\x03\xc8\x01\x01R\x06policy\x12;\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"H\n\x14UpdatePolicyResponse\x12\x30\n\x06policy\x18\x01 \x01(\x0b\x32\x18.skein.tenancy.v1.PolicyR\x06policy*g\n\rSubjectStatus\x12\x1e\n\x1aSUBJECT_STATUS_UNSPECIFIED\x10\x00\x12\x19\n\x15SUBJECT_STATUS_ACTIVE\x10\x01\x12\x1b\n\x17SUBJECT_STATUS_INACTIVE\x10\x02*x\n\x11ImportanceFormula\x12\"\n\x1eIMPORTANCE_FORMULA_UNSPECIFIED\x10\x00\x12\x1e\n\x1aIMPORTANCE_FORMULA_DYNAMIC\x10\x01\x12\x1f\n\x1bIMPORTANCE_FORMULA_WEIGHTED\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -79,6 +79,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_POLICY'].fields_by_name['importance_formula']._serialized_options = b'\272H\005\202\001\002\020\001'
   _globals['_POLICY'].fields_by_name['memory_types']._loaded_options = None
   _globals['_POLICY'].fields_by_name['memory_types']._serialized_options = b'\272H\017\222\001\014\020d\030\001\"\006r\004\020\001\030?'
+  _globals['_POLICY'].fields_by_name['session_idle_minutes']._loaded_options = None
+  _globals['_POLICY'].fields_by_name['session_idle_minutes']._serialized_options = b'\272H\010\032\006\030\240\212 (\000'
+  _globals['_POLICY'].fields_by_name['archive_days']._loaded_options = None
+  _globals['_POLICY'].fields_by_name['archive_days']._serialized_options = b'\272H\010\032\006\030\224\235\002(\000'
+  _globals['_POLICY'].fields_by_name['watch_max_failures']._loaded_options = None
+  _globals['_POLICY'].fields_by_name['watch_max_failures']._serialized_options = b'\272H\n\032\005\030\350\007(\001\330\001\001'
+  _globals['_POLICY'].fields_by_name['capacity_strategic']._loaded_options = None
+  _globals['_POLICY'].fields_by_name['capacity_strategic']._serialized_options = b'\272H\013\032\006\030\300\204=(\001\330\001\001'
+  _globals['_POLICY'].fields_by_name['capacity_tactical']._loaded_options = None
+  _globals['_POLICY'].fields_by_name['capacity_tactical']._serialized_options = b'\272H\013\032\006\030\300\204=(\001\330\001\001'
+  _globals['_POLICY'].fields_by_name['capacity_operational']._loaded_options = None
+  _globals['_POLICY'].fields_by_name['capacity_operational']._serialized_options = b'\272H\013\032\006\030\300\204=(\001\330\001\001'
+  _globals['_POLICY'].fields_by_name['capacity_contextual']._loaded_options = None
+  _globals['_POLICY'].fields_by_name['capacity_contextual']._serialized_options = b'\272H\013\032\006\030\300\204=(\001\330\001\001'
   _globals['_CREATESUBJECTREQUEST'].fields_by_name['subject']._loaded_options = None
   _globals['_CREATESUBJECTREQUEST'].fields_by_name['subject']._serialized_options = b'\272H\003\310\001\001'
   _globals['_CREATESUBJECTREQUEST'].fields_by_name['request_id']._loaded_options = None
@@ -137,10 +151,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATEPOLICYREQUEST'].fields_by_name['policy']._serialized_options = b'\272H\003\310\001\001'
   _globals['_UPDATEPOLICYREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_UPDATEPOLICYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_SUBJECTSTATUS']._serialized_start=4849
-  _globals['_SUBJECTSTATUS']._serialized_end=4952
-  _globals['_IMPORTANCEFORMULA']._serialized_start=4954
-  _globals['_IMPORTANCEFORMULA']._serialized_end=5074
+  _globals['_SUBJECTSTATUS']._serialized_start=5391
+  _globals['_SUBJECTSTATUS']._serialized_end=5494
+  _globals['_IMPORTANCEFORMULA']._serialized_start=5496
+  _globals['_IMPORTANCEFORMULA']._serialized_end=5616
   _globals['_SUBJECT']._serialized_start=180
   _globals['_SUBJECT']._serialized_end=745
   _globals['_PROPERTYMATCH']._serialized_start=748
@@ -148,61 +162,61 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOOL']._serialized_start=885
   _globals['_TOOL']._serialized_end=1450
   _globals['_POLICY']._serialized_start=1453
-  _globals['_POLICY']._serialized_end=2159
-  _globals['_CREATESUBJECTREQUEST']._serialized_start=2161
-  _globals['_CREATESUBJECTREQUEST']._serialized_end=2285
-  _globals['_CREATESUBJECTRESPONSE']._serialized_start=2287
-  _globals['_CREATESUBJECTRESPONSE']._serialized_end=2363
-  _globals['_GETSUBJECTREQUEST']._serialized_start=2365
-  _globals['_GETSUBJECTREQUEST']._serialized_end=2427
-  _globals['_GETSUBJECTRESPONSE']._serialized_start=2429
-  _globals['_GETSUBJECTRESPONSE']._serialized_end=2502
-  _globals['_LISTSUBJECTSREQUEST']._serialized_start=2505
-  _globals['_LISTSUBJECTSREQUEST']._serialized_end=2750
-  _globals['_LISTSUBJECTSRESPONSE']._serialized_start=2752
-  _globals['_LISTSUBJECTSRESPONSE']._serialized_end=2869
-  _globals['_UPDATESUBJECTREQUEST']._serialized_start=2872
-  _globals['_UPDATESUBJECTREQUEST']._serialized_end=3057
-  _globals['_UPDATESUBJECTRESPONSE']._serialized_start=3059
-  _globals['_UPDATESUBJECTRESPONSE']._serialized_end=3135
-  _globals['_DELETESUBJECTREQUEST']._serialized_start=3137
-  _globals['_DELETESUBJECTREQUEST']._serialized_end=3243
-  _globals['_DELETESUBJECTRESPONSE']._serialized_start=3245
-  _globals['_DELETESUBJECTRESPONSE']._serialized_end=3268
-  _globals['_CREATETOOLREQUEST']._serialized_start=3270
-  _globals['_CREATETOOLREQUEST']._serialized_end=3382
-  _globals['_CREATETOOLRESPONSE']._serialized_start=3384
-  _globals['_CREATETOOLRESPONSE']._serialized_end=3448
-  _globals['_GETTOOLREQUEST']._serialized_start=3450
-  _globals['_GETTOOLREQUEST']._serialized_end=3503
-  _globals['_GETTOOLRESPONSE']._serialized_start=3505
-  _globals['_GETTOOLRESPONSE']._serialized_end=3566
-  _globals['_LISTTOOLSREQUEST']._serialized_start=3569
-  _globals['_LISTTOOLSREQUEST']._serialized_end=3706
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=3708
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=3813
-  _globals['_UPDATETOOLREQUEST']._serialized_start=3816
-  _globals['_UPDATETOOLREQUEST']._serialized_end=3989
-  _globals['_UPDATETOOLRESPONSE']._serialized_start=3991
-  _globals['_UPDATETOOLRESPONSE']._serialized_end=4055
-  _globals['_DELETETOOLREQUEST']._serialized_start=4057
-  _globals['_DELETETOOLREQUEST']._serialized_end=4154
-  _globals['_DELETETOOLRESPONSE']._serialized_start=4156
-  _globals['_DELETETOOLRESPONSE']._serialized_end=4176
-  _globals['_ATTACHTOOLREQUEST']._serialized_start=4179
-  _globals['_ATTACHTOOLREQUEST']._serialized_end=4315
-  _globals['_ATTACHTOOLRESPONSE']._serialized_start=4317
-  _globals['_ATTACHTOOLRESPONSE']._serialized_end=4337
-  _globals['_DETACHTOOLREQUEST']._serialized_start=4340
-  _globals['_DETACHTOOLREQUEST']._serialized_end=4476
-  _globals['_DETACHTOOLRESPONSE']._serialized_start=4478
-  _globals['_DETACHTOOLRESPONSE']._serialized_end=4498
-  _globals['_GETPOLICYREQUEST']._serialized_start=4500
-  _globals['_GETPOLICYREQUEST']._serialized_end=4518
-  _globals['_GETPOLICYRESPONSE']._serialized_start=4520
-  _globals['_GETPOLICYRESPONSE']._serialized_end=4589
-  _globals['_UPDATEPOLICYREQUEST']._serialized_start=4592
-  _globals['_UPDATEPOLICYREQUEST']._serialized_end=4773
-  _globals['_UPDATEPOLICYRESPONSE']._serialized_start=4775
-  _globals['_UPDATEPOLICYRESPONSE']._serialized_end=4847
+  _globals['_POLICY']._serialized_end=2701
+  _globals['_CREATESUBJECTREQUEST']._serialized_start=2703
+  _globals['_CREATESUBJECTREQUEST']._serialized_end=2827
+  _globals['_CREATESUBJECTRESPONSE']._serialized_start=2829
+  _globals['_CREATESUBJECTRESPONSE']._serialized_end=2905
+  _globals['_GETSUBJECTREQUEST']._serialized_start=2907
+  _globals['_GETSUBJECTREQUEST']._serialized_end=2969
+  _globals['_GETSUBJECTRESPONSE']._serialized_start=2971
+  _globals['_GETSUBJECTRESPONSE']._serialized_end=3044
+  _globals['_LISTSUBJECTSREQUEST']._serialized_start=3047
+  _globals['_LISTSUBJECTSREQUEST']._serialized_end=3292
+  _globals['_LISTSUBJECTSRESPONSE']._serialized_start=3294
+  _globals['_LISTSUBJECTSRESPONSE']._serialized_end=3411
+  _globals['_UPDATESUBJECTREQUEST']._serialized_start=3414
+  _globals['_UPDATESUBJECTREQUEST']._serialized_end=3599
+  _globals['_UPDATESUBJECTRESPONSE']._serialized_start=3601
+  _globals['_UPDATESUBJECTRESPONSE']._serialized_end=3677
+  _globals['_DELETESUBJECTREQUEST']._serialized_start=3679
+  _globals['_DELETESUBJECTREQUEST']._serialized_end=3785
+  _globals['_DELETESUBJECTRESPONSE']._serialized_start=3787
+  _globals['_DELETESUBJECTRESPONSE']._serialized_end=3810
+  _globals['_CREATETOOLREQUEST']._serialized_start=3812
+  _globals['_CREATETOOLREQUEST']._serialized_end=3924
+  _globals['_CREATETOOLRESPONSE']._serialized_start=3926
+  _globals['_CREATETOOLRESPONSE']._serialized_end=3990
+  _globals['_GETTOOLREQUEST']._serialized_start=3992
+  _globals['_GETTOOLREQUEST']._serialized_end=4045
+  _globals['_GETTOOLRESPONSE']._serialized_start=4047
+  _globals['_GETTOOLRESPONSE']._serialized_end=4108
+  _globals['_LISTTOOLSREQUEST']._serialized_start=4111
+  _globals['_LISTTOOLSREQUEST']._serialized_end=4248
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=4250
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=4355
+  _globals['_UPDATETOOLREQUEST']._serialized_start=4358
+  _globals['_UPDATETOOLREQUEST']._serialized_end=4531
+  _globals['_UPDATETOOLRESPONSE']._serialized_start=4533
+  _globals['_UPDATETOOLRESPONSE']._serialized_end=4597
+  _globals['_DELETETOOLREQUEST']._serialized_start=4599
+  _globals['_DELETETOOLREQUEST']._serialized_end=4696
+  _globals['_DELETETOOLRESPONSE']._serialized_start=4698
+  _globals['_DELETETOOLRESPONSE']._serialized_end=4718
+  _globals['_ATTACHTOOLREQUEST']._serialized_start=4721
+  _globals['_ATTACHTOOLREQUEST']._serialized_end=4857
+  _globals['_ATTACHTOOLRESPONSE']._serialized_start=4859
+  _globals['_ATTACHTOOLRESPONSE']._serialized_end=4879
+  _globals['_DETACHTOOLREQUEST']._serialized_start=4882
+  _globals['_DETACHTOOLREQUEST']._serialized_end=5018
+  _globals['_DETACHTOOLRESPONSE']._serialized_start=5020
+  _globals['_DETACHTOOLRESPONSE']._serialized_end=5040
+  _globals['_GETPOLICYREQUEST']._serialized_start=5042
+  _globals['_GETPOLICYREQUEST']._serialized_end=5060
+  _globals['_GETPOLICYRESPONSE']._serialized_start=5062
+  _globals['_GETPOLICYRESPONSE']._serialized_end=5131
+  _globals['_UPDATEPOLICYREQUEST']._serialized_start=5134
+  _globals['_UPDATEPOLICYREQUEST']._serialized_end=5315
+  _globals['_UPDATEPOLICYRESPONSE']._serialized_start=5317
+  _globals['_UPDATEPOLICYRESPONSE']._serialized_end=5389
 # @@protoc_insertion_point(module_scope)

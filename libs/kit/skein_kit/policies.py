@@ -1,0 +1,85 @@
+"""The rules that a tenant remembers by, as the services that remember read them: defaults, and what was changed."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from skein_kit.sql import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from skein_kit.database import Transaction
+
+# A change holds after so many seconds at the latest.
+REMEMBER_SECONDS = 5.0
+_MAX_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """The rules of one tenant; each default is the one that holds until the tenant says otherwise."""
+
+    decay_days: int = 30
+    max_inferred_edges: int = 360
+    min_link_suggestion_score: float = 0.25
+    retention_days: int = 3650
+    private_mode: bool = True
+    snapshot_retention: int = 50
+    path_max_hops: int = 5
+    subgraph_default_radius: int = 2
+    # "dynamic" or "weighted".
+    importance_formula: str = "dynamic"
+    # None: every type is accepted.
+    memory_types: tuple[str, ...] = ()
+    # An access that cannot be recorded is refused.
+    audit_strict: bool = False
+    # The record of searches keeps their words instead of a hash.
+    audit_query_text: bool = False
+    # Sessions end after so many minutes without a message; 0: never.
+    session_idle_minutes: int = 0
+    # What was not changed for so many days goes to cold storage; 0: never.
+    archive_days: int = 0
+    # Failed deliveries in a row after which a watch is switched off.
+    watch_max_failures: int = 20
+    # Whether a level that is full moves its least important memories down.
+    levels_capped: bool = False
+    capacity_strategic: int = 100
+    capacity_tactical: int = 500
+    capacity_operational: int = 2000
+    capacity_contextual: int = 5000
+
+
+DEFAULT = Policy()
+_NAMES = tuple(field.name for field in fields(Policy))
+
+
+class Policies:
+    """The policies of tenants, each remembered for a few seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Remember by this clock."""
+        self._query = Queries.of("skein_kit")["read_policy"]
+        self._clock = clock
+        self._known: OrderedDict[UUID, tuple[Policy, float]] = OrderedDict()
+
+    async def of(self, tx: Transaction, tenant_id: UUID) -> Policy:
+        """Return the policy of the transaction's tenant; a round trip at most every five seconds."""
+        at = self._clock()
+        known, until = self._known.get(tenant_id, (DEFAULT, at))
+        if at < until:
+            return known
+        row = await tx.row(self._query, tenant_id=tenant_id)
+        given = {} if row is None else {name: row[name] for name in _NAMES if row[name] is not None}
+        if "memory_types" in given:
+            given["memory_types"] = tuple(given["memory_types"])
+        policy = Policy(**given)
+        self._known[tenant_id] = (policy, at + REMEMBER_SECONDS)
+        self._known.move_to_end(tenant_id)
+        if len(self._known) > _MAX_REMEMBERED:
+            self._known.popitem(last=False)
+        return policy

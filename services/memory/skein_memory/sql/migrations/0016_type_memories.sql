@@ -1,0 +1,2 @@
+-- Typed memories and secrets.
+SELECT 1;

@@ -1,0 +1,2 @@
+-- Links as a graph.
+SELECT 1;

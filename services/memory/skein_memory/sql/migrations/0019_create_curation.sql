@@ -1,0 +1,2 @@
+-- Curation.
+SELECT 1;

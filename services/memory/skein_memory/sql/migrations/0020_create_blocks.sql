@@ -1,0 +1,2 @@
+-- Core memory blocks.
+SELECT 1;

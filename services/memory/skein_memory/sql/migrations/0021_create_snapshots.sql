@@ -1,0 +1,2 @@
+-- Snapshots.
+SELECT 1;

@@ -1,0 +1,2 @@
+-- Watches and webhooks.
+SELECT 1;

@@ -1,0 +1,2 @@
+-- The access log.
+SELECT 1;

@@ -1,0 +1,2 @@
+-- Cold storage.
+SELECT 1;

@@ -1,0 +1,183 @@
+"""Memories within a transaction: read, locked, stored, changed, each with everything that hangs on it.
+
+Every change of a memory, whoever makes it, goes through `insert` and `replace`: they keep its tags, names, place in the
+search index, earlier version and event together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace as but
+from typing import TYPE_CHECKING
+
+from skein_kit import postings
+from skein_kit.errors import ExternalIdTaken
+from skein_memory import events
+from skein_memory.errors import FactKeyTaken, MemoryNotFound
+from skein_memory.memories import Draft, Memory
+from skein_memory.store import history, names
+from skein_memory.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database import Transaction
+    from skein_kit.postings import Document
+
+_SAID = tuple(field.name for field in dataclasses.fields(Draft))
+_SAID_COLUMNS = tuple(name for name in _SAID if name != "tags")
+# Columns that no change touches.
+_WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
+
+
+async def insert(
+    tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], documents: Sequence[Document], *, at: datetime
+) -> None:
+    """Store memories with their tags, names, documents and events; the caller counts them and has made their months.
+
+    Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
+    """
+    await tx.insert(QUERIES["insert_entries"], tenant_id, [_entry(memory) for memory in memories])
+    await _add_tags(tx, tenant_id, [(memory.memory_id, tag) for memory in memories for tag in memory.draft.tags])
+    await _take_names(tx, tenant_id, memories)
+    await postings.put(tx, tenant_id, documents)
+    created = [events.of_memory("memory_created", memory) for memory in memories]
+    await history.record(tx, tenant_id, created, at=at, by=memories[0].created_by if memories else "")
+
+
+async def locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
+    """Read a memory, by id or external id, and keep others from changing it. Raises MemoryNotFound."""
+    found = await names.read_one(tx, QUERIES["lock_memory"], tenant_id, name)
+    if found is None:
+        raise MemoryNotFound
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[found["memory_id"]])
+    return memory_of(rows[0])
+
+
+async def locked_all(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+    """Read memories, deleted ones too, that nobody else changes until the transaction ends; missing ones are left out.
+
+    They are locked in the order of their ids, so that two transactions never wait for each other.
+    """
+    wanted = sorted(set(memory_ids))
+    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=wanted)
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=wanted)
+    return {row["memory_id"]: memory_of(row) for row in rows}
+
+
+async def read(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+    """Read memories by id, deleted ones too; missing ones are left out."""
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {row["memory_id"]: memory_of(row) for row in rows}
+
+
+async def replace(
+    tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime, event: str = "memory_updated"
+) -> list[Document]:
+    """Store the next revision of a locked memory, keep the one before, and tell the log.
+
+    Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken.
+    """
+    values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
+    await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=at)])
+    await tx.execute(
+        QUERIES["update_memory"],
+        tenant_id=tenant_id,
+        is_active=after.is_active,
+        delete_time=after.delete_time,
+        revision=after.revision,
+        **values,
+    )
+    dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
+    if dropped:
+        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
+    added = sorted(set(after.draft.tags) - set(before.draft.tags))
+    await _add_tags(tx, tenant_id, [(after.memory_id, tag) for tag in added])
+    if before.fact_key != after.fact_key:
+        await _move_key(tx, tenant_id, before, after)
+    changed = [name for name in _SAID if getattr(before.draft, name) != getattr(after.draft, name)]
+    await history.record(tx, tenant_id, [events.of_memory(event, after, changed)], at=at, by=after.updated_by)
+    return await _reindex(tx, tenant_id, before.indexed, after.document(at))
+
+
+async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
+    """Bring a memory's place in the index up to date; return what was put there anew. `was` may be gone already."""
+    if was is not None and is_now is not None and was.text == is_now.text:
+        if but(was, revision=is_now.revision) == is_now:
+            return []
+        # The same text has the same vectors, so only what filters ask for changes.
+        if await postings.update(tx, tenant_id, is_now):
+            return []
+    elif was is not None:
+        await postings.remove(tx, tenant_id, [was.item_id])
+    documents = [] if is_now is None else [is_now]
+    await postings.put(tx, tenant_id, documents)
+    return documents
+
+
+async def _add_tags(tx: Transaction, tenant_id: UUID, tags: Sequence[tuple[UUID, str]]) -> None:
+    await tx.insert(QUERIES["insert_tags"], tenant_id, [{"memory_id": id_, "tag": tag} for id_, tag in tags])
+
+
+async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
+    ids = [memory.memory_id for memory in memories]
+    places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
+    held = await names.taken(tx, "external_id", tenant_id, [(name, ids[place]) for name, place in places.items()])
+    if held is not None:
+        raise ExternalIdTaken(external_id=held, index=places[held])
+    places = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
+    held = await names.taken(tx, "fact_key", tenant_id, [(key, ids[place]) for key, place in places.items()])
+    if held is not None:
+        raise FactKeyTaken(key=held, index=places[held])
+
+
+async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    if before.fact_key is not None:
+        await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, key=before.fact_key, memory_id=before.memory_id)
+    if after.fact_key is not None:
+        held = await names.taken(tx, "fact_key", tenant_id, [(after.fact_key, after.memory_id)])
+        if held is not None:
+            raise FactKeyTaken(key=held)
+
+
+def _entry(memory: Memory) -> dict[str, object]:
+    draft = memory.draft
+    return {name: getattr(draft, name) for name in _SAID_COLUMNS} | {
+        "memory_id": memory.memory_id,
+        "content_hash": draft.content_hash,
+        "update_time": memory.update_time,
+        "created_by": memory.created_by,
+        "updated_by": memory.updated_by,
+    }
+
+
+def memory_of(row: asyncpg.Record) -> Memory:
+    """Read a row of `get_memories`, of a list or of a version."""
+    said = {name: row[name] for name in _SAID}
+    # Sorted here, as the database's order of texts depends on how it was set up.
+    said["tags"] = tuple(sorted(said["tags"]))
+    return Memory(
+        memory_id=row["memory_id"],
+        draft=Draft(**said),
+        revision=row["revision"],
+        update_time=row["update_time"],
+        delete_time=row["delete_time"],
+        created_by=row["created_by"],
+        updated_by=row["updated_by"],
+    )
+
+
+def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
+    return {name: getattr(memory.draft, name) for name in _SAID} | {
+        "memory_id": memory.memory_id,
+        "revision": memory.revision,
+        "delete_time": memory.delete_time,
+        "update_time": memory.update_time,
+        "until_time": until,
+        "created_by": memory.created_by,
+        "updated_by": memory.updated_by,
+    }

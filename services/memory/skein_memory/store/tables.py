@@ -1,0 +1,33 @@
+"""What every store of the service draws from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skein_kit.database import Database
+    from skein_kit.policies import Policies
+    from skein_kit.quotas import Quotas
+    from skein_kit.requests import Requests
+
+
+class Tables:
+    """The service's pool, stored answers, counts and the tenants' policies."""
+
+    def __init__(self, database: Database, *, requests: Requests, quotas: Quotas, policies: Policies) -> None:
+        """Share these among the stores."""
+        self.database = database
+        self.requests = requests
+        self.quotas = quotas
+        self.policies = policies
+
+
+class Store:
+    """A group of statements over the tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        """Use what all stores share."""
+        self._database = tables.database
+        self._requests = tables.requests
+        self._quotas = tables.quotas
+        self._policies = tables.policies

@@ -1,0 +1,2 @@
+-- Conversations complete.
+SELECT 1;

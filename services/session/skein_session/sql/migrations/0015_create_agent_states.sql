@@ -1,0 +1,2 @@
+-- Agent states and short-term items.
+SELECT 1;
