@@ -9,13 +9,16 @@ if [ -e .env ]; then
 fi
 
 secret() {
-    head -c 24 /dev/urandom | od -An -v -tx1 | tr -d ' \n'
+    head -c "$1" /dev/urandom | od -An -v -tx1 | tr -d ' \n'
 }
 
 umask 077
 for name in POSTGRES_PASSWORD SKEIN_SYSTEM_KEY GRAFANA_PASSWORD SKEIN_AUTH_DATABASE_PASSWORD \
     SKEIN_TENANCY_DATABASE_PASSWORD SKEIN_SESSION_DATABASE_PASSWORD SKEIN_MEMORY_DATABASE_PASSWORD \
     SKEIN_RECALL_DATABASE_PASSWORD SKEIN_WORKER_DATABASE_PASSWORD; do
-    printf '%s=%s\n' "$name" "$(secret)"
+    printf '%s=%s\n' "$name" "$(secret 24)"
 done >.env
-echo "Made .env: keep a copy of it where you keep secrets; without SKEIN_SYSTEM_KEY the signing keys cannot be opened." >&2
+# 32 bytes, as what it seals with needs.
+printf 'SKEIN_MASTER_KEY=%s\n' "$(secret 32)" >>.env
+echo "Made .env: keep a copy of it where you keep secrets; without SKEIN_SYSTEM_KEY the signing keys cannot be opened," >&2
+echo "and without SKEIN_MASTER_KEY the secrets among the memories are lost." >&2

@@ -10,4 +10,13 @@ __all__ = ["skein_kit"]
 # The tests' own channels lead to this machine, whatever proxy the network has.
 os.environ["no_grpc_proxy"] = "127.0.0.1,localhost"  # noqa: SIM112 - gRPC knows this name.
 # First of all, because it may change what services read when they are imported.
-pytest_plugins = ["fix_layers", "fix_cluster", "fix_oauth", "fix_database", "fix_recall", "fix_tenancy", "fix_logs"]
+pytest_plugins = [
+    "fix_layers",
+    "fix_cluster",
+    "fix_oauth",
+    "fix_database",
+    "fix_recall",
+    "fix_tenancy",
+    "fix_logs",
+    "fix_memory",
+]

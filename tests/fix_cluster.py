@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 import uuid
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from grpc_status import rpc_status
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
-from skein.memory.v1 import memory_pb2_grpc
+from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
@@ -85,10 +86,17 @@ WORKER = {
     "SKEIN_WORKER_BACKLOG_SECONDS": "60",
     "SKEIN_WORKER_DELETION_SECONDS": "86400",
     "SKEIN_WORKER_EXPIRY_SECONDS": "86400",
+    "SKEIN_WORKER_WEBHOOK_SECONDS": "86400",
+    "SKEIN_WORKER_LIFECYCLE_SECONDS": "86400",
+    "SKEIN_WORKER_SNAPSHOT_SECONDS": "86400",
     "SKEIN_WORKER_USAGE_SECONDS": "86400",
 }
 # What the services of a test's cluster share with auth.
 SYSTEM_KEY = "the system key of the clusters that tests run"
+# What the secrets of its tenants are sealed under.
+MASTER_KEY = "5e" * 32
+# Where the test process's clusters keep what is no table.
+ARCHIVES = tempfile.TemporaryDirectory(prefix="skein-test-archives-")
 _numbers = itertools.count(1)
 
 
@@ -103,6 +111,8 @@ def test_environment() -> dict[str, str]:
         **WORKER,
         "SKEIN_LOG_LEVEL": "warning",
         "SKEIN_SYSTEM_KEY": SYSTEM_KEY,
+        "SKEIN_MASTER_KEY": MASTER_KEY,
+        "SKEIN_DATA_DIR": ARCHIVES.name,
     }
     return {**inherited, **ours}
 
@@ -122,6 +132,14 @@ class Authorized:
 
         def call(request: Any, *, timeout: float | None = None, metadata: tuple[tuple[str, str], ...] = ()) -> Any:
             return inner(request, timeout=timeout or 30.0, metadata=(*self._metadata, *metadata))
+
+        return call
+
+    def unary_stream(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
+        inner: Any = self._channel.unary_stream(*arguments, **keywords)
+
+        def call(request: Any, *, timeout: float | None = None, metadata: tuple[tuple[str, str], ...] = ()) -> Any:
+            return inner(request, timeout=timeout, metadata=(*self._metadata, *metadata))
 
         return call
 
@@ -155,6 +173,22 @@ class Stubs:
     @property
     def links(self) -> memory_pb2_grpc.LinkServiceAsyncStub:
         return memory_pb2_grpc.LinkServiceStub(self.channel)
+
+    @property
+    def blocks(self) -> blocks_pb2_grpc.BlockServiceAsyncStub:
+        return blocks_pb2_grpc.BlockServiceStub(self.channel)
+
+    @property
+    def curation(self) -> curation_pb2_grpc.CurationServiceAsyncStub:
+        return curation_pb2_grpc.CurationServiceStub(self.channel)
+
+    @property
+    def history(self) -> history_pb2_grpc.HistoryServiceAsyncStub:
+        return history_pb2_grpc.HistoryServiceStub(self.channel)
+
+    @property
+    def snapshots(self) -> snapshots_pb2_grpc.SnapshotServiceAsyncStub:
+        return snapshots_pb2_grpc.SnapshotServiceStub(self.channel)
 
     @property
     def recall(self) -> recall_pb2_grpc.RecallServiceAsyncStub:

@@ -49,8 +49,9 @@ INSERT_TAG = Query.of("tag", "INSERT INTO memory.tags VALUES (:tenant_id, :item_
 INSERT_SESSION = Query.of(
     "session",
     """
-    INSERT INTO session.sessions (tenant_id, session_id, state, session_type, create_time, update_time, created_by)
-    VALUES (:tenant_id, :session_id, 'active', 'conversation', :at, :at, 'test') ON CONFLICT DO NOTHING
+    INSERT INTO session.sessions
+        (tenant_id, session_id, state, session_type, create_time, update_time, active_time, created_by)
+    VALUES (:tenant_id, :session_id, 'active', 'conversation', :at, :at, :at, 'test') ON CONFLICT DO NOTHING
     """,
 )
 INSERT_MESSAGE = Query.of(

@@ -5,7 +5,18 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+import fix_recipes_archives
 import fix_recipes_auth
+import fix_recipes_blocks
+import fix_recipes_curation
+import fix_recipes_erasing
+import fix_recipes_links
+import fix_recipes_sessions
+import fix_recipes_snapshots
+import fix_recipes_states
+import fix_recipes_streams
+import fix_recipes_types
+import fix_recipes_watches
 from fix_recipe import RECIPES, mask, service, tenant_id
 from fix_world import World
 from google.protobuf.struct_pb2 import Value
@@ -19,7 +30,22 @@ from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-__all__ = ["RECIPES", "fix_recipes_auth", "request_for"]
+__all__ = [
+    "RECIPES",
+    "fix_recipes_archives",
+    "fix_recipes_auth",
+    "fix_recipes_blocks",
+    "fix_recipes_curation",
+    "fix_recipes_erasing",
+    "fix_recipes_links",
+    "fix_recipes_sessions",
+    "fix_recipes_snapshots",
+    "fix_recipes_states",
+    "fix_recipes_streams",
+    "fix_recipes_types",
+    "fix_recipes_watches",
+    "request_for",
+]
 
 _tenancy = service("skein.tenancy.v1.TenancyService", tenancy_pb2)
 _people = service("skein.tenancy.v1.TenancyService", members_pb2)

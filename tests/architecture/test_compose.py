@@ -198,7 +198,8 @@ def test_secrets_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None
 
     assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o600
     assert len(set(first.values())) == len(first)
-    assert all(re.fullmatch(r"[0-9a-f]{48}", value) for value in first.values())
+    assert re.fullmatch(r"[0-9a-f]{64}", first["SKEIN_MASTER_KEY"])
+    assert all(re.fullmatch(r"[0-9a-f]{48,64}", value) for value in first.values())
     again = subprocess.run([str(ROOT / "deploy/secrets.sh")], cwd=tmp_path, check=False, capture_output=True)
     assert again.returncode != 0
     assert read(tmp_path / ".env") == first

@@ -11,9 +11,19 @@ from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor, Servic
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
 from skein.errors.v1 import errors_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import (
+    access_log_pb2,
+    archives_pb2,
+    blocks_pb2,
+    curation_pb2,
+    history_pb2,
+    memory_pb2,
+    scores_pb2,
+    snapshots_pb2,
+    watches_pb2,
+)
 from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
+from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
 from skein_kit.access import (
     ACCOUNT,
@@ -29,28 +39,49 @@ from skein_kit.access import (
 
 ROOT = Path(__file__).parents[2]
 FILES = [
+    access_log_pb2,
+    archives_pb2,
+    watches_pb2,
     accounts_pb2,
     auth_pb2,
+    blocks_pb2,
+    curation_pb2,
     gateway_pb2,
+    history_pb2,
     limits_pb2,
     members_pb2,
     memory_pb2,
     oauth_pb2,
     recall_pb2,
     session_pb2,
+    snapshots_pb2,
+    states_pb2,
     subjects_pb2,
     tenancy_pb2,
+    scores_pb2,
 ]
 SERVICES: list[ServiceDescriptor] = [service for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
 METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
 # What changes nothing, or is called by the cluster itself and safe to repeat as it is.
-READS = re.compile("(Get|List|BatchGet|Search)[A-Z].*|Recall|EmbedText|Introspect|Exchange")
+READS = re.compile(
+    "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|Traverse|FindPaths|Activate|SuggestLinks|ExplainScore|Recall|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
+    "Introspect|Exchange|ExportSubject|ExportMatching"
+)
 REPEATABLE = {
+    "ContinueSnapshots",
     "EnsurePartitions",
+    "DecayMemories",
     "DeleteExpired",
+    "EndIdleSessions",
     "IndexItems",
     "IndexBacklog",
     "PurgeTenant",
+    # Repeated by the worker: each goes on where the last left off.
+    "DeliverWebhooks",
+    "ArchiveIdle",
+    "ApplyRetention",
+    # Sends one more test each time.
+    "TestWatch",
     "CollectUsage",
     "LeaseRequests",
     "CheckInvitation",

@@ -29,8 +29,10 @@ from skein_kit.quotas import Quotas
 from skein_kit.requests import Once, Requests
 from skein_kit.sql import Queries
 from skein_memory import wire as memory_wire
-from skein_memory.memories import Draft, documents_of, remembered
+from skein_memory.memories import Draft, Memory, documents_of, remembered
+from skein_memory.sealing import MasterKeys
 from skein_memory.store import MemoryStore
+from skein_memory.store.secrets import Vault
 from skein_memory.store.tables import Tables
 from skein_recall.embedder import Embedder
 from skein_recall.filters import Filter
@@ -40,6 +42,7 @@ from skein_recall.search import DEFAULT_LIMIT, Question, Searcher
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vectors import Item, Vectors
 from skein_session.messages import Batch
+from skein_session.store.idle import IdleStore
 from skein_session.store.messages import MessageStore
 
 if TYPE_CHECKING:
@@ -120,7 +123,9 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         here = _Here(
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
             memories=MemoryStore(_tables(memory), _months(memory)),
-            messages=MessageStore(session, Requests("session"), Quotas("session"), _months(session)),
+            messages=MessageStore(
+                session, Requests("session"), Quotas("session"), _months(session), IdleStore(session, Policies())
+            ),
             searcher=Searcher(recall, registry, vectors),
             indexer=Indexer(recall, registry, vectors),
             material=material,
@@ -231,16 +236,20 @@ class _Here:
 
     async def get_memory(self, number: int) -> object:
         name = self.material.read(number).memory_id
-        return (await self.memories.get_memories(self.caller.tenant(), [name]))[name]
+        return (await self.memories.get_memories(self.caller.tenant(), [name], at=now()))[name]
 
     async def create_memory(self, number: int) -> None:
         request, at = self.material.create(number), now()
         draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
         (memory,) = remembered([draft], at=at, by=self.caller.principal)
         documents = documents_of([memory], at=at)
-        response = memory_pb2.CreateMemoryResponse(memory=memory_wire.memory(memory))
+        response = memory_pb2.CreateMemoryResponse()
+
+        def show(stored: Sequence[Memory]) -> None:
+            response.memory.CopyFrom(memory_wire.memory(stored[0]))
+
         once = Once.of(self.caller, request)
-        await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response, at=at)
+        await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response, show, at=at)
         await self._index(documents)
 
     async def append_messages(self, number: int) -> None:
@@ -273,7 +282,8 @@ class _Here:
 
 
 def _tables(database: Database) -> Tables:
-    return Tables(database, requests=Requests("memory"), quotas=Quotas("memory"), policies=Policies())
+    vault = Vault(MasterKeys(None))
+    return Tables(database, requests=Requests("memory"), quotas=Quotas("memory"), policies=Policies(), vault=vault)
 
 
 def _months(database: Database) -> Months:

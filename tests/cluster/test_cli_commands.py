@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import pytest
 from fix_cluster import test_environment
 from fix_command import skein
 
+from skein.memory.v1 import archives_pb2, memory_pb2
 from skein_cluster import registry
 from skein_cluster.exits import Exit
 from skein_cluster.ports import free_ports
@@ -268,3 +270,26 @@ async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: d
     for ended in (unreachable, wrong_key, no_key, not_there, no_operator):
         assert ended.out == ""
         assert len(ended.err.splitlines()) == 1, ended.err
+
+
+async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
+    cluster: Cluster, environment: dict[str, str]
+) -> None:
+    stubs = cluster.with_key(environment["SKEIN_API_KEY"])
+    memory = memory_pb2.Memory(content="of another age")
+    memory.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
+    await stubs.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    request = archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC), label="the old ones")
+    archive = (await stubs.history.CreateArchive(request)).archive
+
+    listed = await skein("archive", "list", environment=environment)
+    told = await skein("archive", "list", "--json", environment=environment)
+    restored = await skein("archive", "restore", archive.archive_id, environment=environment)
+    again = await skein("archive", "restore", archive.archive_id, environment=environment)
+    nothing = await skein("archive", "create", "--idle-days", "1", environment=environment)
+
+    assert "the old ones" in listed.out
+    assert told.json["archives"][0]["archive_id"] == archive.archive_id
+    assert restored.out.strip() == "1 memories are back."
+    assert again.code == Exit.REFUSED
+    assert nothing.out.strip() == "0 memories went to 0 archives."

@@ -31,7 +31,7 @@ from joserfc.jwk import RSAKey
 
 from skein.auth.v1 import auth_pb2, oauth_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
@@ -46,9 +46,25 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
+CONTRACT = (
+    auth_pb2, blocks_pb2, curation_pb2, gateway_pb2, history_pb2, memory_pb2, oauth_pb2, recall_pb2, session_pb2,
+    snapshots_pb2, tenancy_pb2,
+)  # fmt: skip
 METHODS = {
     f"/{service.full_name}/{method.name}": method
-    for file in (auth_pb2, oauth_pb2, gateway_pb2, memory_pb2, recall_pb2, session_pb2, tenancy_pb2)
+    for file in (
+        auth_pb2,
+        blocks_pb2,
+        curation_pb2,
+        gateway_pb2,
+        history_pb2,
+        memory_pb2,
+        oauth_pb2,
+        recall_pb2,
+        session_pb2,
+        snapshots_pb2,
+        tenancy_pb2,
+    )  # fmt: skip
     for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }
@@ -66,11 +82,30 @@ async def call(channel: Any, path: str, request: Message, credential: str = "", 
     headers = [(name.replace("_", "-"), value) for name, value in metadata.items()]
     if credential:
         headers.append(("authorization", f"Bearer {credential}"))
-    invoke = channel.unary_unary(
+    open_method = channel.unary_stream if METHODS[path].server_streaming else channel.unary_unary
+    invoke = open_method(
         path, request_serializer=type(request).SerializeToString, response_deserializer=response_type.FromString
     )
-    response: Message = await invoke(request, metadata=headers, timeout=30)
+    calling: Any = invoke(request, metadata=headers, timeout=30)
+    if METHODS[path].server_streaming:
+        return await first_of(calling)
+    response: Message = await calling
     return response
+
+
+async def first_of(stream: Any) -> Message:
+    """Return what a stream sends at once, in one message; it begins with where it is."""
+    sent: Message = await stream.read()
+    try:
+        async with asyncio.timeout(0.5):
+            for _ in range(5):
+                sent.MergeFrom(await stream.read())
+    except (TimeoutError, TypeError):
+        # There is no more of it for now, or at all.
+        pass
+    finally:
+        stream.cancel()
+    return sent
 
 
 async def outcome(calling: Any) -> tuple[grpc.StatusCode, str, Message | None]:
@@ -167,6 +202,8 @@ UNSTEADY = {
     "auth.audit_events",
     "auth.sign_ins",
     "auth.requests",
+    "memory.access_log",
+    "memory.accesses",
     "tenancy.allowances",
     "tenancy.collected_usage",
 }

@@ -28,6 +28,7 @@ GLOBAL_TABLES = {
     "auth.recovery_codes",
     "auth.signing_keys",
     "recall.embedding_models",
+    "memory.master_keys",
 }
 # The one policy, and what some tables show beyond the tenant: the directory to the operator's transactions, and to a
 # person what is theirs in every tenant.
@@ -81,6 +82,7 @@ CROSSINGS = {
     ("skein_session", "recall.postings", "SELECT"),
     ("skein_recall", "memory.entries", "SELECT"),
     ("skein_recall", "memory.tags", "SELECT"),
+    ("skein_recall", "memory.properties", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
     # Whoever adds something reads how much of it the tenant may have; tenancy reads how much there is.
     ("skein_auth", "tenancy.limits", "SELECT"),
@@ -89,6 +91,14 @@ CROSSINGS = {
     # Whoever remembers reads the rules that the tenant remembers by.
     ("skein_memory", "tenancy.policies", "SELECT"),
     ("skein_session", "tenancy.policies", "SELECT"),
+    ("skein_recall", "tenancy.policies", "SELECT"),
+    # Whoever searches records it; recall also counts what it hands out as used.
+    *(
+        (role, "memory.access_log", privilege)
+        for role in ("skein_recall", "skein_session")
+        for privilege in ("SELECT", "INSERT", "UPDATE")
+    ),
+    *(("skein_recall", "memory.accesses", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     ("skein_tenancy", "auth.usage", "SELECT"),
     ("skein_tenancy", "memory.usage", "SELECT"),
     ("skein_tenancy", "session.usage", "SELECT"),

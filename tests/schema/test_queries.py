@@ -14,15 +14,21 @@ from skein_kit.sql import Queries, Query
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(
-    r"skein\.migrations|tenancy\.(organizations|organization_limits)|recall\.embedding_models|"
+    r"skein\.migrations|tenancy\.(organizations|organization_limits)|recall\.embedding_models|memory\.master_keys|"
     r"auth\.(operator_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
-    r"ensure_month\(|recall\.register_model\(|to_tsvector\(.*AS term$|worker\.",
+    r"SELECT pg_snapshot_xmin|ensure_month\(|recall\.register_model\(|to_tsvector\(.*AS term$|worker\.",
     re.DOTALL,
 )
 # Tenants are listed over all tenants by the operator and the worker alone.
 DIRECTORY = {"list_tenants"}
-SAMPLE_TABLE = "embeddings_all_minilm_l6_v2"
+# What is put in the places that statements leave open.
+EXAMPLES = {
+    "{table}": "embeddings_all_minilm_l6_v2",
+    "{condition}": "true",
+    "{column}": "entries.session_id",
+    "{value}": "wanted.value",
+}
 
 
 def every_query() -> list[tuple[str, Query]]:
@@ -32,6 +38,13 @@ def every_query() -> list[tuple[str, Query]]:
         for service in services
         for query in (Queries.of(f"skein_{service}").by_name.values() if _has_sql(service) else ())
     ]
+
+
+def _filled(text: str) -> str:
+    """Put one of what a statement may say in the places that it leaves open; conditions have tests of their own."""
+    for mark, example in EXAMPLES.items():
+        text = text.replace(mark, example)
+    return text
 
 
 def _has_sql(service: str) -> bool:
@@ -46,7 +59,7 @@ def _named(value: tuple[str, Query]) -> str:
 async def test_it_prepares_as_the_role_of_its_service(database: TestDatabase, named: tuple[str, Query]) -> None:
     service, query = named
     async with database.role(service) as connection:
-        await connection.prepare(query.text.replace("{table}", SAMPLE_TABLE))
+        await connection.prepare(_filled(query.text))
 
 
 @pytest.mark.parametrize("named", every_query(), ids=_named)

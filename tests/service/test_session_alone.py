@@ -2,94 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import time
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import grpc
 import pytest
-from fix_cluster import Authorized, refused
-from grpc import aio
-from joserfc.jwk import OKPKey
+from fix_cluster import refused
+from fix_session_alone import Alone, session_alone
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
-from skein_cluster import registry
-from skein_kit import access
-from skein_kit.identity import Caller, TokenVerifier, sign
 from skein_kit.ids import month_of, months_later, now
-from skein_kit.service import Host, running
-from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fix_database import TestDatabase
 
-KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
-
-
-@dataclass(frozen=True)
-class Alone:
-    """A session service that answers, and the database below it."""
-
-    address: str
-    database: TestDatabase
-    tenant_id: UUID
-
-    @asynccontextmanager
-    async def channel(self, *, system: bool = False, tenant: bool = True) -> AsyncIterator[aio.Channel]:
-        permissions = access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS
-        who = Caller(
-            principal="system:worker" if system else "api_key:1",
-            tenant_id=self.tenant_id if tenant else None,
-            permissions=permissions,
-        )
-        token, _ = sign(who, key=KEY, at=time.time())
-        async with aio.insecure_channel(self.address) as channel:
-            yield cast("aio.Channel", Authorized(channel, token))
-
-    async def rows(self, statement: str) -> list[Any]:
-        async with self.database.superuser() as connection:
-            return await connection.fetch(statement)
-
 
 @pytest.fixture
 async def alone(database: TestDatabase) -> AsyncIterator[Alone]:
-    settings = ProcessSettings(database_url=database.url, admin_port=0)
-
-    async def public_keys() -> dict[str, str]:
-        return {"test": json.dumps(KEY.as_dict(private=False))}
-
-    addresses = {"session": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
-    host = Host(
-        settings=settings,
-        environment={},
-        schema_version=registry.migrations()[-1].number,
-        addresses=addresses,
-        _verifier=TokenVerifier(public_keys),
-    )
-    tenant_id = uuid4()
-    async with database.superuser() as connection:
-        organization_id = uuid4()
-        await connection.execute(
-            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
-            "VALUES ($1, 'o', 'o', now(), now())",
-            organization_id,
-        )
-        await connection.execute(
-            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
-            "VALUES ($1, $2, 't', 't', now(), now())",
-            tenant_id,
-            organization_id,
-        )
-    async with running(registry.load(["session"]), host) as services:
-        await services.wait_ready(10)
-        yield Alone(address=addresses["session"], database=database, tenant_id=tenant_id)
+    async with session_alone(database, {}) as found:
+        yield found
 
 
 def request(*contents: str, session_id: str = "s", **fields: object) -> pb.AppendMessagesRequest:
@@ -114,6 +49,19 @@ async def test_without_recall_messages_are_stored_and_wait_for_their_vectors(alo
     assert again == first
     assert [hit.message for hit in found.hits] == [first.messages[0]]
     assert [row["pending"] for row in await alone.rows("SELECT pending FROM recall.documents")] == [True, True]
+
+
+async def test_without_recall_a_hybrid_search_is_by_words_and_says_so(alone: Alone) -> None:
+    async with alone.channel() as channel:
+        sessions = rpc.SessionServiceStub(channel)
+        await sessions.AppendMessages(request("the lighthouse", "the sea"))
+
+        found = await sessions.SearchMessages(pb.SearchMessagesRequest(query="lighthouses", mode=pb.SEARCH_MODE_HYBRID))
+        with refused(grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE"):
+            await sessions.SearchMessages(pb.SearchMessagesRequest(query="sea", mode=pb.SEARCH_MODE_MEANING))
+
+    assert [hit.message.content for hit in found.hits] == ["the lighthouse"]
+    assert found.meaning_unavailable
 
 
 async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the_index(alone: Alone) -> None:

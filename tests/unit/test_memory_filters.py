@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import first_id, new_id, time_of
-from skein_memory.filters import Filter
+from skein_memory.errors import SelectionEmpty
+from skein_memory.filters import Filter, Lead
 from skein_memory.memories import MAX_AHEAD
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -78,19 +79,48 @@ def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
     assert caught.value.violations[0][0] == "filter.start_time"
 
 
-@pytest.mark.parametrize(
-    ("conditions", "tags", "one_is_enough"),
-    [
-        ({}, [], True),
-        ({"tags_any": ["c", "d"]}, ["c", "d"], True),
-        ({"tags_all": ["b", "b"]}, ["b"], True),
-        ({"tags_all": ["b", "a"]}, ["a", "b"], False),
-        ({"tags_all": ["b"], "tags_any": ["b", "c"]}, ["b", "c"], False),
-    ],
-)
-def test_a_filter_knows_whether_one_tag_is_enough(
-    conditions: dict[str, Any], tags: list[str], *, one_is_enough: bool
-) -> None:
+LEADS: list[tuple[dict[str, Any], Lead]] = [
+    ({}, Lead(kind="all")),
+    ({"types": ["note"]}, Lead(kind="column", column="type", values=("note",))),
+    ({"tags_any": ["c", "d"], "types": ["note"]}, Lead(kind="tags", values=("c", "d"))),
+    ({"tags_all": ["a", "b"]}, Lead(kind="tags", values=("a",))),
+    ({"where": 'tags:none("a")'}, Lead(kind="all")),
+    ({"where": 'NOT key = "a"'}, Lead(kind="all")),
+    ({"where": 'key = "a" OR key = "b"'}, Lead(kind="all")),
+    ({"where": 'key IN ("a", "b")', "session_id": "s"}, Lead(kind="column", column="key", values=("a", "b"))),
+    ({"where": 'key = "" AND source = "x"'}, Lead(kind="column", column="source", values=("x",))),
+    ({"where": "user_id = ann"}, Lead(kind="column", column="subject_id", values=("ann",))),
+    ({"where": "external_id = a AND key = b"}, Lead(kind="external_ids", values=("a",))),
+    (
+        {"where": "metadata.customer.id = 42"},
+        Lead(kind="properties", names=("metadata.customer.id", ""), values=("42", "")),
+    ),
+    ({"where": "metadata.customer.id > 42"}, Lead(kind="all")),
+]
+
+
+@pytest.mark.parametrize(("conditions", "lead"), LEADS)
+def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: Lead) -> None:
     wanted = Filter.of(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 
-    assert (wanted.tags, wanted.one_tag_is_enough) == (tags, one_is_enough)
+    assert wanted.lead == lead
+
+
+def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:
+    asked = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
+
+    assert Filter.of(asked).lead == Lead(kind="all")
+
+
+def test_times_in_words_narrow_the_range_that_is_asked() -> None:
+    asked = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
+
+    spans = list(Filter.of(pb.ListMemoriesRequest(filter=asked)).spans(None, NOW))
+
+    start, end = datetime(2026, 5, 15, tzinfo=UTC), datetime(2026, 5, 16, 12, tzinfo=UTC)
+    assert spans == [(first_id(start), first_id(end + timedelta(milliseconds=1)))]
+
+
+def test_a_selection_of_nothing_is_refused() -> None:
+    with pytest.raises(SelectionEmpty):
+        Filter.selecting(pb.MemorySelection(filter=pb.MemoryFilter(where="  ")))

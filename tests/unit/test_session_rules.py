@@ -15,8 +15,9 @@ from skein_kit.errors import (
     UpdateMaskInvalid,
 )
 from skein_kit.ids import parse_id, time_of
+from skein_session.listing import Walk
 from skein_session.messages import Batch, sequence_of
-from skein_session.sessions import Change, Draft, Walk, title_of
+from skein_session.sessions import Change, Draft, title_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 LIMIT = 100
@@ -186,14 +187,23 @@ def test_a_field_of_the_services_own_cannot_be_updated() -> None:
 
 
 def test_a_walk_survives_its_token() -> None:
-    walk = Walk(after=(NOW, "s1"), top=NOW + timedelta(seconds=1), floor=NOW - timedelta(microseconds=1))
+    walk = Walk().onward(NOW, "s1", top=NOW + timedelta(seconds=1), at=NOW + timedelta(microseconds=1))
 
     assert Walk.of(walk.place()) == walk
-    assert Walk.of(walk.again().place()) == Walk(floor=walk.top)
+    assert Walk.of(walk.again().place()) == walk.again()
+    assert Walk.of(walk.again().onward(None, "s2", top=None, at=NOW).place()).after_id == "s2"
 
 
 @pytest.mark.parametrize(
-    "place", [[], ["1"], ["yesterday", "s", "", ""], ["", "", "", "now"], ["0001-01-01T00:00:00+23:59", "s", "", ""]]
+    "place",
+    [
+        [],
+        ["1"],
+        ["first", "yesterday", "s", "", ""],
+        ["again", "", "s", "now", ""],
+        ["first", "0001-01-01T00:00:00+23:59", "s", "2026-01-01", "2026-01-01"],
+        ["third", "2026-01-01", "s", "2026-01-01", "2026-01-01"],
+    ],
 )
 def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:
     with pytest.raises(PageTokenInvalid):

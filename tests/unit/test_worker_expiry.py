@@ -11,6 +11,7 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_worker.jobs import EXPIRY, Clients, Jobs
 from skein_worker.settings import WorkerSettings
@@ -47,6 +48,12 @@ class Played:
                     raise aio.AioRpcError(self.code, aio.Metadata(), aio.Metadata())
                 return memory_pb2.DeleteExpiredResponse(deleted_count=1)
 
+            async def EndIdleSessions(_self, _request: Any) -> session_pb2.EndIdleSessionsResponse:  # noqa: N805
+                self.asked["idle"].append(self.tenant)
+                # The first tenant has more than one call ends.
+                more = self.asked["idle"].count(self.tenant) < 2 and self.tenant == TENANTS[0]
+                return session_pb2.EndIdleSessionsResponse(ended_count=1, more=more)
+
         return Service()
 
     async def expiry(self) -> float | None:
@@ -71,7 +78,9 @@ async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat(
     played = Played("a", grpc.StatusCode.INTERNAL)
 
     assert await played.expiry() == CADENCE
-    assert played.asked == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")}
+    assert played.asked == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")} | {
+        "idle": [TENANTS[0], *TENANTS]
+    }
 
 
 async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -> None:

@@ -20,7 +20,7 @@ from skein_client.errors import error_of
 from skein_client.retries import Attempts, is_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 
     from google.protobuf.message import Message
 
@@ -107,6 +107,40 @@ class AsyncChannel:
         inner = self._channel.unary_unary(path, request_serializer, response_deserializer)
         return AsyncMethod(path, inner, self._connection)
 
+    def unary_stream(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> Callable[..., AsyncGenerator[Any, None]]:
+        """Return a callable for one method that answers with a stream: it yields messages or raises a SkeinError.
+
+        A stream is not begun again by itself, because only its caller knows where to go on; without `timeout` it lasts
+        as long as the cluster lets it.
+        """
+        inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
+        connection = self._connection
+
+        async def call(
+            request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
+        ) -> AsyncGenerator[Any, None]:
+            planned = Planned.of(path, request, connection, metadata)
+            messages: Any = None
+            try:
+                messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
+                async for message in messages:
+                    yield message
+            except aio.AioRpcError as failed:
+                raise error_of(failed, planned.request_id) from None
+            except aio.UsageError:
+                raise NotOpen(_CLOSED) from None
+            finally:
+                if messages is not None:
+                    messages.cancel()
+
+        return call
+
 
 class AsyncMethod:
     """One method: awaiting a call gives the response or raises a SkeinError."""
@@ -184,13 +218,44 @@ class SyncChannel:
                 except grpc.RpcError as failed:
                     pause = attempts.pause_after(error_of(failed, planned.request_id))
                 except ValueError as error:
-                    # gRPC has no class of its own for this.
-                    if "closed channel" not in str(error):
-                        raise
-                    raise NotOpen(_CLOSED) from None
+                    raise _closed(error) from None
                 self._sleep(pause)
 
         return call
+
+    def unary_stream(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> Callable[..., Generator[Any, None, None]]:
+        """Do as AsyncChannel's, waiting for each message."""
+        inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
+        connection = self._connection
+
+        def call(
+            request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
+        ) -> Generator[Any, None, None]:
+            planned = Planned.of(path, request, connection, metadata)
+            messages: Any = None
+            try:
+                messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
+                yield from messages
+            except grpc.RpcError as failed:
+                raise error_of(failed, planned.request_id) from None
+            except ValueError as error:
+                raise _closed(error) from None
+            finally:
+                if messages is not None:
+                    messages.cancel()
+
+        return call
+
+
+def _closed(error: ValueError) -> Exception:
+    """Return what to raise for a channel that is closed, for which gRPC has no class of its own."""
+    return NotOpen(_CLOSED) if "closed channel" in str(error) else error
 
 
 def _copied(request: Message) -> Message:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
-from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import history_pb2, history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
-from skein_client import pages, requests
+from skein_client import pages, requests, streams
 from skein_client.calls import AsyncChannel, async_channel
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection, NotOpen
 from skein_client.retries import RetryPolicy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from grpc import aio
 
-_STUBS = frozenset({"auth", "tenancy", "sessions", "memories", "links", "index", "gateway"})
+_STUBS = frozenset({"auth", "tenancy", "sessions", "memories", "links", "history", "index", "gateway"})
 
 
 class Client:
@@ -38,6 +38,8 @@ class Client:
     sessions: session_pb2_grpc.SessionServiceAsyncStub
     memories: memory_pb2_grpc.MemoryServiceAsyncStub
     links: memory_pb2_grpc.LinkServiceAsyncStub
+    # What happened; `watch_changes` and `follow_session` resume their streams by themselves.
+    history: history_pb2_grpc.HistoryServiceAsyncStub
     # The search service by itself; `recall` asks the gateway, which searches everything at once.
     index: recall_pb2_grpc.RecallServiceAsyncStub
     gateway: gateway_pb2_grpc.GatewayServiceAsyncStub
@@ -96,6 +98,7 @@ class Client:
         self.sessions = session_pb2_grpc.SessionServiceStub(channel)
         self.memories = memory_pb2_grpc.MemoryServiceStub(channel)
         self.links = memory_pb2_grpc.LinkServiceStub(channel)
+        self.history = history_pb2_grpc.HistoryServiceStub(channel)
         self.index = recall_pb2_grpc.RecallServiceStub(channel)
         self.gateway = gateway_pb2_grpc.GatewayServiceStub(channel)
         return self
@@ -222,3 +225,25 @@ class Client:
         """Go through every API key of the tenant, newest first, revoked ones included."""
         request = auth_pb2.ListApiKeysRequest(page_size=page_size)
         return pages.items(self.auth.ListApiKeys, request, "api_keys")
+
+    def watch_changes(
+        self,
+        *,
+        position: str = "",
+        event_types: Iterable[str] = (),
+        entity_type: str = "",
+        entity_id: str = "",
+    ) -> AsyncIterator[history_pb2.Change]:
+        """Go through what happens in the tenant's memory, from after a position or, without one, from now on.
+
+        It has no end; a stream that is cut off is resumed. Keep the position of the last change to go on another day.
+        """
+        asked = streams.Watch(position=position, event_types=event_types, entity_type=entity_type, entity_id=entity_id)
+        return streams.lasting(self.history.WatchChanges, asked, self._connection.retries)
+
+    def follow_session(
+        self, session_id: str, *, after_sequence: int | None = None
+    ) -> AsyncIterator[session_pb2.Message]:
+        """Go through a session's messages as they are appended, until it ends; without `after_sequence` from now on."""
+        asked = streams.Following(session_id=session_id, after_sequence=after_sequence)
+        return streams.lasting(self.sessions.StreamMessages, asked, self._connection.retries)

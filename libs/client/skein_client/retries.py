@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # The server asks for patience, when it names a time.
 _ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
-_READ_VERBS = ("Get", "List", "BatchGet", "Search")
+_READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset({"Recall", "EmbedText", "Introspect"})
 
 
@@ -71,10 +71,34 @@ class Attempts:
 
     def pause_after(self, error: SkeinError) -> float:
         """Return the seconds to wait before the next attempt; raise the error when there is none."""
-        retriable = error.status in _LOST or (error.status in _ASKED and error.retry_after is not None)
-        if not (self._repeatable and retriable and self._made < self._policy.attempts):
+        if not (self._repeatable and _is_retriable(error) and self._made < self._policy.attempts):
             raise error
         pause = self._policy.pause_before(self._made + 1, error.retry_after, self._chance())
         if self._clock() + pause >= self._ends:
             raise error
         return pause
+
+
+class Interruptions:
+    """The times that a stream was cut off in a row."""
+
+    def __init__(self, policy: RetryPolicy, chance: Callable[[], float]) -> None:
+        """Begin without any."""
+        self._policy = policy
+        self._chance = chance
+        self._count = 0
+
+    def forget(self) -> None:
+        """Begin to count anew: the stream went on."""
+        self._count = 0
+
+    def pause_after(self, error: SkeinError) -> float:
+        """Return the seconds to wait before it is begun again; raise the error when it is not to be."""
+        self._count += 1
+        if not _is_retriable(error) or self._count >= self._policy.attempts:
+            raise error
+        return self._policy.pause_before(self._count + 1, error.retry_after, self._chance())
+
+
+def _is_retriable(error: SkeinError) -> bool:
+    return error.status in _LOST or (error.status in _ASKED and error.retry_after is not None)

@@ -15,7 +15,7 @@ from grpc import aio
 from skein_kit.errors import STATUS_DETAILS_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     import grpc
 
@@ -54,6 +54,10 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.token = ""
         # 32 hexadecimal digits; empty while tracing is off.
         self.trace_id = ""
+        # Where the messages of a stream go; None for every other call.
+        self.writer: Callable[[Any], Awaitable[None]] | None = None
+        # The most that one thing done within a stream may take, which itself may last much longer; None: all the time.
+        self.step_seconds: float | None = None
 
     def entered(self, address: str) -> None:
         """Say that the call enters the cluster here, from this address, whatever its metadata claims."""
@@ -67,8 +71,11 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         return {name: value for name, value in known.items() if value}
 
     def remaining(self) -> float | None:
-        """Return the seconds left; None without a deadline."""
-        return None if self.deadline is None else max(0.0, self.deadline - asyncio.get_running_loop().time())
+        """Return the seconds left for what is done next; None without a deadline."""
+        if self.deadline is None:
+            return self.step_seconds
+        left = max(0.0, self.deadline - asyncio.get_running_loop().time())
+        return left if self.step_seconds is None else min(left, self.step_seconds)
 
     # What follows is grpc's interface; our servicers need none of it, libraries may.
 
@@ -77,8 +84,10 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         raise NotImplementedError
 
     async def write(self, message: Any) -> None:
-        """Refuse: unary calls answer by returning."""
-        raise NotImplementedError
+        """Send a message of a stream; every other call answers by returning."""
+        if self.writer is None:
+            raise NotImplementedError
+        await self.writer(message)
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status."""

@@ -7,6 +7,7 @@ the other side.
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -18,10 +19,11 @@ from opentelemetry.trace import SpanKind
 
 from skein_kit import errors
 from skein_kit.call import ADDRESS_KEY, AGENT_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, current, trailing
+from skein_kit.streams import piped
 from skein_kit.telemetry import TRACING, inject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
     from pathlib import Path
 
     from skein_kit.interceptors import Handler, Method
@@ -46,7 +48,7 @@ LocalMethods = dict[str, "tuple[Method, Handler]"]
 
 
 class Channel:
-    """What a generated stub needs of a channel, over a socket or in process. Unary methods only."""
+    """What a generated stub needs of a channel, over a socket or in process, to send one message to a method."""
 
     def __init__(self, target: Callable[[], str], local: LocalMethods, *, ca_file: Path | None = None) -> None:
         """Reach `target()`, asked at the first use, for every method that is not in `local`.
@@ -67,6 +69,16 @@ class Channel:
     ) -> Outgoing:
         """Return a callable for one method."""
         return Outgoing(self, method, request_serializer, response_deserializer)
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        **_: object,
+    ) -> OutgoingStream:
+        """Return a callable for one method that answers with a stream."""
+        return OutgoingStream(self, method, request_serializer, response_deserializer)
 
     @property
     def target(self) -> str:
@@ -123,15 +135,7 @@ class Outgoing:
         """Call within the time left of the call being answered, or `timeout` if that is shorter."""
         call = current()
         seconds = _limit(call, timeout)
-        headers = dict(metadata or {})
-        if call is not None:
-            headers.setdefault(REQUEST_ID_KEY, call.request_id)
-            if call.client_address:
-                headers.setdefault(ADDRESS_KEY, call.client_address)
-            if call.user_agent:
-                headers.setdefault(AGENT_KEY, call.user_agent)
-            if call.token:
-                headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
+        headers = _headers(call, metadata)
         if not TRACING.on:
             return await self._send(request, headers, seconds)
         with TRACING.tracer.start_as_current_span(
@@ -187,6 +191,89 @@ class Outgoing:
         if self._deserializer is not None and method.serializer is None:
             return self._deserializer(response)
         return response
+
+
+class OutgoingStream:
+    """One method of another service that answers with a stream, cancelled there when it is closed here."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        path: str,
+        serializer: Callable[[Any], bytes] | None,
+        deserializer: Callable[[bytes], Any] | None,
+    ) -> None:
+        """Without a serializer requests are bytes, without a deserializer messages are."""
+        self._channel = channel
+        self._path = path
+        self._serializer = serializer
+        self._deserializer = deserializer
+        self._remote: Any = None
+
+    async def __call__(
+        self,
+        request: Any,
+        *,
+        timeout: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+        **_: object,
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the messages, or raise grpc's AioRpcError; the deadline is that of the call being answered, if any."""
+        call = current()
+        own = None if call is None else call.deadline
+        at = asyncio.get_running_loop().time()
+        ends = [time for time in (own, None if timeout is None else at + timeout) if time is not None]
+        headers = _headers(call, metadata)
+        if TRACING.on:
+            inject(headers)
+        async with aclosing(self._sent(request, headers, min(ends, default=None))) as sent:
+            async for message in sent:
+                yield message
+
+    async def _sent(self, request: Any, headers: dict[str, str], deadline: float | None) -> AsyncGenerator[Any, None]:
+        local = self._channel.local(self._path)
+        if local is None:
+            if self._remote is None:
+                self._remote = self._channel.remote.unary_stream(
+                    self._path, request_serializer=self._serializer, response_deserializer=self._deserializer
+                )
+            seconds = None if deadline is None else deadline - asyncio.get_running_loop().time()
+            remote = self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
+            try:
+                async for message in remote:
+                    yield message
+            finally:
+                remote.cancel()
+            return
+        method, handler = local
+        if self._serializer is not None and method.deserializer is None:
+            request = self._serializer(request)
+        call = Call(path=self._path, metadata=headers, deadline=deadline, peer="in-process")
+        try:
+            async with aclosing(piped(handler, request, call)) as messages:
+                async for message in messages:
+                    if self._deserializer is None and method.serializer is not None:
+                        yield method.serializer(message)
+                    elif self._deserializer is not None and method.serializer is None:
+                        yield self._deserializer(message)
+                    else:
+                        yield message
+        except Ended as ended:
+            raise _raised(ended) from None
+
+
+def _headers(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """Return what goes along with a call that is made on behalf of another."""
+    headers = dict(metadata or {})
+    if call is not None:
+        headers.setdefault(REQUEST_ID_KEY, call.request_id)
+        if call.client_address:
+            headers.setdefault(ADDRESS_KEY, call.client_address)
+        if call.user_agent:
+            headers.setdefault(AGENT_KEY, call.user_agent)
+        if call.token:
+            headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
+    return headers
 
 
 def _limit(call: Call | None, timeout: float | None) -> float:

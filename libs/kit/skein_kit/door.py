@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 
@@ -30,7 +30,10 @@ class Door(grpc.GenericRpcHandler):
 
     def __init__(self, answers: LocalMethods, origin: Origin | None) -> None:
         """Answer with these; with an `origin` calls enter the cluster here, and it says where from."""
-        self._handlers = {path: _unary(path, method, handler, origin) for path, (method, handler) in answers.items()}
+        self._handlers = {
+            path: (_stream if method.streams else _unary)(path, method, handler, origin)
+            for path, (method, handler) in answers.items()
+        }
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         path = str(handler_call_details.method)
@@ -44,17 +47,7 @@ def _unary(path: str, method: Method, handler: Handler, origin: Origin | None) -
     serializer = method.serializer
 
     async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
-        left = context.time_remaining()
-        pairs = [(key, value) for key, value in context.invocation_metadata() or () if isinstance(value, str)]
-        call = Call(
-            path=path,
-            metadata=dict(pairs),
-            deadline=None if left is None else asyncio.get_running_loop().time() + left,
-            peer=context.peer(),
-        )
-        if origin is not None:
-            forwarded = [value for key, value in pairs if key == FORWARDED_FOR]
-            call.entered(origin(address_of(call.peer_address), forwarded))
+        call = _call(path, context, origin)
         try:
             response = await handler(request, call)
         except Ended as ended:
@@ -68,6 +61,44 @@ def _unary(path: str, method: Method, handler: Handler, origin: Origin | None) -
         return answered
 
     return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _stream(path: str, method: Method, handler: Handler, origin: Origin | None) -> grpc.RpcMethodHandler[bytes, bytes]:
+    serializer = method.serializer
+
+    async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> None:
+        call = _call(path, context, origin)
+
+        async def write(message: Any) -> None:
+            written = serializer(message) if serializer is not None else cast("bytes", message)
+            if len(written) > WIRE_LIMIT:
+                raise errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(written))
+            # It waits while the caller does not read.
+            await context.write(written)
+
+        call.writer = write
+        try:
+            await handler(request, call)
+        except Ended as ended:
+            status = ended.status
+            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+
+    return grpc.unary_stream_rpc_method_handler(answer)
+
+
+def _call(path: str, context: aio.ServicerContext[bytes, bytes], origin: Origin | None) -> Call:
+    left = context.time_remaining()
+    pairs = [(key, value) for key, value in context.invocation_metadata() or () if isinstance(value, str)]
+    call = Call(
+        path=path,
+        metadata=dict(pairs),
+        deadline=None if left is None else asyncio.get_running_loop().time() + left,
+        peer=context.peer(),
+    )
+    if origin is not None:
+        forwarded = [value for key, value in pairs if key == FORWARDED_FOR]
+        call.entered(origin(address_of(call.peer_address), forwarded))
+    return call
 
 
 def _unknown() -> grpc.RpcMethodHandler[bytes, bytes]:

@@ -94,6 +94,12 @@ class FailedPrecondition(Refusal):
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
+class DataLoss(Refusal):
+    """Something that was kept is damaged or gone."""
+
+    code = grpc.StatusCode.DATA_LOSS
+
+
 class Aborted(Refusal):
     """Something changed meanwhile."""
 
@@ -153,6 +159,18 @@ class ContentEmpty(InvalidArgument):
     """It needs at least one character that is not a space, or structured content."""
 
     reason = "CONTENT_EMPTY"
+
+
+class FilterInvalid(InvalidArgument):
+    """The filter's text cannot be read; the violation says where and what is wrong with it."""
+
+    reason = "FILTER_INVALID"
+
+
+class FilterFieldUnknown(InvalidArgument):
+    """The filter names a field that there is not; the violation names it and those that there are."""
+
+    reason = "FILTER_FIELD_UNKNOWN"
 
 
 class DuplicateInBatch(InvalidArgument):
@@ -264,6 +282,12 @@ class DatabaseUnavailable(Unavailable):
     reason = "DATABASE_UNAVAILABLE"
 
 
+class AccessNotRecorded(Unavailable):
+    """The tenant has every access recorded, and this one could not be; try again with the same request_id."""
+
+    reason = "ACCESS_NOT_RECORDED"
+
+
 class DatabaseBusy(Unavailable):
     """Every database connection stayed busy; try again soon."""
 
@@ -288,6 +312,25 @@ class MessageTooLarge(Refusal):
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
     reason = "MESSAGE_TOO_LARGE"
+
+
+class StreamEnded(Unavailable):
+    """The service leaves off, and its streams with it; call again and go on where this one ended."""
+
+    reason = "STREAM_ENDED"
+
+
+class TooManyStreams(Exhausted):
+    """The tenant has as many streams open as it may have; end one."""
+
+    reason = "TOO_MANY_STREAMS"
+
+
+class StreamNotCarried(Refusal):
+    """The method answers with a stream, which this door does not carry in this form; call it over gRPC."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+    reason = "STREAM_NOT_CARRIED"
 
 
 class MethodUnknown(Refusal):

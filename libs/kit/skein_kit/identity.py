@@ -151,6 +151,11 @@ class TokenVerifier:
             self._verified.popitem(last=False)
         return caller
 
+    async def is_signed(self, token: str) -> bool:
+        """Say whether the key that signed a token is still one of auth's, though the token's own time may be over."""
+        await self._keep_fresh()
+        return _key_id(token) in self._keys
+
     async def ready(self) -> bool:
         """Say whether keys are there, fetching them if not."""
         if not self._keys:

@@ -10,6 +10,10 @@
     refusals     bytes that are no message, protovalidate's findings and other services' statuses become refusals
 
 Each is a function from (method, handler) to handler, applied once when the service starts.
+
+A call that answers with a stream passes the same ones: its handler returns when the stream is over and writes the
+messages while it lasts. Two of them are others for it (skein_kit.streams): `lasting` takes the place of deadline, and
+`standing`, after admission, counts the tenant's streams and looks at the caller again while they last.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from skein_kit.access import RULES, Rule
 from skein_kit.call import AUTHORIZATION_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal
 from skein_kit.identity import Caller
+from skein_kit.streams import Streams
 from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, links_to
 
 # Takes the request as a message, as the bytes that came over a socket, or as a function that reads it, which is awaited
@@ -56,7 +61,7 @@ log = structlog.get_logger("skein")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Method:
-    """One unary RPC as a service answers it."""
+    """One RPC as a service answers it: with one message, or with a stream of them."""
 
     # "/skein.memory.v1.MemoryService/CreateMemory"
     path: str
@@ -65,6 +70,8 @@ class Method:
     deserializer: Callable[[bytes], Any] | None
     # None: the response is bytes already.
     serializer: Callable[[Any], bytes] | None
+    # The handler writes messages and returns None.
+    streams: bool = False
 
     @property
     def service(self) -> str:
@@ -91,6 +98,10 @@ class Chain:
     # False: a caller cannot have a trace recorded by marking its own as sampled.
     continues_trace: bool = True
     rules: dict[str, Rule] = field(default_factory=lambda: dict(RULES))
+    # The calls that answer with many messages.
+    streams: Streams = field(default_factory=Streams)
+    # How it is seen while a stream lasts whether its caller is still welcome; None: as at its beginning.
+    identify_again: Identify | None = None
 
     def around(self, method: Method) -> Handler:
         """Wrap a method's handler in everything above."""
@@ -99,9 +110,14 @@ class Chain:
             message = f"{method.path} has no access rule; add one to skein_kit.access."
             raise LookupError(message)
         handler = refusals(method, method.handler)
+        if method.streams:
+            handler = self.streams.standing(rule, asking(self.identify_again or self.identify), handler)
         handler = admission(self.admit, handler)
         handler = identity(rule, self.identify, handler)
-        handler = deadline(self.default_deadline, self.max_deadline, handler)
+        if method.streams:
+            handler = self.streams.lasting(handler)
+        else:
+            handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
         handler = request_id(handler)
@@ -137,6 +153,7 @@ def request_id(handler: Handler) -> Handler:
 
 def metrics(method: Method, handler: Handler) -> Handler:
     """Count, time and gauge; the children are looked up once."""
+    streams = method.streams
     latency = LATENCY.labels(method.service, method.name)
     in_flight = IN_FLIGHT.labels(method.service, method.name)
     counters = {code: REQUESTS.labels(method.service, method.name, code.name) for code in _COUNTED}
@@ -155,7 +172,9 @@ def metrics(method: Method, handler: Handler) -> Handler:
             return response
         finally:
             in_flight.dec()
-            latency.observe(time.perf_counter() - started)
+            if not streams:
+                # How long somebody listens says nothing about how fast we are.
+                latency.observe(time.perf_counter() - started)
             counter = counters.get(code)
             (counter or REQUESTS.labels(method.service, method.name, code.name)).inc()
 
@@ -226,6 +245,18 @@ def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
         return await handler(request, call)
 
     return answer
+
+
+def asking(identify: Identify) -> Identify:
+    """Turn what another service answers about the caller of a stream into a refusal."""
+
+    async def asked(call: Call) -> Caller:
+        try:
+            return await identify(call)
+        except aio.AioRpcError as error:
+            raise passed(error) from None
+
+    return asked
 
 
 def admission(admit: Admit | None, handler: Handler) -> Handler:

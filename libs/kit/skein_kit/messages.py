@@ -35,4 +35,7 @@ def message(row: Record) -> pb.Message:
         metadata=struct(row["metadata"]),
         create_time=time(row["create_time"]),
         created_by=row["created_by"],
+        revision=row["revision"],
+        update_time=time(row["update_time"] or row["create_time"]),
+        updated_by=row["updated_by"] or row["created_by"],
     )

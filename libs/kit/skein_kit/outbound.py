@@ -8,6 +8,7 @@ Nothing is followed (no redirects, no proxies), and nothing is read without an e
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import json
 import re
@@ -15,7 +16,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
@@ -39,6 +40,7 @@ _PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65_536
 
 Address = IPv4Address | IPv6Address
+Answer = TypeVar("Answer")
 
 
 class OutboundRefused(Exception):
@@ -102,7 +104,8 @@ class Outbound:
         headers: Mapping[str, str] | None = None,
     ) -> Fetched:
         """Get one JSON object, or raise OutboundRefused."""
-        return await self._ask("GET", url, limit_bytes=limit_bytes, timeout=timeout, headers=headers)
+        read = functools.partial(_read, limit_bytes=limit_bytes)
+        return await self._ask("GET", url, timeout=timeout, headers=headers, read=read)
 
     async def post_json(
         self,
@@ -115,18 +118,25 @@ class Outbound:
     ) -> Fetched:
         """Send one JSON object and get one, or raise OutboundRefused. It is sent once at most."""
         content = json.dumps(body).encode()
-        return await self._ask("POST", url, limit_bytes=limit_bytes, timeout=timeout, headers=headers, content=content)
+        read = functools.partial(_read, limit_bytes=limit_bytes)
+        return await self._ask("POST", url, timeout=timeout, headers=headers, content=content, read=read)
+
+    async def send(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout: float = TIMEOUT_SECONDS
+    ) -> None:
+        """Post JSON text and look at the status alone: raise OutboundRefused unless it says that all is well (2xx)."""
+        await self._ask("POST", url, timeout=timeout, headers=headers, content=body, read=_accepted)
 
     async def _ask(
         self,
         method: str,
         url: str,
         *,
-        limit_bytes: int,
         timeout: float,
         headers: Mapping[str, str] | None,
+        read: Callable[[httpx.Response], Awaitable[Answer]],
         content: bytes | None = None,
-    ) -> Fetched:
+    ) -> Answer:
         target = _target(url)
         try:
             async with asyncio.timeout(timeout):
@@ -135,7 +145,7 @@ class Outbound:
                     request = _request(method, target, address, headers or {}, content)
                     try:
                         # The time is shared among the addresses, so that a dead one does not take it all.
-                        return await self._send(request, limit_bytes, timeout / len(addresses))
+                        return await self._send(request, read, timeout / len(addresses))
                     except (httpx.ConnectError, httpx.ConnectTimeout):
                         if number == len(addresses):
                             raise
@@ -144,6 +154,12 @@ class Outbound:
         except httpx.HTTPError:
             raise OutboundRefused("connection") from None
         raise OutboundRefused("name")
+
+    def must_take(self, url: str) -> None:
+        """Raise OutboundRefused unless a URL has the form and the scheme of what is asked; no name is resolved."""
+        target = _target(url)
+        if target.scheme != "https" and _origin(target) not in self._allowed:
+            raise OutboundRefused("url")
 
     async def _addresses(self, target: httpx.URL) -> Sequence[Address]:
         """Resolve the target's name once and judge every address; at least one comes back."""
@@ -158,14 +174,16 @@ class Outbound:
             raise OutboundRefused("address")
         return found[:_MAX_TRIES]
 
-    async def _send(self, request: httpx.Request, limit_bytes: int, connect_seconds: float) -> Fetched:
+    async def _send(
+        self, request: httpx.Request, read: Callable[[httpx.Response], Awaitable[Answer]], connect_seconds: float
+    ) -> Answer:
         # A client for each request: connections are kept by address, and one address may serve many names.
         limits = httpx.Timeout(None, connect=connect_seconds)
         async with httpx.AsyncClient(verify=self._tls, trust_env=False, timeout=limits) as client:
             request.extensions["timeout"] = limits.as_dict()
             response = await client.send(request, stream=True, follow_redirects=False)
             try:
-                return await _read(response, limit_bytes)
+                return await read(response)
             finally:
                 await response.aclose()
 
@@ -257,6 +275,13 @@ def _request(
     return httpx.Request(
         method, target.copy_with(host=place), headers=ours, content=content, extensions={"sni_hostname": name}
     )
+
+
+async def _accepted(response: httpx.Response) -> None:
+    if response.is_redirect:
+        raise OutboundRefused("redirect", status=response.status_code)
+    if not response.is_success:
+        raise OutboundRefused("status", status=response.status_code)
 
 
 async def _read(response: httpx.Response, limit_bytes: int) -> Fetched:

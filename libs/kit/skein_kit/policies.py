@@ -67,6 +67,11 @@ class Policies:
         self._clock = clock
         self._known: OrderedDict[UUID, tuple[Policy, float]] = OrderedDict()
 
+    def known(self, tenant_id: UUID) -> Policy | None:
+        """Return a tenant's policy if it was read in the last seconds."""
+        policy, until = self._known.get(tenant_id, (DEFAULT, 0.0))
+        return policy if tenant_id in self._known and self._clock() < until else None
+
     async def of(self, tx: Transaction, tenant_id: UUID) -> Policy:
         """Return the policy of the transaction's tenant; a round trip at most every five seconds."""
         at = self._clock()

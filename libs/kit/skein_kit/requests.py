@@ -9,7 +9,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
+
+from google.protobuf.message import Message
 
 from skein_kit.errors import RequestIdReused
 from skein_kit.ids import now
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from google.protobuf.message import Message
+    from google.protobuf.descriptor import Descriptor
 
     from skein_kit.database import Transaction
     from skein_kit.identity import Caller
@@ -49,11 +52,35 @@ class Once:
             rest = type(request)()
             rest.CopyFrom(request)
             rest.ClearField("request_id")
-            for field in request.DESCRIPTOR.fields:
-                if field.GetOptions().debug_redact:
-                    rest.ClearField(field.name)
+            _forget_secrets(rest)
             digest.update(rest.SerializeToString(deterministic=True))
         return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
+
+
+def _forget_secrets(message: Message) -> None:
+    """Clear every field that is marked as a secret, in the message and in those inside of it."""
+    for field, value in message.ListFields():
+        if field.GetOptions().debug_redact:
+            message.ClearField(field.name)
+        elif field.message_type is not None and _holds_secrets(field.message_type):
+            for part in [value] if isinstance(value, Message) else value:
+                _forget_secrets(part)
+
+
+@lru_cache(maxsize=1024)
+def _holds_secrets(kind: Descriptor) -> bool:
+    """Say whether messages of a kind have secrets anywhere inside; no kind that has lies inside itself, or in a map."""
+    looked_at: set[str] = set()
+    left = [kind]
+    while left:
+        found = left.pop()
+        if found.full_name in looked_at:
+            continue
+        looked_at.add(found.full_name)
+        if any(field.GetOptions().debug_redact for field in found.fields):
+            return True
+        left += [field.message_type for field in found.fields if field.message_type is not None]
+    return False
 
 
 class Requests:

@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-import grpc
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -23,19 +22,21 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_kit import logs
 from skein_kit.admin import serve_admin
 from skein_kit.background import lasting, orphans_logged
-from skein_kit.call import Call
+from skein_kit.call import Call, caller
 from skein_kit.clients import Channel, LocalMethods
 from skein_kit.database import Database, Pulse
-from skein_kit.door import WIRE_LIMIT, Door, Origin
+from skein_kit.door import WIRE_LIMIT, Door
+from skein_kit.errors import StreamEnded
 from skein_kit.identity import TokenVerifier
-from skein_kit.interceptors import Admit, Chain, Handler, Identify, Method, bearer
+from skein_kit.interceptors import Chain, Identify, bearer
+from skein_kit.servicers import Servicers
 from skein_kit.sql import Queries
+from skein_kit.streams import Streams
 from skein_kit.telemetry import READY, TRACING, watched_loop
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
-        Awaitable,
         Collection,
         Coroutine,
         Iterable,
@@ -46,6 +47,18 @@ if TYPE_CHECKING:
     from skein_kit.identity import Caller
     from skein_kit.settings import ProcessSettings
 
+__all__ = [
+    "Host",
+    "NotReady",
+    "PortTaken",
+    "Running",
+    "Service",
+    "Servicers",
+    "exporting_traces",
+    "is_ready",
+    "running",
+]
+
 _SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", WIRE_LIMIT),
     ("grpc.max_send_message_length", WIRE_LIMIT),
@@ -53,8 +66,11 @@ _SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),
     # Lets client-side balancing see new replicas.
     ("grpc.max_connection_age_ms", 300_000),
-    ("grpc.max_connection_age_grace_ms", 30_000),
+    # Who listens to a stream may ask now and then whether the connection is alive.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
 )
+# What lasts longest on a connection that takes no new calls gets so much more time than it may take.
+_AGE_GRACE_SECONDS = 30.0
 _READY_INTERVAL_SECONDS = 0.25
 # Where the gateway's HTTP is unless it is told otherwise.
 _HTTP_PORT = 8080
@@ -67,67 +83,6 @@ class PortTaken(Exception):
 
 class NotReady(Exception):
     """Services did not become ready in time."""
-
-
-class Servicers:
-    """What a service answers: its methods, how it learns who calls, and when it is ready."""
-
-    def __init__(
-        self,
-        *,
-        identify: Identify | None = None,
-        admit: Admit | None = None,
-        continues_trace: bool = True,
-        is_edge: bool = False,
-        origin: Origin = lambda address, _forwarded: address,
-        credentials: grpc.ServerCredentials | None = None,
-    ) -> None:
-        """Verify signed identities and continue callers' traces, unless told otherwise (the gateway is)."""
-        self.identify = identify
-        # What refuses calls that are too many; None: nothing does.
-        self.admit = admit
-        # Calls enter the cluster here: where from is what the socket says, not the metadata.
-        self.is_edge = is_edge
-        # Where a call comes from, given the socket's address and what X-Forwarded-For says.
-        self.origin = origin
-        # What the gRPC port speaks TLS with; None: plain text.
-        self.credentials = credentials
-        self.continues_trace = continues_trace
-        self.methods: list[Method] = []
-        self.names: set[str] = set()
-        self.ready_checks: list[Callable[[], Awaitable[bool]]] = []
-        # The methods behind the interceptors, by path, while the service runs: for doors other than gRPC's.
-        self.answers: LocalMethods = {}
-
-    def add(self, register: Callable[[Any, Any], None], servicer: object) -> None:
-        """Add a servicer with the generated `add_...Servicer_to_server`."""
-        register(servicer, self)
-
-    def forward(self, path: str, handler: Handler) -> None:
-        """Answer a method with raw bytes."""
-        self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None))
-        self.names.add(path.split("/")[1])
-
-    def add_generic_rpc_handlers(self, _handlers: object) -> None:
-        """Pass over grpc's older form of the same registration."""
-
-    def add_registered_method_handlers(
-        self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
-    ) -> None:
-        """Take the handlers that generated code registers."""
-        self.names.add(service)
-        for name, handler in handlers.items():
-            if handler.request_streaming or handler.response_streaming:
-                message = f"{service}/{name} is a stream, which the interceptors do not know"
-                raise TypeError(message)
-            self.methods.append(
-                Method(
-                    path=f"/{service}/{name}",
-                    handler=cast("Handler", handler.unary_unary),
-                    deserializer=handler.request_deserializer,
-                    serializer=handler.response_serializer,
-                )
-            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,6 +116,8 @@ class Host:
     # True once the services leave off: what is in flight is finished, and new callers should go elsewhere.
     draining: bool = False
     local: dict[str, LocalMethods] = field(default_factory=dict)
+    # Those of each service.
+    streams: list[Streams] = field(default_factory=list)
     _channels: dict[str, Channel] = field(default_factory=dict)
     _verifier: TokenVerifier | None = None
 
@@ -278,6 +235,9 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
                 READY.labels(name).set(0)
             for checker in checkers:
                 await checker.enter_graceful_shutdown()
+            # Calls in flight are finished; streams have no end to wait for.
+            for streams in host.streams:
+                streams.drain()
             await asyncio.sleep(host.settings.drain_seconds)
 
 
@@ -285,12 +245,22 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
 async def _serving(
     service: Service, servicers: Servicers, host: Host, ready: asyncio.Event
 ) -> AsyncIterator[tuple[health.aio.HealthServicer, asyncio.Task[None]]]:
+    settings = host.settings
+    streams = Streams(
+        most_seconds=settings.max_stream_seconds,
+        most_of_a_tenant=settings.max_streams_per_tenant,
+        recheck_seconds=settings.stream_recheck_seconds,
+        step_seconds=settings.default_deadline_seconds,
+    )
+    host.streams.append(streams)
     chain = Chain(
         identify=servicers.identify or _verified(host),
         admit=servicers.admit,
         default_deadline=host.settings.default_deadline_seconds,
         max_deadline=host.settings.max_deadline_seconds,
         continues_trace=servicers.continues_trace,
+        streams=streams,
+        identify_again=None if servicers.is_edge else _still_signed(host),
     )
     answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
     servicers.answers.update(answers)
@@ -321,7 +291,8 @@ async def _listen(
     checker: health.aio.HealthServicer,
     host: Host,
 ) -> aio.Server:
-    server = aio.server(options=_SERVER_OPTIONS)
+    longest = max(host.settings.max_stream_seconds, host.settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
+    server = aio.server(options=(*_SERVER_OPTIONS, ("grpc.max_connection_age_grace_ms", int(longest * 1000))))
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
     reflection.enable_server_reflection([*servicers.names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     server.add_generic_rpc_handlers((Door(answers, servicers.origin if servicers.is_edge else None),))
@@ -345,6 +316,21 @@ def _verified(host: Host) -> Identify:
         caller = await host.verifier.verify(token)
         call.token = token
         return caller
+
+    return identify
+
+
+def _still_signed(host: Host) -> Identify:
+    """Return how a service that calls do not enter at sees whether a stream may go on.
+
+    The gateway asks auth again and ends the stream if it has to; the identity that it began with lives for a minute,
+    and what counts here is that the key which signed it is still auth's.
+    """
+
+    async def identify(call: Call) -> Caller:
+        if not await host.verifier.is_signed(call.token):
+            raise StreamEnded
+        return caller(call)
 
     return identify
 

@@ -121,6 +121,12 @@ class ProcessSettings(Settings):
     default_deadline_seconds: float = 30.0
     # The most time that a call gets, whatever its caller set.
     max_deadline_seconds: float = 300.0
+    # A stream ends after so many seconds, well, and its caller resumes it.
+    max_stream_seconds: float = 3600.0
+    # Streams that one tenant may have open in one service of a process.
+    max_streams_per_tenant: int = 100
+    # Seconds after which it is asked again whether a stream's caller is still welcome.
+    stream_recheck_seconds: float = 5.0
     # Seconds between saying "not ready" and refusing new calls.
     drain_seconds: float = 0.0
     # Seconds that calls in flight get to finish.

@@ -104,6 +104,26 @@ def _shifted(position: int, offset: int) -> str:
     return "$1" if position == 1 else f"${position + offset}"
 
 
+CONDITION = "{condition}"
+
+
+@lru_cache(maxsize=1024)
+def completed(query: Query, condition: str) -> Query:
+    """Return a query with a condition in the place that it marks by {condition}; its `:name` parameters come last."""
+    order = list(query.parameters)
+
+    def position(match: re.Match[str]) -> str:
+        parameter = match.group(1)
+        if parameter is None:
+            return match.group(0)
+        if parameter not in order:
+            order.append(parameter)
+        return f"${order.index(parameter) + 1}"
+
+    text = query.text.replace(CONDITION, _PLACEHOLDER.sub(position, condition))
+    return replace(query, text=text, parameters=tuple(order))
+
+
 def in_schema(schema: str, query: Query) -> Query:
     """Return a query of the kit for the tables of one service: it names them in `any_schema`."""
     return replace(query, text=query.text.replace("any_schema.", f"{schema}."))

@@ -27,6 +27,7 @@ LATENCY = Histogram(
     "skein_rpc_duration_seconds", "Time from request to answer.", ["service", "method"], buckets=LATENCY_BUCKETS
 )
 IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls being worked on.", ["service", "method"])
+STREAM_MESSAGES = Counter("skein_rpc_stream_messages_total", "Messages of streams.", ["service", "method"])
 POOL_WAIT = Histogram(
     "skein_database_pool_wait_seconds", "Time until a connection was free.", ["service"], buckets=LATENCY_BUCKETS
 )

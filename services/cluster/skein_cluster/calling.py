@@ -12,7 +12,7 @@ from grpc import aio
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
-from skein.memory.v1 import memory_pb2_grpc
+from skein.memory.v1 import history_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_client.calls import AsyncChannel, async_channel
@@ -57,9 +57,19 @@ class Api:
         return memory_pb2_grpc.MemoryServiceStub(self.channel)
 
     @property
+    def history(self) -> history_pb2_grpc.HistoryServiceAsyncStub:
+        """What happened, who saw it, and what lies in cold storage."""
+        return history_pb2_grpc.HistoryServiceStub(self.channel)
+
+    @property
     def links(self) -> memory_pb2_grpc.LinkServiceAsyncStub:
         """Links between memories."""
         return memory_pb2_grpc.LinkServiceStub(self.channel)
+
+    @property
+    def snapshots(self) -> snapshots_pb2_grpc.SnapshotServiceAsyncStub:
+        """Copies of a whole memory, export and import."""
+        return snapshots_pb2_grpc.SnapshotServiceStub(self.channel)
 
     @property
     def gateway(self) -> gateway_pb2_grpc.GatewayServiceAsyncStub:

@@ -69,6 +69,14 @@ def system_key(data_dir: Path) -> str:
     return path.read_text("utf-8").strip()
 
 
+def master_key(data_dir: Path) -> str:
+    """Return the key that secrets of tenants are sealed under, made at the first start."""
+    path = data_dir / "master.key"
+    if not path.exists():
+        _write_secret(path, secrets.token_hex(32))
+    return path.read_text("utf-8").strip()
+
+
 async def development(
     addresses: Mapping[str, str], before: Mapping[str, Any], operator_key: str, environment: Mapping[str, str]
 ) -> Credentials:

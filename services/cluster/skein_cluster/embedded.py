@@ -1,7 +1,8 @@
 """The whole cluster in one process over an embedded Postgres: what `skein up`, `skein demo` and the tests run.
 
-Its data folder holds `postgres/`, `system.key` (what the services share with auth) and `credentials.json`, which the
-first start writes: an operator key, a development tenant and an API key for it.
+Its data folder holds `postgres/`, `system.key` (what the services share with auth), `master.key` (what the secrets of
+tenants are sealed under) and `credentials.json`, which the first start writes: an operator key, a development tenant
+and an API key for it.
 """
 
 from __future__ import annotations
@@ -103,6 +104,8 @@ async def prepared(
     values = dict(os.environ if environment is None else environment)
     async with postgres.running_server(data_dir / "postgres", durable=durable) as server:
         values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
+        if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
+            values["SKEIN_MASTER_KEY"] = credentials.master_key(data_dir)
         values["SKEIN_DATABASE_URL"] = server.url(user="postgres", database=DATABASE)
         await prepare(server)
         operator_key = await _operator_key(

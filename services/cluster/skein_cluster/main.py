@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "keys": "keys",
     "sessions": "sessions",
     "memories": "memories",
+    "archive": "archive",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from grpc import aio
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
@@ -18,15 +19,29 @@ from skein_kit.access import PUBLIC_SERVICES
 from skein_kit.interceptors import passed
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from google.protobuf.message import Message
 
     from skein_kit.call import Call
     from skein_kit.interceptors import Handler
     from skein_kit.service import Host
+    from skein_kit.streams import Messages
 
 GATEWAY_SERVICE = "skein.gateway.v1.GatewayService"
 # Importing them is also what lets reflection describe the services.
-_CONTRACT = (auth_pb2, gateway_pb2, memory_pb2, recall_pb2, session_pb2, tenancy_pb2)
+_CONTRACT = (
+    auth_pb2,
+    gateway_pb2,
+    blocks_pb2,
+    curation_pb2,
+    history_pb2,
+    memory_pb2,
+    snapshots_pb2,
+    recall_pb2,
+    session_pb2,
+    tenancy_pb2,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +54,8 @@ class PublicMethod:
     service: str
     request: type[Message]
     response: type[Message]
+    # It answers with a stream.
+    streams: bool
 
 
 def _public() -> dict[str, PublicMethod]:
@@ -56,6 +73,7 @@ def _public() -> dict[str, PublicMethod]:
                     service=owner,
                     request=message_factory.GetMessageClass(method.input_type),
                     response=message_factory.GetMessageClass(method.output_type),
+                    streams=method.server_streaming,
                 )
     if owners:
         message = f"no module here describes {', '.join(owners)}"
@@ -77,5 +95,20 @@ def forwarder(host: Host, method: PublicMethod) -> Handler:
         except aio.AioRpcError as error:
             raise passed(error, service=method.service) from None
         return response
+
+    return answer
+
+
+def stream_forwarder(host: Host, method: PublicMethod) -> Messages:
+    """Do as `forwarder` for a method that answers with a stream: whoever hangs up here is gone there as well."""
+    call_service: Any = host.channel(method.service).unary_stream(method.path)
+
+    async def answer(request: bytes, _call: Call) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(call_service(request)) as messages:
+                async for message in messages:
+                    yield message
+        except aio.AioRpcError as error:
+            raise passed(error, service=method.service) from None
 
     return answer

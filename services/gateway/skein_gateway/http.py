@@ -147,6 +147,8 @@ class Door:
             found = self._servicers.answers.get(call.path)
             if found is None:
                 raise errors.MethodUnknown if call.path not in PUBLIC_METHODS else errors.ServiceUnavailable
+            if found[0].streams:
+                raise errors.StreamNotCarried
         except errors.Refusal as refusal:
             raise Ended(refusal.status()) from None
         method, handler = found

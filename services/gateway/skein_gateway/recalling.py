@@ -68,7 +68,14 @@ class Outcome:
         """Report it to the caller."""
         elapsed = Duration()
         elapsed.FromMicroseconds(round(self.seconds * 1e6))
-        return pb.ArmStatus(arm=self.arm, state=self.state, hit_count=len(self.hits), elapsed=elapsed)
+        return pb.ArmStatus(
+            arm=self.arm,
+            state=self.state,
+            hit_count=len(self.hits),
+            elapsed=elapsed,
+            filter_emptied=self.response is not None and self.response.filter_emptied,
+            filter_truncated=self.response is not None and self.response.filter_truncated,
+        )
 
 
 def budget(remaining: float, longest: float) -> float:

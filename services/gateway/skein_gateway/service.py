@@ -13,7 +13,8 @@ from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.cors import origins_of
 from skein_gateway.credentials import Credentials
-from skein_gateway.forwarding import PUBLIC_METHODS, forwarder
+from skein_gateway.forgetting import Forgetting
+from skein_gateway.forwarding import PUBLIC_METHODS, forwarder, stream_forwarder
 from skein_gateway.http import Front, http_door
 from skein_gateway.limiting import Limiter
 from skein_gateway.oauth.metadata import Metadata
@@ -54,10 +55,19 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     recalling = Recalling(
         recall_pb2_grpc.RecallServiceStub(host.channel("recall")), arm_seconds=settings.gateway_recall_arm_seconds
     )
-    servicer = GatewayServicer(remembering, recalling, ClusterStatus(host, servicers))
+    forgetting = Forgetting(
+        session_pb2_grpc.SessionServiceStub(host.channel("session")),
+        memory_pb2_grpc.MemoryServiceStub(host.channel("memory")),
+        tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+    )
+    servicer = GatewayServicer(remembering, recalling, forgetting, ClusterStatus(host, servicers))
     servicers.add(gateway_pb2_grpc.add_GatewayServiceServicer_to_server, servicer)
     for path, method in PUBLIC_METHODS.items():
-        if method.service != "gateway":
+        if method.service == "gateway":
+            continue
+        if method.streams:
+            servicers.forward_stream(path, stream_forwarder(host, method))
+        else:
             servicers.forward(path, forwarder(host, method))
     metadata = Metadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
     front = Front(

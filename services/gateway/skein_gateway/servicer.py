@@ -9,6 +9,7 @@ from skein.gateway.v1 import gateway_pb2_grpc as rpc
 from skein_kit.call import Context, caller
 
 if TYPE_CHECKING:
+    from skein_gateway.forgetting import Forgetting
     from skein_gateway.recalling import Recalling
     from skein_gateway.remembering import Remembering
     from skein_gateway.status import ClusterStatus
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 class GatewayServicer(rpc.GatewayServiceServicer):
     """What the gateway answers itself."""
 
-    def __init__(self, remembering: Remembering, recalling: Recalling, status: ClusterStatus) -> None:
+    def __init__(
+        self, remembering: Remembering, recalling: Recalling, forgetting: Forgetting, status: ClusterStatus
+    ) -> None:
         self._remembering = remembering
         self._recalling = recalling
+        self._forgetting = forgetting
         self._status = status
 
     async def Remember(self, request: pb.RememberRequest, context: Context) -> pb.RememberResponse:
@@ -27,6 +31,9 @@ class GatewayServicer(rpc.GatewayServiceServicer):
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         return await self._recalling.recall(request, context.time_remaining())
+
+    async def Forget(self, request: pb.ForgetRequest, context: Context) -> pb.ForgetResponse:
+        return await self._forgetting.forget(caller(context), request, context.time_remaining)
 
     async def GetClusterStatus(
         self, request: pb.GetClusterStatusRequest, context: Context

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, InvalidArgument, NotFound
+from skein_kit.errors import AlreadyExists, DataLoss, Exhausted, FailedPrecondition, InvalidArgument, NotFound
 
 
 class MemoryNotFound(NotFound):
     """No such memory is visible to the caller."""
 
     reason = "MEMORY_NOT_FOUND"
+
+
+class MemoryNotKnownThen(NotFound):
+    """The memory was not known yet at the time asked for."""
+
+    reason = "MEMORY_NOT_KNOWN_THEN"
+
+
+class SelectionEmpty(InvalidArgument):
+    """Say which memories are meant: by ids or by a filter."""
+
+    reason = "SELECTION_EMPTY"
 
 
 class LinkNotFound(NotFound):
@@ -33,3 +45,226 @@ class LinkToItself(InvalidArgument):
     """A memory cannot be linked to itself."""
 
     reason = "LINK_TO_ITSELF"
+
+
+class BlockNotFound(NotFound):
+    """No such block is visible to the caller."""
+
+    reason = "BLOCK_NOT_FOUND"
+
+
+class BlockExists(AlreadyExists):
+    """Another block of the tenant has this block_id, perhaps a deleted one."""
+
+    reason = "BLOCK_EXISTS"
+
+
+class BlockTooLong(InvalidArgument):
+    """The value has more characters than the block may have; shorten it, or raise the block's limit."""
+
+    reason = "BLOCK_TOO_LONG"
+
+
+class BlockReadOnly(FailedPrecondition):
+    """The block is read-only; an update that changes read_only may change its value as well."""
+
+    reason = "BLOCK_READ_ONLY"
+
+
+class BlockTextNotUnique(FailedPrecondition):
+    """The text to replace must occur exactly once in the block; give more of what stands around it."""
+
+    reason = "BLOCK_TEXT_NOT_UNIQUE"
+
+
+class BlockVariableMissing(InvalidArgument):
+    """Variables of the template have no value."""
+
+    reason = "BLOCK_VARIABLE_MISSING"
+
+
+class BlockLabelTaken(AlreadyExists):
+    """The agent has another block with this label for the same person, or for nobody; detach that one first."""
+
+    reason = "BLOCK_LABEL_TAKEN"
+
+
+class BlockNotAttached(NotFound):
+    """The agent does not have this block."""
+
+    reason = "BLOCK_NOT_ATTACHED"
+
+
+class BlockRevisionNotFound(NotFound):
+    """The block has no such earlier revision."""
+
+    reason = "BLOCK_REVISION_NOT_FOUND"
+
+
+class BlockLineMissing(InvalidArgument):
+    """The block has fewer lines than that."""
+
+    reason = "BLOCK_LINE_MISSING"
+
+
+class AgentBlocksFull(FailedPrecondition):
+    """The agent has as many blocks as it may have for one person, or for nobody; detach one first."""
+
+    reason = "AGENT_BLOCKS_FULL"
+
+
+class BlockTemplateNotFound(NotFound):
+    """No such template is visible to the caller."""
+
+    reason = "BLOCK_TEMPLATE_NOT_FOUND"
+
+
+class SourceTrustNotFound(NotFound):
+    """Nobody said how far this source is trusted; it counts as 0.5."""
+
+    reason = "SOURCE_TRUST_NOT_FOUND"
+
+
+class AliasNotFound(NotFound):
+    """The memory is no alias that the caller can see."""
+
+    reason = "ALIAS_NOT_FOUND"
+
+
+class AliasCycle(FailedPrecondition):
+    """The memory would stand for itself; remove the alias that leads back to it first."""
+
+    reason = "ALIAS_CYCLE"
+
+
+class AliasesTooMany(FailedPrecondition):
+    """The memory has more aliases of its own than one call moves; choose it as the canonical one, or remove some."""
+
+    reason = "ALIASES_TOO_MANY"
+
+
+class CanonicalNotInPair(InvalidArgument):
+    """The canonical memory must be one of the two that are in conflict."""
+
+    reason = "CANONICAL_NOT_IN_PAIR"
+
+
+class MergeTooLarge(FailedPrecondition):
+    """The memories have more links or tags together than one memory can take from a merge."""
+
+    reason = "MERGE_TOO_LARGE"
+
+
+class PositionInvalid(InvalidArgument):
+    """The position is damaged, or it is none of this log's; begin without one."""
+
+    reason = "POSITION_INVALID"
+
+
+class WatchTooSlow(Exhausted):
+    """More changes were made than can wait for a caller that does not read them; resume from the position given."""
+
+    reason = "WATCH_TOO_SLOW"
+    retry_after = 0.1
+
+
+class WatchNotFound(NotFound):
+    """No such watch is visible to the caller."""
+
+    reason = "WATCH_NOT_FOUND"
+
+
+class DeliveryNotFound(NotFound):
+    """No such delivery is visible to the caller, or it was delivered already."""
+
+    reason = "DELIVERY_NOT_FOUND"
+
+
+class EventTypeUnknown(InvalidArgument):
+    """No event is of such a type."""
+
+    reason = "EVENT_TYPE_UNKNOWN"
+
+
+class MemoryTypeNotAllowed(InvalidArgument):
+    """The tenant's policy names the types that it accepts, and this is none of them."""
+
+    reason = "TYPE_NOT_ALLOWED"
+
+
+class MemoryDataInvalid(InvalidArgument):
+    """The data is not what a memory of this type holds; ListMemoryTypes tells what it may be."""
+
+    reason = "MEMORY_DATA_INVALID"
+
+
+class MasterKeyMissing(FailedPrecondition):
+    """The cluster has no master key to seal secrets with; its operator sets SKEIN_MASTER_KEY."""
+
+    reason = "MASTER_KEY_MISSING"
+
+
+class SecretNotFound(NotFound):
+    """The memory holds no secret."""
+
+    reason = "SECRET_NOT_FOUND"
+
+
+class SecretSealed(FailedPrecondition):
+    """The secret does not open with the keys that the cluster has."""
+
+    reason = "SECRET_SEALED"
+
+
+class LevelOutOfRange(FailedPrecondition):
+    """There is no level beyond the one that the memory has."""
+
+    reason = "LEVEL_OUT_OF_RANGE"
+
+
+class NotATask(FailedPrecondition):
+    """The memory is no task, nor an objective where one will do."""
+
+    reason = "NOT_A_TASK"
+
+
+class ObjectiveNotFound(NotFound):
+    """No such objective is visible to the caller."""
+
+    reason = "OBJECTIVE_NOT_FOUND"
+
+
+class PathToItself(InvalidArgument):
+    """A path leads from one memory to another."""
+
+    reason = "PATH_TO_ITSELF"
+
+
+class SnapshotNotFound(NotFound):
+    """No such snapshot is visible to the caller."""
+
+    reason = "SNAPSHOT_NOT_FOUND"
+
+
+class SnapshotNotReady(FailedPrecondition):
+    """The snapshot is still being made; GetSnapshot tells when it is ready."""
+
+    reason = "SNAPSHOT_NOT_READY"
+
+
+class ImportFormatUnknown(InvalidArgument):
+    """What is imported has another format than the request says."""
+
+    reason = "IMPORT_FORMAT_UNKNOWN"
+
+
+class ArchiveNotFound(NotFound):
+    """No such archive is visible to the caller."""
+
+    reason = "ARCHIVE_NOT_FOUND"
+
+
+class ArchiveDamaged(DataLoss):
+    """The archive's file is missing or not what was written; bring it back from a backup of the archive folder."""
+
+    reason = "ARCHIVE_DAMAGED"

@@ -19,7 +19,7 @@ TYPES = frozenset(
         "memory_reinforced", "memory_decayed",
         "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
         "secret_revealed", "tenant_key_rotated",
-        "block_created", "block_updated", "block_deleted", "block_attached", "block_detached",
+        "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",
         "snapshot_created", "snapshot_restored", "snapshot_deleted", "data_exported", "data_imported",
         "watch_created", "watch_updated", "watch_deleted", "watch_disabled",
         "archive_created", "archive_restored",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
 from skein_kit.wire import json_of
 from skein_memory.errors import LinkToItself
+from skein_memory.events import Event
 from skein_memory.texts import must_be_storable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -51,12 +54,24 @@ class LinkDraft:
             metadata=metadata,
         )
 
-    def between(self, from_id: UUID, to_id: UUID, *, at: datetime, by: str) -> Link:
-        """Make the link of the memories that the names stand for."""
+    def between(
+        self,
+        from_id: UUID,
+        to_id: UUID,
+        *,
+        at: datetime,
+        by: str,
+        link_id: UUID | None = None,
+        index: int | None = None,
+    ) -> Link:
+        """Make the link of the memories that the names stand for; of a batch, with its id and place.
+
+        Raises LinkToItself, with the place.
+        """
         if from_id == to_id:
-            raise LinkToItself
+            raise LinkToItself(index=index)
         return Link(
-            link_id=new_id(at),
+            link_id=link_id or new_id(at),
             from_memory_id=from_id,
             to_memory_id=to_id,
             relation=self.relation,
@@ -65,6 +80,9 @@ class LinkDraft:
             metadata=self.metadata,
             create_time=at,
             created_by=by,
+            revision=1,
+            update_time=at,
+            updated_by=by,
         )
 
 
@@ -81,3 +99,94 @@ class Link:
     metadata: str | None
     create_time: datetime
     created_by: str
+    revision: int
+    update_time: datetime
+    updated_by: str
+
+    @property
+    def pair(self) -> tuple[UUID, UUID, str]:
+        """Return what no other link of the tenant has."""
+        return self.from_memory_id, self.to_memory_id, self.relation
+
+    @property
+    def state(self) -> str:
+        """Return, as JSON, what is kept of it when it changes or goes."""
+        return json.dumps(
+            {
+                "relation": self.relation,
+                "label": self.label,
+                "weight": self.weight,
+                "metadata": None if self.metadata is None else json.loads(self.metadata),
+                "create_time": self.create_time.isoformat(),
+                "created_by": self.created_by,
+                "updated_by": self.updated_by,
+            },
+            ensure_ascii=False,
+            separators=(",", ":"),
+        )
+
+    def must_be(self, revision: int) -> None:
+        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
+
+    def revised(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
+        """Return its next revision, which says `draft` and leads where it led; itself when it says so already."""
+        said = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
+        if all(getattr(self, name) == value for name, value in said.items()) and self._has(draft.metadata):
+            return self
+        return replace(
+            self,
+            relation=draft.relation,
+            label=draft.label,
+            weight=draft.weight,
+            metadata=draft.metadata,
+            revision=self.revision + 1,
+            update_time=at,
+            updated_by=by,
+        )
+
+    def _has(self, metadata: str | None) -> bool:
+        # The database writes JSON in a form of its own.
+        if self.metadata is None or metadata is None:
+            return self.metadata is metadata
+        return bool(json.loads(self.metadata) == json.loads(metadata))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkFilter:
+    """Which links are asked for; relations None asks for all."""
+
+    outgoing: bool = True
+    incoming: bool = True
+    relations: Sequence[str] | None = None
+    min_weight: float = 0.0
+
+    @property
+    def is_directed(self) -> bool:
+        """Say whether links are followed in one direction only."""
+        return not (self.outgoing and self.incoming)
+
+    def reversed(self) -> LinkFilter:
+        """Return the filter that finds the same links from their other ends."""
+        return replace(self, outgoing=self.incoming, incoming=self.outgoing)
+
+
+def of_link(kind: str, link: Link, fields: Sequence[str] = ()) -> Event:
+    """Return the event of a link that was created, updated or removed; `fields` are those that changed."""
+    payload: dict[str, object] = {
+        "from_memory_id": str(link.from_memory_id),
+        "to_memory_id": str(link.to_memory_id),
+        "relation": link.relation,
+        "revision": link.revision,
+    }
+    if fields:
+        payload["fields"] = list(fields)
+    verb = kind.removeprefix("memory_link_")
+    return Event(
+        type=kind,
+        entity_type="link",
+        entity_id=str(link.link_id),
+        summary=f"{link.relation} link {verb}{': ' if fields else ''}{', '.join(fields)}",
+        payload=payload,
+    )

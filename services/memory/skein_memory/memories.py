@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
@@ -20,14 +20,16 @@ from skein_kit.errors import (
 from skein_kit.ids import first_id, new_ids
 from skein_kit.postings import Document
 from skein_kit.wire import json_of, moment
-from skein_memory import wire
+from skein_memory import types, wire
 from skein_memory.errors import MemoryNotFound
+from skein_memory.tasks import must_name_ids
 from skein_memory.texts import must_be_storable
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.memory.v1 import memory_pb2 as pb
+    from skein_memory.scores import Scores
 
 FACT = "fact"
 DEFAULT_TYPE = "note"
@@ -75,7 +77,7 @@ class Draft:
         content = memory.content.strip()
         if len(content) > max_content:
             raise ContentTooLong(limit=max_content, length=len(content))
-        if not content and not memory.data.fields:
+        if not content and not memory.data.fields and memory.type != types.VAULT:
             raise ContentEmpty
         draft = cls(
             external_id=memory.external_id or None,
@@ -83,7 +85,7 @@ class Draft:
             title=memory.title or None,
             key=memory.key or None,
             content=content,
-            data=json_of(memory, "data"),
+            data=_data_of(memory),
             tags=tuple(sorted(memory.tags)),
             source=memory.source or None,
             source_agent=memory.source_agent or None,
@@ -94,7 +96,7 @@ class Draft:
             level=wire.LEVELS.get(memory.level, "operational"),
             confidence=memory.confidence if memory.HasField("confidence") else DEFAULT_CONFIDENCE,
             importance=memory.importance if memory.HasField("importance") else DEFAULT_IMPORTANCE,
-            expire_time=moment(memory, "expire_time"),
+            expire_time=_expiry_of(memory, at),
             archive_time=moment(memory, "archive_time"),
             # The world is older than 1970.
             valid_from_time=moment(memory, "valid_from_time", before_1970=True),
@@ -113,7 +115,12 @@ class Draft:
     @property
     def text(self) -> str:
         """Return everything that is searched."""
-        return "\n".join(part for part in (self.title, self.key, self.content) if part)
+        return "\n".join(part for part in (self.title, self.key, self.content, self.words) if part)
+
+    @property
+    def words(self) -> str | None:
+        """Return what is searched of the data; None for nothing."""
+        return types.words_of(self.type, self.data)
 
     @property
     def content_hash(self) -> bytes:
@@ -129,8 +136,19 @@ class Draft:
             raise FieldInvalid(violations=[("source", f"takes more than {MAX_SOURCE_BYTES} bytes")])
         if self.valid_from_time and self.valid_to_time and self.valid_from_time > self.valid_to_time:
             raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
+        must_name_ids(self.type, self.data)
+        types.check(self.type, self.data, said={"title": self.title, "content": self.content, "source": self.source})
         if self.create_time > at + MAX_AHEAD:
             raise FieldInvalid(violations=[("create_time", "lies in the future")])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worth:
+    """What a memory was worth when it was read, and how often it had been used."""
+
+    scores: Scores
+    access_count: int
+    last_access_time: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +162,8 @@ class Memory:
     delete_time: datetime | None
     created_by: str
     updated_by: str
+    # Only of memories that are read to be shown.
+    worth: Worth | None = field(default=None, compare=False)
 
     @property
     def is_active(self) -> bool:
@@ -154,6 +174,11 @@ class Memory:
     def fact_key(self) -> str | None:
         """Return the name that it holds in the tenant; a deleted fact holds none."""
         return self.draft.fact_key if self.is_active else None
+
+    @property
+    def place(self) -> str | None:
+        """Return the level that it takes room in; None for a deleted or archived memory, which takes none."""
+        return self.draft.level if self.is_active and self.draft.archive_time is None else None
 
     def document(self, at: datetime) -> Document | None:
         """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
@@ -248,6 +273,30 @@ def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory
 def documents_of(memories: Sequence[Memory], *, at: datetime) -> list[Document]:
     """Return the documents of those memories that may be recalled."""
     return [document for memory in memories if (document := memory.document(at)) is not None]
+
+
+def secrets_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, str]:
+    """Return the secrets that callers gave with their memories, by the id of each memory."""
+    pairs = zip(memories, given, strict=True)
+    return {memory.memory_id: asked.secret_value for memory, asked in pairs if asked.secret_value}
+
+
+def _data_of(memory: pb.Memory) -> str | None:
+    """Read the data as JSON text; that of a vault says how long its secret is, and never the secret."""
+    data = json_of(memory, "data")
+    if memory.type != types.VAULT:
+        if memory.secret_value:
+            raise FieldInvalid(violations=[("secret_value", f"is for memories of the type {types.VAULT}")])
+        return data
+    return types.vault_data(data, secret=memory.secret_value, length=memory.secret.length_class)
+
+
+def _expiry_of(memory: pb.Memory, at: datetime) -> datetime | None:
+    if not memory.HasField("ttl"):
+        return moment(memory, "expire_time")
+    if memory.HasField("expire_time"):
+        raise FieldInvalid(violations=[("ttl", "stands instead of expire_time")])
+    return at + memory.ttl.ToTimedelta()
 
 
 @contextmanager

@@ -8,8 +8,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skein_kit.embeddings import Embeddings
     from skein_kit.months import Months
+    from skein_memory.delivering import Delivering
     from skein_memory.settings import MemorySettings
-    from skein_memory.store import LinkStore, MemoryStore
+    from skein_memory.store import (
+        AccessLogStore,
+        ArchiveStore,
+        BlockStore,
+        ChangeStore,
+        LinkStore,
+        MemoryStore,
+        WatchStore,
+    )
+    from skein_memory.store.aliases import AliasStore
+    from skein_memory.store.conflicts import ConflictStore
+    from skein_memory.store.curating import CuratingStore
+    from skein_memory.store.erasing import ErasingStore
+    from skein_memory.store.finding import FindingStore
+    from skein_memory.store.graph import GraphStore
+    from skein_memory.store.levels import LevelStore
+    from skein_memory.store.overview import OverviewStore
+    from skein_memory.store.secrets import SecretStore
+    from skein_memory.store.snapshots import SnapshotStore
+    from skein_memory.store.tasks import TaskStore
+    from skein_memory.store.transfer import TransferStore
+    from skein_memory.store.trust import SourceTrustStore
+    from skein_memory.watching import Watching
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +43,27 @@ class Parts:
     embeddings: Embeddings
     months: Months
     memories: MemoryStore
+    finding: FindingStore
+    erasing: ErasingStore
     links: LinkStore
+    graph: GraphStore
+    secrets: SecretStore
+    tasks: TaskStore
+    levels: LevelStore
+    curating: CuratingStore
+    source_trust: SourceTrustStore
+    conflicts: ConflictStore
+    aliases: AliasStore
+    overview: OverviewStore
+    changes: ChangeStore
+    watching: Watching
+    blocks: BlockStore
+    snapshots: SnapshotStore
+    transfer: TransferStore
+    access_log: AccessLogStore
+    watches: WatchStore
+    archives: ArchiveStore
+    delivering: Delivering
 
 
 class Rpcs:

@@ -5,20 +5,57 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
+from skein_kit.outbound import Outbound, OutboundSettings
 from skein_kit.policies import Policies
 from skein_kit.quotas import Quotas
+from skein_kit.recording import AccessLog
 from skein_kit.requests import Requests
 from skein_kit.service import Service, Servicers
+from skein_memory.cold import Cold
+from skein_memory.delivering import Delivering
+from skein_memory.keyring import KeyCheck
 from skein_memory.parts import Parts
-from skein_memory.servicer import LinkServicer, MemoryServicer, UpkeepServicer
-from skein_memory.settings import MemorySettings
-from skein_memory.store import LinkStore, MemoryStore
+from skein_memory.sealing import MasterKeys
+from skein_memory.servicer import (
+    BlockServicer,
+    CurationServicer,
+    HistoryServicer,
+    LinkServicer,
+    MemoryServicer,
+    SnapshotServicer,
+    UpkeepServicer,
+)
+from skein_memory.settings import MemorySettings, SecretSettings
+from skein_memory.store import (
+    AccessLogStore,
+    ArchiveStore,
+    BlockStore,
+    ChangeStore,
+    ErasingStore,
+    FindingStore,
+    LinkStore,
+    MemoryStore,
+    WatchStore,
+)
+from skein_memory.store.aliases import AliasStore
+from skein_memory.store.conflicts import ConflictStore
+from skein_memory.store.curating import CuratingStore
+from skein_memory.store.graph import GraphStore
+from skein_memory.store.levels import LevelStore
+from skein_memory.store.overview import OverviewStore
 from skein_memory.store.queries import QUERIES
+from skein_memory.store.secrets import SecretStore, Vault
+from skein_memory.store.snapshots import SnapshotStore
 from skein_memory.store.tables import Tables
+from skein_memory.store.tasks import TaskStore
+from skein_memory.store.transfer import TransferStore
+from skein_memory.store.trust import SourceTrustStore
+from skein_memory.watching import Watching
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,20 +70,68 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     servicers = Servicers()
     index = recall_rpc.IndexServiceStub(host.channel("recall"))
     embeddings = Embeddings(index, service="memory", at_once=settings.immediate_embeddings)
-    async with host.database("memory", servicers) as database:
+    policies = Policies()
+    sealing = SecretSettings.read(host.environment)
+    vault = Vault(MasterKeys.of(sealing.master_key, sealing.master_key_previous))
+    async with (
+        host.database("memory", servicers) as database,
+        AccessLog(database, policies, counts_uses=True).open() as access_log,
+    ):
+        keys = KeyCheck(database, vault.master_keys)
+        servicers.ready_checks.append(keys.ready)
+        await keys.at_start()
         months = Months(database, QUERIES["ensure_month"])
-        tables = Tables(database, requests=Requests("memory"), quotas=Quotas("memory"), policies=Policies())
+        tables = Tables(database, requests=Requests("memory"), quotas=Quotas("memory"), policies=policies, vault=vault)
+        changes = ChangeStore(tables)
+        watching = Watching(
+            changes,
+            heartbeat_seconds=settings.watch_heartbeat_seconds,
+            longest_pause_seconds=settings.watch_pause_seconds,
+            room=settings.watch_buffer,
+        )
+        watches = WatchStore(tables)
         parts = Parts(
             settings=settings,
             embeddings=embeddings,
             months=months,
             memories=MemoryStore(tables, months),
+            finding=FindingStore(tables),
+            erasing=ErasingStore(tables),
             links=LinkStore(tables),
+            graph=GraphStore(tables),
+            secrets=SecretStore(tables),
+            tasks=TaskStore(tables),
+            levels=LevelStore(tables),
+            curating=CuratingStore(tables),
+            source_trust=SourceTrustStore(tables),
+            conflicts=ConflictStore(tables),
+            aliases=AliasStore(tables),
+            overview=OverviewStore(tables),
+            changes=changes,
+            watching=watching,
+            blocks=BlockStore(tables),
+            snapshots=SnapshotStore(tables, months, settings.max_content_characters),
+            transfer=TransferStore(tables, months, settings.max_content_characters),
+            access_log=AccessLogStore(tables),
+            watches=watches,
+            archives=ArchiveStore(tables, months, Cold(settings.archives(host.environment))),
+            delivering=Delivering(watches, Outbound.of(OutboundSettings.read(host.environment))),
         )
-        servicers.add(rpc.add_MemoryServiceServicer_to_server, MemoryServicer(parts))
-        servicers.add(rpc.add_LinkServiceServicer_to_server, LinkServicer(parts))
+        servicers.add(rpc.add_MemoryServiceServicer_to_server, access_log.watching(MemoryServicer(parts)))
+        servicers.add(rpc.add_LinkServiceServicer_to_server, access_log.watching(LinkServicer(parts)))
+        servicers.add(blocks_pb2_grpc.add_BlockServiceServicer_to_server, access_log.watching(BlockServicer(parts)))
+        servicers.add(
+            history_pb2_grpc.add_HistoryServiceServicer_to_server, access_log.watching(HistoryServicer(parts))
+        )
+        servicers.add(
+            curation_pb2_grpc.add_CurationServiceServicer_to_server, access_log.watching(CurationServicer(parts))
+        )
+        servicers.add(
+            snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server, access_log.watching(SnapshotServicer(parts))
+        )
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
-        yield servicers
+        async with watching.open():
+            yield servicers
 
 
 SERVICE = Service(name="memory", port=50054, calls=("auth", "recall"), start=start)

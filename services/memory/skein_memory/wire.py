@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein.memory.v1 import blocks_pb2, history_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.wire import struct, time
+from skein_memory import types
+from skein_memory.graph import TOLD_TAGS, TOLD_TITLE
+from skein_memory.links import DEFAULT_RELATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skein_memory.blocks import Block
+    from skein_memory.changes import Change
     from skein_memory.links import Link
     from skein_memory.memories import Memory
+    from skein_memory.scores import Scores
+    from skein_memory.suggestions import Suggestion
 
 # Names as the database has them, by number; an unspecified one has none.
 SCOPES: Mapping[int, str] = {
@@ -21,10 +29,14 @@ LEVELS: Mapping[int, str] = {
     value: name.removeprefix("LEVEL_").lower() for name, value in pb.Level.items() if value != pb.LEVEL_UNSPECIFIED
 }
 
+TASK_STATUSES: Mapping[int, str] = {
+    value: name.removeprefix("TASK_STATUS_").lower() for name, value in pb.TaskStatus.items() if value
+}
+
 
 def memory(value: Memory) -> pb.Memory:
     """Convert a memory, complete."""
-    draft = value.draft
+    draft, worth = value.draft, value.worth
     return pb.Memory(
         memory_id=str(value.memory_id),
         external_id=draft.external_id or "",
@@ -55,6 +67,22 @@ def memory(value: Memory) -> pb.Memory:
         delete_time=time(value.delete_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
+        secret=_masked(types.secret_length_of(draft.type, draft.data)),
+        scores=scores(worth.scores) if worth else None,
+        access_count=worth.access_count if worth else 0,
+        last_access_time=time(worth.last_access_time) if worth else None,
+    )
+
+
+def _masked(length: str | None) -> pb.MaskedSecret | None:
+    """Convert how long a secret is; None stays unset."""
+    return None if length is None else pb.MaskedSecret(masked=types.MASK, length_class=length)
+
+
+def scores(value: Scores) -> scores_pb2.Scores:
+    """Convert scores."""
+    return scores_pb2.Scores(
+        confidence=value.confidence, importance=value.importance, formula=value.formula, version=value.version
     )
 
 
@@ -70,4 +98,65 @@ def link(value: Link) -> pb.Link:
         metadata=struct(value.metadata),
         create_time=time(value.create_time),
         created_by=value.created_by,
+        revision=value.revision,
+        update_time=time(value.update_time),
+        updated_by=value.updated_by,
+    )
+
+
+def suggestion(value: Suggestion) -> pb.LinkSuggestion:
+    """Convert a suggestion of a link."""
+    other = value.memory
+    return pb.LinkSuggestion(
+        memory_id=str(other.memory_id),
+        type=other.type,
+        title=(other.title or "")[:TOLD_TITLE],
+        relation=DEFAULT_RELATION,
+        score=value.score,
+        tag_score=value.tag_score,
+        word_score=value.word_score,
+        source_score=value.source_score,
+        time_score=value.time_score,
+        type_score=value.type_score,
+        shared_tags=value.shared_tags[:TOLD_TAGS],
+    )
+
+
+def block(value: Block) -> blocks_pb2.Block:
+    """Convert a block, complete."""
+    draft = value.draft
+    return blocks_pb2.Block(
+        block_id=value.block_id,
+        label=draft.label,
+        value=draft.value,
+        limit=draft.max_characters,
+        description=draft.description or "",
+        read_only=draft.read_only,
+        is_template=draft.is_template,
+        template_name=draft.template_name or "",
+        subject_id=draft.subject_id,
+        metadata=struct(draft.metadata),
+        revision=value.revision,
+        create_time=time(value.create_time),
+        update_time=time(value.update_time),
+        delete_time=time(value.delete_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+        character_count=len(draft.value),
+        nearly_full=value.is_nearly_full,
+    )
+
+
+def change(value: Change) -> history_pb2.Change:
+    """Convert a change of the event log."""
+    return history_pb2.Change(
+        change_id=str(value.position.change_id),
+        position=str(value.position),
+        event_type=value.event_type,
+        entity_type=value.entity_type,
+        entity_id=value.entity_id,
+        summary=value.summary,
+        payload=struct(value.payload),
+        principal=value.principal,
+        create_time=time(value.create_time),
     )

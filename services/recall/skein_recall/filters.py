@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit import filtering
 from skein_kit.errors import FieldInvalid
+from skein_kit.filtering import And, Compare, Expression
+from skein_kit.filtering.visibility import valid_at_time
 from skein_kit.ids import first_id
 from skein_kit.wire import moment
 
@@ -33,9 +36,16 @@ class Filter:
     source: str | None = None
     key: str | None = None
     min_importance: float | None = None
+    # What a context sees: whether there is one, and its ids, None for none.
+    sees: bool | None = None
+    seeing_agent_id: str | None = None
+    seeing_subject_id: str | None = None
+    seeing_session_id: str | None = None
     # Ids begin with their time, so a range of time is a range of ids, to the millisecond.
     first_id: UUID | None = None
     end_id: UUID | None = None
+    # What the index knows nothing of, or not all: held against the memories that were found.
+    where: Expression | None = None
 
     @classmethod
     def of(cls, asked: pb.MemoryFilter) -> Self:
@@ -51,8 +61,13 @@ class Filter:
             source=asked.source or None,
             key=asked.key or None,
             min_importance=asked.min_importance or None,
+            sees=asked.HasField("visible_to") or None,
+            seeing_agent_id=asked.visible_to.agent_id or None,
+            seeing_subject_id=asked.visible_to.subject_id or None,
+            seeing_session_id=asked.visible_to.session_id or None,
             first_id=_id_at(_moment(asked, "start_time")),
             end_id=_id_at(_moment(asked, "end_time")),
+            where=_where(asked),
         )
 
     @property
@@ -60,16 +75,35 @@ class Filter:
         """Say whether there is any condition."""
         return any(value is not None for value in self.parameters().values())
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Return the kinds of items that can pass: nothing that is held against memories passes a message."""
+        return frozenset({"memory", "message"}) if self.where is None else frozenset({"memory"})
+
     def parameters(self) -> dict[str, object]:
         """Return the conditions by the names of the statement's parameters."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "where"}
 
 
-def _moment(asked: pb.MemoryFilter, field: str) -> datetime | None:
+def _moment(asked: pb.MemoryFilter, field: str, *, before_1970: bool = False) -> datetime | None:
     try:
-        return moment(asked, field)
+        return moment(asked, field, before_1970=before_1970)
     except FieldInvalid as invalid:
         raise FieldInvalid(violations=[(f"filter.{name}", what) for name, what in invalid.violations]) from None
+
+
+def _where(asked: pb.MemoryFilter) -> Expression | None:
+    """Read the conditions that the statement does not take."""
+    valid_at = _moment(asked, "valid_at_time", before_1970=True)
+    parts = [
+        filtering.read(asked.where, "filter.where"),
+        Compare(("importance",), "<=", asked.max_importance) if asked.HasField("max_importance") else None,
+        None if valid_at is None else valid_at_time(valid_at),
+    ]
+    found = tuple(part for part in parts if part is not None)
+    if len(found) > 1:
+        return And(found)
+    return found[0] if found else None
 
 
 def _id_at(time: datetime | None) -> UUID | None:

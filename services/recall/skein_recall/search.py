@@ -45,12 +45,13 @@ class Question:
         text = request.query.strip()
         if not text and not request.embedding:
             raise QueryEmpty
+        asked = Filter.of(request.filter)
         return cls(
             text=text,
             vector=vectors.given(request.embedding) if request.embedding else None,
             limit=request.limit or DEFAULT_LIMIT,
             kinds=tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values()),
-            filter=Filter.of(request.filter),
+            filter=asked,
             min_similarity=request.min_similarity,
         )
 
@@ -63,6 +64,9 @@ class Answer:
     # There was a vector to compare with.
     dense: bool
     hits: list[tuple[Ranked, asyncpg.Record]]
+    # Something was found and nothing passed the filter; more was found than was held against it.
+    filter_emptied: bool
+    filter_truncated: bool
 
 
 class Searcher:
@@ -80,24 +84,32 @@ class Searcher:
         probe = Probe(
             text=question.text,
             vector=vector,
-            kinds=question.kinds,
+            kinds=tuple(kind for kind in question.kinds if kind in question.filter.kinds),
             filter=question.filter,
             limit=question.limit,
             at=now(),
         )
         async with self._store.reading(tenant_id) as reading:
             found = await reading.search(model, probe)
+            candidates = await reading.passing(found.candidates, question.filter.where)
             best = ranking.rank(
-                found.candidates,
+                candidates,
                 dense=vector is not None,
                 max_bm25=found.max_bm25,
                 limit=question.limit,
                 min_similarity=question.min_similarity,
             )
             items = await reading.items([ranked.candidate for ranked in best], probe.at)
+            emptied = not candidates and await reading.is_emptied(model, probe, question.kinds)
         # An item that went away between the two statements has no row.
         hits = [(ranked, items[ranked.candidate.item_id]) for ranked in best if ranked.candidate.item_id in items]
-        return Answer(model=model.model, dense=vector is not None, hits=hits)
+        return Answer(
+            model=model.model,
+            dense=vector is not None,
+            hits=hits,
+            filter_emptied=emptied,
+            filter_truncated=question.filter.where is not None and found.is_cut,
+        )
 
     async def _vector(
         self, tenant_id: UUID, model: EmbeddingModel, question: Question, seconds: float

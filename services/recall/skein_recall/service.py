@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc as rpc
+from skein_kit.policies import Policies
+from skein_kit.recording import AccessLog
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.telemetry import EMBEDDER_QUEUE
 from skein_recall.embedder import Embedder
@@ -28,14 +30,18 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     settings = RecallSettings.read(host.environment)
     servicers = Servicers()
     loaded = await asyncio.to_thread(Embedder.load, threads=settings.embedder_threads, on_batch=observe_batch)
-    async with loaded as embedder, host.database("recall", servicers, init=prepare_connection) as database:
+    async with (
+        loaded as embedder,
+        host.database("recall", servicers, init=prepare_connection) as database,
+        AccessLog(database, Policies(), counts_uses=True).open() as access_log,
+    ):
         EMBEDDER_QUEUE.set_function(lambda: embedder.queue_depth)
         store = Store(database)
         registry = Registry(store.active_model, seconds=settings.models_seconds)
         vectors = Vectors(embedder, query_seconds=settings.embed_timeout_seconds)
         searcher, indexer = Searcher(store, registry, vectors), Indexer(store, registry, vectors)
         servicer = RecallServicer(searcher, vectors, registry, store)
-        servicers.add(rpc.add_RecallServiceServicer_to_server, servicer)
+        servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
         servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, store))
         yield servicers
 

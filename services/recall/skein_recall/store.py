@@ -12,9 +12,10 @@ from pgvector import HalfVector
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database import NO_TENANT, refusing
+from skein_kit.filtering import ENTRIES, compiled
 from skein_kit.purging import purge
 from skein_kit.requests import Requests
-from skein_kit.sql import Queries, Query
+from skein_kit.sql import Queries, Query, completed
 from skein_recall import wire
 from skein_recall.errors import ModelExists
 from skein_recall.filters import Filter
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.database import Database, Transaction
+    from skein_kit.filtering import Expression
     from skein_kit.requests import Once
     from skein_recall.models import Draft
 
@@ -40,6 +42,8 @@ QUERIES = Queries.of("skein_recall")
 _LEAST_CANDIDATES = 50
 # Chunks read for each item wanted at first. Where items have more of them close to the query, more are read.
 _CHUNKS_PER_ITEM = 4
+# Items of each signal that are held against a condition that the index does not know.
+_MOST_HELD = 5000
 _DEEPER = 16
 _REFUSALS = {"embedding_models_pkey": ModelExists, "embedding_models_table_key": ModelExists}
 # What there is of a tenant beside vectors, children before parents.
@@ -69,6 +73,8 @@ class Found:
 
     candidates: list[Candidate]
     max_bm25: float
+    # A signal brought as many as it may: there can be more.
+    is_cut: bool
 
 
 async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
@@ -92,7 +98,7 @@ class Reading:
 
     async def search(self, model: EmbeddingModel, probe: Probe) -> Found:
         """Find the candidates of both signals, exactly, with both measures of each."""
-        wanted = max(_LEAST_CANDIDATES, 2 * probe.limit)
+        wanted = max(_LEAST_CANDIDATES, 2 * probe.limit) if probe.filter.where is None else _MOST_HELD
         chunks = wanted * _CHUNKS_PER_ITEM
         while True:
             rows = await self._tx.rows(
@@ -111,7 +117,33 @@ class Reading:
                 break
             # A few long items hold all of the nearest chunks: look past them.
             chunks *= _DEEPER
-        return Found(candidates=[_candidate(row) for row in rows], max_bm25=rows[0]["max_bm25"] if rows else 0.0)
+        candidates = [_candidate(row) for row in rows]
+        return Found(
+            candidates=candidates,
+            max_bm25=rows[0]["max_bm25"] if rows else 0.0,
+            is_cut=bool(rows)
+            and (rows[0]["dense_items"] >= wanted or sum(found.bm25 > 0 for found in candidates) >= wanted),
+        )
+
+    async def passing(self, candidates: list[Candidate], where: Expression | None) -> list[Candidate]:
+        """Return those memories that pass a condition; all when there is none."""
+        if where is None or not candidates:
+            return candidates
+        condition = compiled(where, ENTRIES)
+        rows = await self._tx.rows(
+            completed(QUERIES["passing_memories"], condition.text),
+            tenant_id=self._tenant_id,
+            memory_ids=[candidate.item_id for candidate in candidates],
+            **condition.values,
+        )
+        passing = {row["memory_id"] for row in rows}
+        return [candidate for candidate in candidates if candidate.item_id in passing]
+
+    async def is_emptied(self, model: EmbeddingModel, probe: Probe, kinds: tuple[str, ...]) -> bool:
+        """Say whether it was the filter that left nothing: whether there is anything without it."""
+        if probe.filter == Filter():
+            return False
+        return bool((await self.search(model, replace(probe, filter=Filter(), kinds=kinds))).candidates)
 
     async def items(self, candidates: Sequence[Candidate], at: datetime) -> dict[UUID, asyncpg.Record]:
         """Read the items themselves, by id; those that may not be recalled any more are missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2
@@ -29,6 +30,8 @@ def answer(value: Answer) -> pb.RecallResponse:
         model=value.model,
         dense_path="exact" if value.dense else "none",
         dense_unavailable=not value.dense,
+        filter_emptied=value.filter_emptied,
+        filter_truncated=value.filter_truncated,
     )
 
 
@@ -103,4 +106,11 @@ def _memory(row: Record) -> memory_pb2.Memory:
         update_time=time(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
+        secret=_masked(row),
     )
+
+
+def _masked(row: Record) -> memory_pb2.MaskedSecret | None:
+    """Show that a memory of the vault has a secret, as the memory service does; the index never knew it."""
+    length = json.loads(row["data"]).get("secret_length") if row["type"] == "knowledge_vault" and row["data"] else None
+    return None if length is None else memory_pb2.MaskedSecret(masked="••••", length_class=length)

@@ -27,3 +27,37 @@ class SessionEnded(FailedPrecondition):
     """The session has ended: it takes no more messages and stays ended."""
 
     reason = "SESSION_ENDED"
+
+
+class SessionIdle(SessionEnded):
+    """Nobody spoke in the session for longer than the tenant's policy allows, so it has ended."""
+
+
+class SessionArchived(FailedPrecondition):
+    """The session is archived: bring it back with UnarchiveSession first."""
+
+    reason = "SESSION_ARCHIVED"
+
+
+class AgentStateNotFound(NotFound):
+    """The agent has no such state, or it has expired."""
+
+    reason = "AGENT_STATE_NOT_FOUND"
+
+
+class AgentStateExists(AlreadyExists):
+    """The agent has a state there already."""
+
+    reason = "AGENT_STATE_EXISTS"
+
+
+class ItemNotFound(NotFound):
+    """The session has nothing under this key, or it has expired."""
+
+    reason = "ITEM_NOT_FOUND"
+
+
+class ItemsFull(FailedPrecondition):
+    """The session has as many items as it may have; delete some, or wait until some expire."""
+
+    reason = "SESSION_ITEMS_FULL"

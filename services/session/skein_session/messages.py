@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import Self
+from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import (
@@ -20,15 +21,13 @@ from skein_kit.errors import (
 )
 from skein_kit.ids import first_id, month_of, new_ids
 from skein_kit.postings import Document
-from skein_kit.wire import json_of, moment
+from skein_kit.wire import json_of, masked, moment
 from skein_session import wire
 from skein_session.sessions import MAX_AHEAD, title_of
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
 # What bigint holds; sequence numbers in page tokens are read against it.
 _MAX_SEQUENCE = 2**63 - 1
+_JSON_FIELDS = ("parts", "tool_calls", "tool_returns", "metadata")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +110,59 @@ class Batch:
         ]
 
 
+UPDATABLE = frozenset({"content", "name", *_JSON_FIELDS})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Correction:
+    """An update of a message: the values of `fields`, and nothing else, take effect. Lists and metadata are JSON."""
+
+    # Its id or external id.
+    name_of: str
+    # 0: whatever is current.
+    revision: int
+    fields: frozenset[str]
+    content: str
+    name: str | None
+    parts: str | None
+    tool_calls: str | None
+    tool_returns: str | None
+    metadata: str | None
+
+    @classmethod
+    def of(cls, request: pb.UpdateMessageRequest, *, max_content: int) -> Self:
+        """Read an update; whether something is left to say only the message itself can tell."""
+        message = request.message
+        if not (message.message_id or message.external_id):
+            raise FieldInvalid(violations=[("message.message_id", "names the message to update")])
+        fields = masked(request.update_mask, UPDATABLE)
+        if "content" in fields:
+            _check_content(message.content, max_content)
+        return cls(
+            name_of=message.message_id or message.external_id,
+            revision=message.revision,
+            fields=fields,
+            content=message.content,
+            name=message.name or None,
+            **{field: json_of(message, field) for field in _JSON_FIELDS},
+        )
+
+
+def must_say_something(message: pb.Message) -> None:
+    """Raise ContentEmpty for a message that says nothing in any of the ways that there are."""
+    if not (
+        message.content.strip() or message.parts.values or message.tool_calls.values or message.tool_returns.values
+    ):
+        raise ContentEmpty
+
+
+def document_of(message: pb.Message) -> Document | None:
+    """Return what search knows of a message as it is answered; None of one without text."""
+    if not message.content.strip():
+        return None
+    return replace(_document(message, UUID(message.message_id)), revision=message.revision)
+
+
 def sequence_of(place: Sequence[str] | None) -> int | None:
     """Read the sequence number that a page token names; None for the first page."""
     if place is None:
@@ -125,24 +177,22 @@ def sequence_of(place: Sequence[str] | None) -> int | None:
     return sequence
 
 
-_JSON_FIELDS = ("parts", "tool_calls", "tool_returns", "metadata")
-
-
 def _checked(message: pb.Message, at: datetime, max_content: int) -> datetime:
     if message.role == pb.MESSAGE_ROLE_UNSPECIFIED:
         raise FieldInvalid(violations=[("role", "says who speaks: user, assistant, system or tool")])
-    if len(message.content) > max_content:
-        raise ContentTooLong(limit=max_content, length=len(message.content))
-    if not (
-        message.content.strip() or message.parts.values or message.tool_calls.values or message.tool_returns.values
-    ):
-        raise ContentEmpty
-    if "\0" in message.content:
-        raise TextNotStorable(violations=[("content", "holds a NUL character")])
+    must_say_something(message)
+    _check_content(message.content, max_content)
     created = moment(message, "create_time") or at
     if created > at + MAX_AHEAD:
         raise FieldInvalid(violations=[("create_time", "lies in the future")])
     return created
+
+
+def _check_content(content: str, max_content: int) -> None:
+    if len(content) > max_content:
+        raise ContentTooLong(limit=max_content, length=len(content))
+    if "\0" in content:
+        raise TextNotStorable(violations=[("content", "holds a NUL character")])
 
 
 def _ids(times: Sequence[datetime]) -> list[UUID]:
@@ -166,6 +216,9 @@ def _complete(
     message.agent_id = given.agent_id or agent_id
     message.create_time.FromDatetime(created)
     message.created_by = by
+    message.revision = 1
+    message.update_time.CopyFrom(message.create_time)
+    message.updated_by = by
     return message
 
 

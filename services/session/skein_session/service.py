@@ -9,15 +9,28 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
+from skein_kit.policies import Policies
 from skein_kit.quotas import Quotas
-from skein_kit.requests import Requests
+from skein_kit.recording import AccessLog
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.sql import Queries
+from skein_session.following import Following
+from skein_session.model import ChatModel
+from skein_session.parts import Parts
+from skein_session.searching import Searcher
 from skein_session.servicer import SessionServicer, UpkeepServicer
 from skein_session.settings import SessionSettings
+from skein_session.store.answers import SessionRequests
+from skein_session.store.erasing import ErasingStore
+from skein_session.store.exporting import ExportingStore
+from skein_session.store.idle import IdleStore
 from skein_session.store.messages import MessageStore
 from skein_session.store.search import SearchStore
 from skein_session.store.sessions import SessionStore
+from skein_session.store.standings import StandingStore
+from skein_session.store.states import StateStore
+from skein_session.store.transcripts import TranscriptStore
+from skein_session.summarizing import Summarizer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,20 +41,37 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     """Open the pool and answer SessionService and UpkeepService."""
     settings = SessionSettings.read(host.environment)
     servicers = Servicers()
-    async with host.database("session", servicers) as database:
-        requests, quotas = Requests("session"), Quotas("session")
+    async with (
+        host.database("session", servicers) as database,
+        AccessLog(database, policies := Policies(), counts_uses=False).open() as access_log,
+    ):
+        requests, quotas = SessionRequests(), Quotas("session")
+        idle, transcripts = IdleStore(database, policies), TranscriptStore(database, requests)
+        states = StateStore(database, requests)
         months = Months(database, Queries.of("skein_session")["ensure_month"])
         index = recall_pb2_grpc.IndexServiceStub(host.channel("recall"))
-        servicer = SessionServicer(
+        following = Following(
+            StandingStore(database),
+            heartbeat_seconds=settings.stream_heartbeat_seconds,
+            longest_pause_seconds=settings.stream_pause_seconds,
+        )
+        parts = Parts(
             settings=settings,
             sessions=SessionStore(database, requests, quotas),
-            messages=MessageStore(database, requests, quotas, months),
-            search=SearchStore(database),
+            messages=MessageStore(database, requests, quotas, months, idle),
+            transcripts=transcripts,
+            searcher=Searcher(SearchStore(database), recall_pb2_grpc.RecallServiceStub(host.channel("recall"))),
+            summarizer=Summarizer(transcripts, ChatModel.of(settings)),
             embeddings=Embeddings(index, service="session", at_once=settings.immediate_embeddings),
+            following=following,
+            states=states,
+            erasing=ErasingStore(database, requests, quotas),
+            exporting=ExportingStore(database),
         )
-        servicers.add(rpc.add_SessionServiceServicer_to_server, servicer)
-        servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(database, requests, months))
-        yield servicers
+        servicers.add(rpc.add_SessionServiceServicer_to_server, access_log.watching(SessionServicer(parts)))
+        servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(database, requests, months, idle, states))
+        async with following.open():
+            yield servicers
 
 
 SERVICE = Service(name="session", port=50053, calls=("auth", "recall"), start=start)

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.call import Context, caller
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now
 from skein_kit.purging import purge
 from skein_kit.requests import Once, Requests
 from skein_kit.wire import time
 from skein_session import purging
-from skein_session.messages import Batch
+from skein_session.messages import Batch, Correction
 from skein_session.sessions import Change, Draft
+from skein_session.state_rpcs import StateRpcs
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from skein_kit.database import Database
-    from skein_kit.embeddings import Embeddings
     from skein_kit.months import Months
-    from skein_session.settings import SessionSettings
-    from skein_session.store.messages import MessageStore
-    from skein_session.store.search import SearchStore
-    from skein_session.store.sessions import SessionStore
+    from skein_session.parts import Parts
+    from skein_session.store.idle import IdleStore
+    from skein_session.store.states import StateStore
 
 _DEFAULT_MONTHS_AHEAD = 3
+_DEFAULT_IDLE = 500
 
 
-class SessionServicer(rpc.SessionServiceServicer):
+class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
     """SessionService."""
 
-    def __init__(
-        self,
-        *,
-        settings: SessionSettings,
-        sessions: SessionStore,
-        messages: MessageStore,
-        search: SearchStore,
-        embeddings: Embeddings,
-    ) -> None:
-        self._settings = settings
-        self._sessions = sessions
-        self._messages = messages
-        self._search = search
-        self._embeddings = embeddings
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(states=parts.states, erasing=parts.erasing, exporting=parts.exporting)
+        self._settings = parts.settings
+        self._sessions = parts.sessions
+        self._messages = parts.messages
+        self._transcripts = parts.transcripts
+        self._searcher = parts.searcher
+        self._summarizer = parts.summarizer
+        self._embeddings = parts.embeddings
+        self._following = parts.following
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         who, at = caller(context), now()
@@ -55,7 +55,7 @@ class SessionServicer(rpc.SessionServiceServicer):
         return pb.GetSessionResponse(session=session)
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
-        return await self._sessions.page(caller(context).tenant(), request)
+        return await self._sessions.page(caller(context).tenant(), request, now())
 
     async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
         who = caller(context)
@@ -64,6 +64,16 @@ class SessionServicer(rpc.SessionServiceServicer):
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
         who = caller(context)
         return await self._sessions.end(who.tenant(), Once.of(who, request), request, now())
+
+    async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
+        who = caller(context)
+        return await self._sessions.archive(who.tenant(), Once.of(who, request), request, now())
+
+    async def UnarchiveSession(
+        self, request: pb.UnarchiveSessionRequest, context: Context
+    ) -> pb.UnarchiveSessionResponse:
+        who = caller(context)
+        return await self._sessions.unarchive(who.tenant(), Once.of(who, request), request, now())
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         who = caller(context)
@@ -99,7 +109,43 @@ class SessionServicer(rpc.SessionServiceServicer):
         return await self._messages.page(caller(context).tenant(), request)
 
     async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
-        return await self._search.search(caller(context).tenant(), request)
+        tenant_id, remaining = caller(context).tenant(), context.time_remaining()
+        return await self._searcher.search(tenant_id, request, at=now(), remaining=remaining)
+
+    async def ListAgentMessages(
+        self, request: pb.ListAgentMessagesRequest, context: Context
+    ) -> pb.ListAgentMessagesResponse:
+        if not (request.agent_id or request.subject_id):
+            raise FieldInvalid(violations=[("agent_id", "or subject_id says whose messages")])
+        return await self._transcripts.of_agent(caller(context).tenant(), request, now())
+
+    async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
+        return await self._transcripts.window(caller(context).tenant(), request)
+
+    async def SummarizeSession(
+        self, request: pb.SummarizeSessionRequest, context: Context
+    ) -> pb.SummarizeSessionResponse:
+        who = caller(context)
+        once, remaining = Once.of(who, request), context.time_remaining()
+        return await self._summarizer.summarize(who, once, request, at=now(), remaining=remaining)
+
+    async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
+        who = caller(context)
+        correction = Correction.of(request, max_content=self._settings.max_content_characters)
+        corrected = await self._messages.update(who, Once.of(who, request), correction, now())
+        response = corrected.response
+        if corrected.document is not None:
+            pending = await self._embeddings.make([corrected.document], remaining=context.time_remaining())
+            response.embedding_pending = pending > 0
+        return response
+
+    async def StreamMessages(
+        self, request: pb.StreamMessagesRequest, context: Context
+    ) -> AsyncGenerator[pb.StreamMessagesResponse]:
+        after = request.after_sequence if request.HasField("after_sequence") else None
+        async with aclosing(self._following.follow(caller(context).tenant(), request.session_id, after)) as said:
+            async for answer in said:
+                yield answer
 
     async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
         who = caller(context)
@@ -109,8 +155,12 @@ class SessionServicer(rpc.SessionServiceServicer):
 class UpkeepServicer(rpc.UpkeepServiceServicer):
     """UpkeepService, for the worker."""
 
-    def __init__(self, database: Database, requests: Requests, months: Months) -> None:
+    def __init__(
+        self, database: Database, requests: Requests, months: Months, idle: IdleStore, states: StateStore
+    ) -> None:
         self._database = database
+        self._states = states
+        self._idle = idle
         self._requests = requests
         self._months = months
 
@@ -125,7 +175,13 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
         tenant_id = caller(context).tenant()
         async with self._database.tenant(tenant_id) as tx:
             count = await self._requests.delete_expired(tx, tenant_id, now())
+        count += await self._states.delete_expired(tenant_id, now())
         return pb.DeleteExpiredResponse(deleted_count=count)
+
+    async def EndIdleSessions(self, request: pb.EndIdleSessionsRequest, context: Context) -> pb.EndIdleSessionsResponse:
+        most = request.limit or _DEFAULT_IDLE
+        count = await self._idle.end_some(caller(context).tenant(), now(), count=most)
+        return pb.EndIdleSessionsResponse(ended_count=count, more=count == most)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         counts, more = await purge(self._database, caller(context).tenant(), purging.TABLES, request.limit)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.errors import FieldInvalid, PageTokenInvalid
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
+from skein_kit.properties import properties_of
 from skein_kit.wire import json_of, masked, moment
 from skein_session import wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asyncpg import Record
+    from skein_kit.properties import Property
 
 DEFAULT_TYPE = "conversation"
 # Characters of the title that a session takes from its first words.
@@ -38,6 +39,8 @@ class Draft:
     subject_id: str | None
     agent_id: str | None
     metadata: str | None
+    # What the metadata makes the session findable by.
+    properties: frozenset[Property]
     summary: str | None
     create_time: datetime
 
@@ -47,6 +50,7 @@ class Draft:
         create_time = moment(session, "create_time") or at
         if create_time > at + MAX_AHEAD:
             raise FieldInvalid(violations=[("session.create_time", "lies in the future")])
+        metadata = json_of(session, "metadata")
         return cls(
             session_id=session.session_id or str(new_id(at)),
             title=session.title or None,
@@ -54,7 +58,8 @@ class Draft:
             session_type=session.session_type or DEFAULT_TYPE,
             subject_id=session.subject_id or None,
             agent_id=session.agent_id or agent_id or None,
-            metadata=json_of(session, "metadata"),
+            metadata=metadata,
+            properties=properties_of({"metadata": metadata}, owner="session"),
             summary=session.summary or None,
             create_time=create_time,
         )
@@ -74,6 +79,8 @@ class Change:
     subject_id: str | None
     agent_id: str | None
     metadata: str | None
+    # What the metadata makes the session findable by.
+    properties: frozenset[Property]
     summary: str | None
 
     @classmethod
@@ -85,6 +92,7 @@ class Change:
         fields = masked(request.update_mask, UPDATABLE)
         if not request.update_mask.paths and not session.state:
             fields -= {"state"}
+        metadata = json_of(session, "metadata")
         return cls(
             session_id=session.session_id,
             revision=session.revision,
@@ -94,69 +102,10 @@ class Change:
             session_type=session.session_type or DEFAULT_TYPE,
             subject_id=session.subject_id or None,
             agent_id=session.agent_id or None,
-            metadata=json_of(session, "metadata"),
+            metadata=metadata,
+            properties=properties_of({"metadata": metadata}, owner="session"),
             summary=session.summary or None,
         )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Walk:
-    """Where a listing of sessions, newest update first, goes on.
-
-    A session that is updated while somebody pages leaves its place for the front, which was read already. So a walk
-    that took more than one page is followed by another over what was updated since it began: `floor` is where that one
-    ends. A pass that fits into one page is the last.
-    """
-
-    # The last session seen in this pass; None at its start.
-    after: tuple[datetime, str] | None = None
-    # The newest update when this pass began.
-    top: datetime | None = None
-    # Only what was updated later than this; None in the first pass.
-    floor: datetime | None = None
-
-    @classmethod
-    def of(cls, place: Sequence[str] | None) -> Self:
-        """Read the place that a page token names."""
-        if place is None:
-            return cls()
-        try:
-            time, session_id, top, floor = place
-            return cls(
-                after=(_time(time), session_id) if time else None,
-                top=_time(top) if top else None,
-                floor=_time(floor) if floor else None,
-            )
-        except (ValueError, OverflowError):
-            raise PageTokenInvalid from None
-
-    def place(self) -> list[str]:
-        """Return what the page token must say."""
-        time, session_id = (self.after[0].isoformat(), self.after[1]) if self.after else ("", "")
-        return [
-            time,
-            session_id,
-            self.top.isoformat() if self.top else "",
-            self.floor.isoformat() if self.floor else "",
-        ]
-
-    def onward(self, rows: Sequence[Record]) -> Walk:
-        """Return where the next page of this pass begins, after `rows`."""
-        last = rows[-1]
-        return Walk(
-            after=(last["update_time"], last["session_id"]),
-            top=self.top or rows[0]["update_time"],
-            floor=self.floor,
-        )
-
-    def again(self) -> Walk:
-        """Return the start of the pass after this one."""
-        return Walk(floor=self.top)
-
-
-def _time(text: str) -> datetime:
-    """Read a time of a page token, which anybody may have written: some have no place in UTC's calendar."""
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _chosen(state: pb.SessionState) -> str:

@@ -18,3 +18,15 @@ class SessionSettings(Settings):
     max_content_characters: int = 100_000
     # Vectors of up to so many messages are made before the call returns; those of larger batches soon after it.
     immediate_embeddings: int = 16
+    # Seconds after which a stream that has no message to send says so.
+    stream_heartbeat_seconds: float = 15.0
+    # The longest pause, in seconds, between two looks at the sessions of a tenant that somebody follows.
+    stream_pause_seconds: float = 1.0
+    # An OpenAI-compatible API that makes summaries, by its base such as http://127.0.0.1:11434/v1; it gets transcripts.
+    summary_url: str = ""
+    # The model that it is asked for.
+    summary_model: str = ""
+    # Its key, if it wants one.
+    summary_key: str = dataclasses.field(default="", repr=False)
+    # Seconds that it gets; then the summary is made of the conversation's own sentences.
+    summary_timeout_seconds: float = 20.0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
+from skein.session.v1 import states_pb2
 from skein_kit.wire import struct, time
+from skein_session.lifecycle import Standing
+from skein_session.states import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +51,14 @@ def session(record: Record) -> pb.Session:
         create_time=time(record["create_time"]),
         update_time=time(record["update_time"]),
         end_time=time(record["end_time"]),
+        archive_time=time(record["archive_time"]),
         created_by=record["created_by"],
     )
+
+
+def standing(record: Record) -> Standing:
+    """Return where a row of session.sessions stands."""
+    return Standing(record["state"], record["archived_state"])
 
 
 def row(given: pb.Message, message_id: UUID, create_time: datetime) -> dict[str, object]:
@@ -72,3 +81,31 @@ def row(given: pb.Message, message_id: UUID, create_time: datetime) -> dict[str,
         "create_time": create_time,
         "created_by": given.created_by,
     }
+
+
+def state(record: Record | Mapping[str, Any]) -> states_pb2.AgentState:
+    """Convert a row of session.agent_states."""
+    return states_pb2.AgentState(
+        agent_id=record["agent_id"],
+        session_id=record["session_id"],
+        state_data=struct(record["state_data"]),
+        revision=record["revision"],
+        expire_time=time(record["expire_time"]),
+        create_time=time(record["create_time"]),
+        update_time=time(record["update_time"]),
+        created_by=record["created_by"],
+        updated_by=record["updated_by"],
+    )
+
+
+def item(record: Record) -> states_pb2.SessionItem:
+    """Convert a row of session.items."""
+    return states_pb2.SessionItem(
+        session_id=record["session_id"],
+        key=record["key"],
+        value=value_of(record["value"]),
+        expire_time=time(record["expire_time"]),
+        create_time=time(record["create_time"]),
+        update_time=time(record["update_time"]),
+        created_by=record["created_by"],
+    )

@@ -1,86 +1,18 @@
-"""The scalar values of profiles and preferences, as they are looked for. No SQL.
-
-A property is a path, names joined by dots, and a value as JSON text: `("preferences.languages", '"en"')`. An element of
-a list stands under the list's path. Numbers that are equal have one text. What cannot be asked for is left out: nulls,
-names that are empty or hold a dot, and very long paths.
-"""
+"""The scalar values of profiles and preferences, as they are looked for."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING
 
-from google.protobuf import json_format
-
-from skein_kit.errors import FieldInvalid
+from skein_kit import properties
+from skein_kit.properties import MAX_PATH_CHARACTERS, MAX_PROPERTIES, Property, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from skein.tenancy.v1 import subjects_pb2 as pb
-
-MAX_PROPERTIES = 500
-# Of a path, as the protos say.
-MAX_PATH_CHARACTERS = 500
-# Longer texts are kept as their hash: a key of the index holds 2,700 bytes, and a subject's id may take 1,020 of them.
-_MAX_VALUE_BYTES = 256
-_MAX_PATH_BYTES = 1000
-_SCALARS = ("string_value", "number_value", "bool_value")
-
-Property = tuple[str, str]
+__all__ = ["MAX_PATH_CHARACTERS", "MAX_PROPERTIES", "Property", "properties_of", "wanted"]
 
 
 def properties_of(objects: Mapping[str, str | None]) -> frozenset[Property]:
-    """Return the properties of JSON objects, by the name that their paths begin with.
-
-    Raises FieldInvalid when there are too many.
-    """
-    found: set[Property] = set()
-    for name, text in objects.items():
-        for path, value in _leaves(name, json.loads(text) if text else None):
-            found.add((_kept(path, _MAX_PATH_BYTES), _kept(_text(value), _MAX_VALUE_BYTES)))
-        if len(found) > MAX_PROPERTIES:
-            raise FieldInvalid(
-                violations=[(f"subject.{name}", f"profile and preferences hold {MAX_PROPERTIES} values")]
-            )
-    return frozenset(found)
-
-
-def wanted(matches: Iterable[pb.PropertyMatch]) -> list[Property]:
-    """Return the properties that are asked for. Raises FieldInvalid for what is no scalar."""
-    found: list[Property] = []
-    for index, match in enumerate(matches):
-        if match.value.WhichOneof("kind") not in _SCALARS:
-            raise FieldInvalid(violations=[(f"properties[{index}].value", "is no text, number or truth value")])
-        try:
-            value = json_format.MessageToDict(match.value)
-        except (ValueError, json_format.SerializeToJsonError):
-            raise FieldInvalid(
-                violations=[(f"properties[{index}].value", "is a number that JSON cannot say")]
-            ) from None
-        found.append((_kept(match.path, _MAX_PATH_BYTES), _kept(_text(value), _MAX_VALUE_BYTES)))
-    return found
-
-
-def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if name and "." not in name:
-                yield from _leaves(f"{path}.{name}", inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(path, inner)
-    elif value is not None and len(path) <= MAX_PATH_CHARACTERS:
-        yield path, value
-
-
-def _text(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _kept(text: str, most: int) -> str:
-    encoded = text.encode()
-    return text if len(encoded) <= most else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+    """Return the properties of a subject's objects. Raises FieldInvalid when there are too many."""
+    return properties.properties_of(objects, owner="subject")

@@ -8,6 +8,7 @@ worker may take.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -56,6 +57,9 @@ STANDING = (
 )
 
 INDEXED = Counter("skein_worker_indexed_items_total", "Items of the backlog that got their vectors.")
+HORIZON = Gauge(
+    "skein_partition_horizon_seconds", "Time until the last partition that is made ahead ends.", ["service"]
+)
 SWEPT = Gauge("skein_worker_swept_tenants", "Tenants that the last sweep of this worker asked.")
 
 _TENANTS_PER_PAGE = 200
@@ -154,8 +158,8 @@ class Jobs:
             if job.key not in busy and (await self._index(tenant_id, _ITEMS_PER_QUESTION)).more:
                 await self._add(job)
 
-        with _untraced():
-            await self._visit(ask, visits)
+        with untraced():
+            await self.visit(ask, visits)
         SWEPT.set(visits.visited)
         if visits.failures:
             log.warning("sweep_incomplete", tenants=visits.visited, failures=visits.failures)
@@ -194,6 +198,8 @@ class Jobs:
         except Refusal as refusal:
             log.warning("upkeep_failed", reason=refusal.reason)
             return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
+        HORIZON.labels("session").set(session.horizon_time.seconds - time.time())
+        HORIZON.labels("memory").set(memory.horizon_time.seconds - time.time())
         created = session.created_count + memory.created_count
         if created:
             log.info("partitions_created", count=created, horizon=memory.horizon_time.ToJsonString())
@@ -223,9 +229,13 @@ class Jobs:
                     visits.failed(error)
                     if visits.is_over():
                         return
+            try:
+                await self._end_idle(tenant_id, leave_off)
+            except aio.AioRpcError as error:
+                visits.failed(error)
 
-        with _untraced():
-            await self._visit(remove, visits)
+        with untraced():
+            await self.visit(remove, visits)
         if visits.failures or leave_off.is_set():
             log.warning("expiry_incomplete", tenants=visits.visited, failures=visits.failures)
         elif deleted:
@@ -234,6 +244,14 @@ class Jobs:
             return min(_RETRY_SECONDS, self._settings.expiry_seconds)
         # A tenant that fails again and again has its next turn with all the others.
         return max(self._settings.expiry_seconds, loop.time() - started)
+
+    async def _end_idle(self, tenant_id: str, leave_off: asyncio.Event) -> None:
+        """End the sessions of a tenant that nobody speaks in."""
+        more = True
+        while more and not leave_off.is_set():
+            async with self._system.acting(tenant_id=tenant_id, seconds=_SHORT_CALL_SECONDS):
+                response = await self._clients.session.EndIdleSessions(session_pb2.EndIdleSessionsRequest())
+            more = response.more
 
     async def _usage(self, _payload: bytes, leave_off: asyncio.Event) -> float:
         """Bring up to date what organizations' quotas see of their tenants."""
@@ -245,8 +263,8 @@ class Jobs:
             async with self._system.acting(tenant_id=tenant_id, seconds=_SHORT_CALL_SECONDS):
                 await self._clients.upkeep.CollectUsage(limits_pb2.CollectUsageRequest())
 
-        with _untraced():
-            await self._visit(collect, visits)
+        with untraced():
+            await self.visit(collect, visits)
         if visits.failures:
             log.warning("usage_incomplete", tenants=visits.visited, failures=visits.failures)
         if visits.is_over():
@@ -259,7 +277,7 @@ class Jobs:
         INDEXED.inc(response.indexed_count)
         return response
 
-    async def _visit(self, visit: Callable[[str], Awaitable[None]], visits: Round) -> None:
+    async def visit(self, visit: Callable[[str], Awaitable[None]], visits: Round) -> None:
         """Visit every tenant, a few at a time."""
         try:
             async for page in self._pages():
@@ -296,7 +314,7 @@ async def _visit_some(visit: Callable[[str], Awaitable[None]], tenant_ids: Itera
 
 
 @contextmanager
-def _untraced() -> Iterator[None]:
+def untraced() -> Iterator[None]:
     """Record no spans: the same questions every two seconds would drown every other trace."""
     with trace.use_span(_UNSAMPLED):
         yield

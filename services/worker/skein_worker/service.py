@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc
-from skein.memory.v1 import memory_pb2_grpc
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -15,6 +15,7 @@ from skein_kit.settings import SettingInvalid
 from skein_worker import deletion
 from skein_worker.jobs import STANDING, Clients, Jobs
 from skein_worker.queue import Queue
+from skein_worker.rounds import Rounds, Task
 from skein_worker.settings import WorkerSettings
 from skein_worker.store import Store
 from skein_worker.system import System
@@ -62,9 +63,42 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             system,
             seconds=settings.deletion_seconds,
         )
-        works = {**jobs.works(), deletion.DELETION: deletions.run}
-        async with queue.running(works, standing=(*STANDING, deletion.STANDING)):
+        rounds = Rounds(jobs, system, _tasks(clients, settings))
+        works = {**jobs.works(), deletion.DELETION: deletions.run, **rounds.works()}
+        async with queue.running(works, standing=(*STANDING, deletion.STANDING, *rounds.standing)):
             yield servicers
+
+
+def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
+    memory = clients.memory
+    return [
+        Task(
+            name="webhooks",
+            seconds=settings.webhook_seconds,
+            calls=[lambda: memory.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())],
+            priority=2,
+        ),
+        Task(
+            name="decay",
+            seconds=settings.decay_seconds,
+            calls=[lambda: memory.DecayMemories(memory_pb2.DecayMemoriesRequest())],
+        ),
+        Task(
+            name="snapshots",
+            seconds=settings.snapshot_seconds,
+            calls=[lambda: memory.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest())],
+            priority=2,
+        ),
+        Task(
+            name="lifecycle",
+            seconds=settings.lifecycle_seconds,
+            calls=[
+                lambda: memory.DecayMemories(memory_pb2.DecayMemoriesRequest()),
+                lambda: memory.ArchiveIdle(memory_pb2.ArchiveIdleRequest()),
+                lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
+            ],
+        ),
+    ]
 
 
 SERVICE = Service(name="worker", port=50056, calls=("auth", "tenancy", "session", "memory", "recall"), start=start)

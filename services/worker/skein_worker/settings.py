@@ -29,6 +29,14 @@ class WorkerSettings(Settings):
     expiry_seconds: float = 300.0
     # Seconds between two rounds that collect what tenants use, for their organizations' quotas.
     usage_seconds: float = 300.0
+    # Seconds between two rounds of what happens to memories as they grow old: decay, cold storage, retention.
+    lifecycle_seconds: float = 3600.0
+    # Seconds between two rounds that lower the scores of memories that nobody uses.
+    decay_seconds: float = 86400.0
+    # Seconds between two looks for what webhooks are to be told.
+    webhook_seconds: float = 5.0
+    # Seconds between two looks for snapshots that are still to be finished or removed.
+    snapshot_seconds: float = 10.0
     # Seconds between two looks for deleted tenants whose rows are to be removed.
     deletion_seconds: float = 60.0
     # Seconds that the queue's log of finished jobs is kept.

@@ -19,6 +19,7 @@ from skein_cluster.transfer.exporting import export
 from skein_cluster.transfer.importing import Importer, Report, check
 from skein_cluster.transfer.locomo import read_locomo
 from skein_cluster.transfer.records import Kind, RecordInvalid, read_jsonl
+from skein_cluster.transfer.whole import FORMS, MODES, Done, export_whole, import_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,17 +32,27 @@ _SHOWN = 20
 
 
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice(list(_FORMATS)))
+@click.argument("form", metavar="FORMAT", type=click.Choice([*_FORMATS, *FORMS]))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Read and check the file; write nothing and call nobody.")
+@click.option("--dry-run", is_flag=True, help="Check the file and write nothing; jsonl and locomo call nobody.")
+@click.option(
+    "--mode", type=click.Choice(list(MODES)), default="merge", show_default=True, help="What to do with what is there."
+)
 @options.caller
 @options.as_json
-def import_command(form: str, file: Path, environment: dict[str, str], *, dry_run: bool, as_json: bool) -> None:
+def import_command(
+    form: str, file: Path, mode: str, environment: dict[str, str], *, dry_run: bool, as_json: bool
+) -> None:
     """Import FILE into the tenant. Repeating it adds nothing twice.
 
-    FORMAT is jsonl (sessions, messages, memories and links, one JSON object per line: what `skein export` writes) or
-    locomo (long conversations as snap-research/LoCoMo publishes them). Ends with 1 when records were refused.
+    FORMAT is jsonl (sessions, messages, memories and links, one JSON object per line: what `skein export` writes),
+    locomo (long conversations as snap-research/LoCoMo publishes them), skein (what `skein export --whole` writes) or
+    memoryvault (its memoryvault_export_v1). --mode is for the last two. Ends with 1 when records were refused.
     """
+    if form in FORMS:
+        text = file.read_text("utf-8")
+        _show_whole(asyncio.run(_import_whole(environment, text, form, mode, dry_run=dry_run)), as_json=as_json)
+        return
     report = Report()
     try:
         records = list(_FORMATS[form](file))
@@ -59,9 +70,17 @@ def import_command(form: str, file: Path, environment: dict[str, str], *, dry_ru
 
 @click.command()
 @click.option("--output", "-o", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="Default: stdout.")
+@click.option("--whole", is_flag=True, help="The whole memory, without sessions, for `skein import skein`.")
 @options.caller
-def export_command(output: Any, environment: dict[str, str]) -> None:
-    """Write the tenant's sessions, messages, memories and links as JSON lines that `skein import jsonl` takes."""
+def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> None:
+    """Write the tenant's sessions, messages, memories and links as JSON lines that `skein import jsonl` takes.
+
+    With --whole: memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
+    """
+    if whole:
+        count = asyncio.run(_export_whole(environment, output.write))
+        console.err().print(f"Exported {count} items.")
+        return
     counts = asyncio.run(_export(environment, output.write))
     console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in Kind)}.")
 
@@ -96,6 +115,33 @@ async def _import(
 async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> Mapping[str, int]:
     async with as_tenant(environment) as api:
         return await export(api, write)
+
+
+async def _import_whole(environment: Mapping[str, str], text: str, form: str, mode: str, *, dry_run: bool) -> Done:
+    async with as_tenant(environment) as api:
+        return await import_whole(api, text, form, mode, dry_run=dry_run)
+
+
+async def _export_whole(environment: Mapping[str, str], write: Callable[[str], object]) -> int:
+    async with as_tenant(environment) as api:
+        return await export_whole(api, write)
+
+
+def _show_whole(done: Done, *, as_json: bool) -> None:
+    kinds = [*dict.fromkeys([*done.created, *done.updated, *done.unchanged])]
+    if as_json:
+        counts = {name: dict(getattr(done, name)) for name in ("created", "updated", "unchanged")}
+        console.print_json({**counts, "refused": [list(entry) for entry in done.refused]})
+    else:
+        made = console.table("", "created", "updated", "unchanged", numbers=("created", "updated", "unchanged"))
+        rows = [(_plural(kind), done.created[kind], done.updated[kind], done.unchanged[kind]) for kind in kinds]
+        console.rows(made, rows, empty="The file holds nothing that could be stored.")
+        for line, kind, reason in done.refused[:_SHOWN]:
+            click.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
+        if len(done.refused) > _SHOWN:
+            click.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
+    if done.refused:
+        sys.exit(Exit.REFUSED)
 
 
 def _show(report: Report, *, dry_run: bool, as_json: bool) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.call import Context, caller
-from skein_kit.ids import now
-from skein_kit.pages import fitting, page_size, write_token
+from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.ids import now, parse_id
+from skein_kit.pages import fitting, must_fit, page_size, write_token
 from skein_kit.requests import Once
+from skein_kit.wire import masked, moment
 from skein_memory import wire
-from skein_memory.links import Link, LinkDraft
+from skein_memory.links import Link, LinkDraft, LinkFilter
 from skein_memory.memories import speaking_of
 from skein_memory.parts import Rpcs
 from skein_memory.servicer.places import place_of
-from skein_memory.store.links import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UPDATABLE = frozenset({"relation", "label", "weight", "metadata"})
 
 
 class LinkRpcs(Rpcs):
@@ -25,30 +32,107 @@ class LinkRpcs(Rpcs):
         with speaking_of("link"):
             draft = LinkDraft.of(request.link)
 
-        def between(from_id: UUID, to_id: UUID) -> Link:
-            return draft.between(from_id, to_id, at=at, by=who.principal)
+        def respond(links: Sequence[Link]) -> pb.CreateLinkResponse:
+            return pb.CreateLinkResponse(link=wire.link(links[0]))
 
-        def respond(link: Link) -> pb.CreateLinkResponse:
-            return pb.CreateLinkResponse(link=wire.link(link))
-
-        ends = draft.from_name, draft.to_name
-        stored = await self._parts.links.create_link(who.tenant(), Once.of(who, request), ends, between, respond)
+        stored = await self._parts.links.create_links(
+            who.tenant(), Once.of(who, request), [draft], respond, at=at, by=who.principal
+        )
         return pb.CreateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
+    async def BatchCreateLinks(
+        self, request: pb.BatchCreateLinksRequest, context: Context
+    ) -> pb.BatchCreateLinksResponse:
+        who, at = caller(context), now()
+        drafts = []
+        for index, link in enumerate(request.links):
+            with speaking_of(f"links[{index}]", index=index):
+                drafts.append(LinkDraft.of(link))
+
+        def respond(links: Sequence[Link]) -> pb.BatchCreateLinksResponse:
+            response = pb.BatchCreateLinksResponse(links=[wire.link(link) for link in links])
+            must_fit(response)
+            return response
+
+        stored = await self._parts.links.create_links(
+            who.tenant(), Once.of(who, request), drafts, respond, at=at, by=who.principal
+        )
+        return pb.BatchCreateLinksResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
+        who, at = caller(context), now()
+        with speaking_of("link"):
+            draft = LinkDraft.of(request.link)
+
+        def respond(link: Link, created: bool) -> pb.UpsertLinkResponse:  # noqa: FBT001 - the store says both.
+            return pb.UpsertLinkResponse(link=wire.link(link), created=created)
+
+        stored = await self._parts.links.upsert_link(
+            who.tenant(),
+            Once.of(who, request),
+            draft,
+            respond,
+            either_direction=request.either_direction,
+            at=at,
+            by=who.principal,
+        )
+        return pb.UpsertLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
+        link = await self._parts.links.get_link(caller(context).tenant(), UUID(request.link_id))
+        return pb.GetLinkResponse(link=wire.link(link))
+
+    async def UpdateLink(self, request: pb.UpdateLinkRequest, context: Context) -> pb.UpdateLinkResponse:
+        who, at = caller(context), now()
+        link_id = parse_id(request.link.link_id)
+        if link_id is None:
+            raise FieldInvalid(violations=[("link.link_id", "must be the id of a link")])
+        if not request.update_mask.paths:
+            raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
+        masked(request.update_mask, UPDATABLE)
+
+        def change(link: Link) -> Link:
+            link.must_be(request.link.revision)
+            said = wire.link(link)
+            request.update_mask.MergeMessage(request.link, said, replace_message_field=True)
+            with speaking_of("link"):
+                return link.revised(LinkDraft.of(said), at=at, by=who.principal)
+
+        def respond(link: Link) -> pb.UpdateLinkResponse:
+            return pb.UpdateLinkResponse(link=wire.link(link))
+
+        stored = await self._parts.links.change_link(who.tenant(), Once.of(who, request), link_id, change, respond)
+        return pb.UpdateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
-        who, response = caller(context), pb.DeleteLinkResponse()
-        await self._parts.links.delete_link(who.tenant(), Once.of(who, request), UUID(request.link_id), response)
+        who, at, response = caller(context), now(), pb.DeleteLinkResponse()
+        await self._parts.links.delete_link(
+            who.tenant(),
+            Once.of(who, request),
+            UUID(request.link_id),
+            response,
+            revision=request.revision,
+            at=at,
+            by=who.principal,
+        )
         return response
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
         tenant_id, size = caller(context).tenant(), page_size(request.page_size)
-        question = Question(
+        relations = sorted({*request.relations, *([request.relation] if request.relation else [])})
+        wanted = LinkFilter(
             outgoing=request.direction != pb.LINK_DIRECTION_INCOMING,
             incoming=request.direction != pb.LINK_DIRECTION_OUTGOING,
-            relation=request.relation or None,
+            relations=relations or None,
+            min_weight=request.min_weight,
         )
         links = await self._parts.links.list_links(
-            tenant_id, request.memory_id, question, before=place_of(request, tenant_id), count=size + 1
+            tenant_id,
+            request.memory_id,
+            wanted,
+            before=place_of(request, tenant_id),
+            count=size + 1,
+            at=moment(request, "as_of_time"),
         )
         page = fitting(wire.link(link) for link in links[:size])
         more = len(links) > len(page)

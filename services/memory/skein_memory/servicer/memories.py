@@ -8,16 +8,14 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.ids import now
-from skein_kit.pages import must_fit, page_size, write_token
+from skein_kit.pages import must_fit
 from skein_kit.requests import Once
-from skein_kit.wire import masked
+from skein_kit.wire import masked, moment, time
 from skein_memory import wire
 from skein_memory.answers import Answer
 from skein_memory.errors import MemoryNotFound
-from skein_memory.filters import Filter
-from skein_memory.memories import Draft, Memory, documents_of, drafts_of, remembered, speaking_of
+from skein_memory.memories import Draft, Memory, documents_of, drafts_of, remembered, secrets_of, speaking_of
 from skein_memory.parts import Rpcs
-from skein_memory.servicer.places import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +26,7 @@ UPDATABLE = frozenset(
     {
         "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id",
         "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time",
-        "valid_to_time", "metadata",
+        "valid_to_time", "metadata", "secret_value",
     }
 )  # fmt: skip
 
@@ -38,18 +36,30 @@ class MemoryRpcs(Rpcs):
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         who, at = caller(context), now()
+        # What is shown of a secret is said by the service alone.
+        request.memory.ClearField("secret")
         with speaking_of("memory"):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
         (memory,) = remembered([draft], at=at, by=who.principal)
         documents = documents_of([memory], at=at)
         expected = bool(self._parts.embeddings.expected_pending(documents))
-        response = pb.CreateMemoryResponse(memory=wire.memory(memory), embedding_pending=expected)
-        once = Once.of(who, request)
-        first = await self._parts.memories.create_memories(who.tenant(), once, [memory], documents, response, at=at)
+        response = pb.CreateMemoryResponse(embedding_pending=expected)
+
+        def show(stored: Sequence[Memory]) -> None:
+            response.memory.CopyFrom(wire.memory(stored[0]))
+
+        once, tenant_id = Once.of(who, request), who.tenant()
+        secrets = secrets_of([memory], [request.memory])
+        first = await self._parts.memories.create_memories(
+            tenant_id, once, [memory], documents, response, show, at=at, secrets=secrets
+        )
         if first is not None:
             return pb.CreateMemoryResponse.FromString(first)
         response.embedding_pending = bool(await self._pending(documents, context))
-        if response.embedding_pending != expected:
+        if request.suggest_links:
+            found = await self._parts.graph.suggest_links(tenant_id, str(memory.memory_id), at=at)
+            response.suggested_links.extend(wire.suggestion(one) for one in found)
+        if response.embedding_pending != expected or response.suggested_links:
             await self._parts.memories.correct_answer(who.tenant(), once, response)
         return response
 
@@ -57,16 +67,23 @@ class MemoryRpcs(Rpcs):
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
         who, at = caller(context), now()
+        for asked in request.memories:
+            asked.ClearField("secret")
         drafts = drafts_of(request.memories, at=at, max_content=self._max_content, agent_id=who.agent_id)
         memories = remembered(drafts, at=at, by=who.principal)
         documents = documents_of(memories, at=at)
         expected = self._parts.embeddings.expected_pending(documents)
-        response = pb.BatchCreateMemoriesResponse(
-            memories=[wire.memory(memory) for memory in memories], pending_embedding_count=expected
+        response = pb.BatchCreateMemoriesResponse(pending_embedding_count=expected)
+
+        def show(stored: Sequence[Memory]) -> None:
+            response.memories.extend(wire.memory(memory) for memory in stored)
+            must_fit(response)
+
+        once, tenant_id = Once.of(who, request), who.tenant()
+        secrets = secrets_of(memories, request.memories)
+        first = await self._parts.memories.create_memories(
+            tenant_id, once, memories, documents, response, show, at=at, secrets=secrets
         )
-        must_fit(response)
-        once = Once.of(who, request)
-        first = await self._parts.memories.create_memories(who.tenant(), once, memories, documents, response, at=at)
         if first is not None:
             return pb.BatchCreateMemoriesResponse.FromString(first)
         response.pending_embedding_count = await self._pending(documents, context)
@@ -75,21 +92,26 @@ class MemoryRpcs(Rpcs):
         return response
 
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
-        found = await self._parts.memories.get_memories(caller(context).tenant(), [request.memory_id])
-        memory = found.get(request.memory_id)
+        at, tenant_id, as_of_time = now(), caller(context).tenant(), moment(request, "as_of_time")
+        memory: Memory | None
+        if as_of_time is not None:
+            memory = await self._parts.finding.memory_then(tenant_id, request.memory_id, as_of_time)
+        else:
+            found = await self._parts.memories.get_memories(tenant_id, [request.memory_id], at=at)
+            memory = found.get(request.memory_id)
         if memory is None or not (memory.is_active or request.show_deleted):
             raise MemoryNotFound
-        return pb.GetMemoryResponse(memory=wire.memory(memory))
+        return pb.GetMemoryResponse(memory=wire.memory(memory), read_time=time(at))
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
-        tenant_id, names = caller(context).tenant(), list(request.memory_ids)
+        tenant_id, names, at = caller(context).tenant(), list(request.memory_ids), now()
         answer, looked_up = Answer[pb.Memory](), 0
         not_found: list[str] = []
         while looked_up < len(names) and not answer.is_full:
             portion = names[looked_up : looked_up + answer.portion(len(names) - looked_up)]
-            found = await self._parts.memories.get_memories(tenant_id, portion)
+            found = await self._parts.memories.get_memories(tenant_id, portion, at=at)
             for name in portion:
                 memory = found.get(name)
                 if memory is None or not memory.is_active:
@@ -99,27 +121,16 @@ class MemoryRpcs(Rpcs):
                 looked_up += 1
         return pb.BatchGetMemoriesResponse(memories=answer.items, not_found=not_found, deferred=names[looked_up:])
 
-    async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
-        tenant_id, size, at = caller(context).tenant(), page_size(request.page_size), now()
-        after, wanted = place_of(request, tenant_id), Filter.of(request)
-        answer, more = Answer[pb.Memory](), True
-        while more and len(answer.items) < size and not answer.is_full:
-            count = answer.portion(size - len(answer.items))
-            memories = await self._parts.memories.list_memories(tenant_id, wanted, after=after, count=count + 1, at=at)
-            more = answer.take(wire.memory(memory) for memory in memories[:count]) < len(memories)
-            after = memories[:count][-1].memory_id if memories else None
-        page = answer.items
-        return pb.ListMemoriesResponse(
-            memories=page, next_page_token=write_token([page[-1].memory_id], tenant_id, request) if more else ""
-        )
-
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         who, at = caller(context), now()
         if not request.memory.memory_id:
             raise FieldInvalid(violations=[("memory.memory_id", "must name the memory")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        masked(request.update_mask, UPDATABLE)
+        fields = masked(request.update_mask, UPDATABLE)
+        secret = request.memory.secret_value if "secret_value" in fields else ""
+        if "secret_value" in fields and not secret:
+            raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
 
         def change(memory: Memory) -> Memory:
             memory.must_be_active()
@@ -137,7 +148,7 @@ class MemoryRpcs(Rpcs):
 
         once = Once.of(who, request)
         changed = await self._parts.memories.change_memory(
-            who.tenant(), request.memory.memory_id, change, respond, at=at, once=once
+            who.tenant(), request.memory.memory_id, change, respond, at=at, once=once, secret=secret
         )
         if isinstance(changed, bytes):
             return pb.UpdateMemoryResponse.FromString(changed)

@@ -9,6 +9,9 @@ from skein_kit.wire import time
 from skein_memory.parts import Rpcs
 
 DEFAULT_MONTHS_AHEAD = 3
+# Memories that a call looks at for decay, and those that one transaction does.
+DEFAULT_DECAYED = 500
+DECAYED_AT_ONCE = 100
 
 
 class UpkeepRpcs(Rpcs):
@@ -22,9 +25,28 @@ class UpkeepRpcs(Rpcs):
         return pb.EnsurePartitionsResponse(created_count=created, horizon_time=time(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        deleted = await self._parts.memories.delete_expired(caller(context).tenant(), now())
+        who, at = caller(context), now()
+        deleted = await self._parts.memories.delete_expired(who.tenant(), at)
+        await self._parts.levels.keep_capacities(who.tenant(), at=at, by=who.principal)
+        await self._parts.secrets.keep_wrapped(who.tenant())
+        deleted += await self._parts.watches.delete_old(who.tenant(), at)
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
+    async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
+        who, left, decayed, more = caller(context), request.limit or DEFAULT_DECAYED, 0, True
+        while left > 0 and more:
+            portion = min(left, DECAYED_AT_ONCE)
+            done = await self._parts.curating.decay_portion(who.tenant(), limit=portion, at=now(), by=who.principal)
+            decayed, more, left = decayed + done.decayed, done.more, left - portion
+        return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
+
+    async def ContinueSnapshots(
+        self, request: pb.ContinueSnapshotsRequest, context: Context
+    ) -> pb.ContinueSnapshotsResponse:
+        more = await self._parts.snapshots.continue_snapshots(caller(context).tenant())
+        return pb.ContinueSnapshotsResponse(more=more)
+
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        await self._parts.archives.delete_files(caller(context).tenant())
         counts, more = await self._parts.memories.purge_tenant(caller(context).tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

@@ -24,3 +24,36 @@ INSERT INTO memory.revisions
 VALUES
     (:tenant_id, :kind, :item_id, :revision, :memory_id, :other_memory_id, :state, :from_time, :until_time,
      :changed_by);
+
+-- read_changes --
+-- Read the log from after a place on, up to the horizon: the oldest transaction of this very snapshot that is still at
+-- work. Before it nothing is to come, so nobody who reads in order skips a late commit. One row without a change comes
+-- back when there is none.
+SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
+    c.principal, c.create_time
+FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
+LEFT JOIN LATERAL (
+    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+    FROM memory.changes
+    WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
+        AND transaction < h.horizon
+    ORDER BY transaction, change_id
+    LIMIT :count
+) AS c ON true
+ORDER BY c.transaction, c.change_id;
+
+-- read_changes_of_entity --
+-- Read the log of one thing from after a place on, up to the horizon.
+SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
+    c.principal, c.create_time
+FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
+LEFT JOIN LATERAL (
+    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+    FROM memory.changes
+    WHERE tenant_id = :tenant_id AND entity_id = :entity_id
+        AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
+        AND transaction < h.horizon
+    ORDER BY transaction, change_id
+    LIMIT :count
+) AS c ON true
+ORDER BY c.transaction, c.change_id;

@@ -1,34 +1,121 @@
--- insert_link --
--- Store a link.
+-- insert_links --
+-- Store links; those whose pair has one by the same relation are passed over.
 INSERT INTO memory.links
     (tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by)
 VALUES
     (:tenant_id, :link_id, :from_memory_id, :to_memory_id, :relation, :label, :weight, :metadata, :create_time,
-     :created_by);
+     :created_by)
+ON CONFLICT ON CONSTRAINT links_pair_key DO NOTHING;
 
--- delete_link --
--- Remove a link for good.
-DELETE FROM memory.links
+-- update_link --
+-- Store a link's next revision.
+UPDATE memory.links
+SET relation = :relation, label = :label, weight = :weight, metadata = :metadata, revision = :revision,
+    update_time = :update_time, updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND link_id = :link_id;
+
+-- delete_links --
+-- Remove links for good, and return what they were.
+DELETE FROM memory.links
+WHERE tenant_id = :tenant_id AND link_id = ANY (:link_ids::uuid[])
+RETURNING link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
+    coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by;
+
+-- get_links --
+-- Read links by id, in no order.
+SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
+       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+FROM memory.links
+WHERE tenant_id = :tenant_id AND link_id = ANY (:link_ids::uuid[]);
+
+-- lock_link --
+-- Read a link, and keep others from changing it until the transaction ends.
+SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
+       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+FROM memory.links
+WHERE tenant_id = :tenant_id AND link_id = :link_id
+FOR UPDATE;
+
+-- find_pairs --
+-- Return the links that pairs of memories have by relations.
+SELECT links.link_id, links.from_memory_id, links.to_memory_id, links.relation
+FROM unnest(:from_ids::uuid[], :to_ids::uuid[], :relations::text[]) AS pairs (from_id, to_id, relation)
+CROSS JOIN LATERAL (
+    SELECT link_id, from_memory_id, to_memory_id, relation
+    FROM memory.links
+    WHERE tenant_id = :tenant_id AND from_memory_id = pairs.from_id AND to_memory_id = pairs.to_id
+        AND links.relation = pairs.relation
+    LIMIT 1) AS links;
 
 -- list_links --
 -- Read the newest links of a memory that are older than one link. No link is in both parts, as none leads to itself;
 -- each part is read in order from its own index.
-SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by
+SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
+       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
 FROM (
-    (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by
+    (SELECT *
      FROM memory.links
      WHERE tenant_id = :tenant_id AND from_memory_id = :memory_id AND link_id < :before_id AND :outgoing::boolean
-         AND (:relation::text IS NULL OR relation = :relation)
+         AND (:relations::text[] IS NULL OR relation = ANY (:relations)) AND weight >= :min_weight
      ORDER BY link_id DESC
      LIMIT :count)
     UNION ALL
-    (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by
+    (SELECT *
      FROM memory.links
      WHERE tenant_id = :tenant_id AND to_memory_id = :memory_id AND link_id < :before_id AND :incoming::boolean
-         AND (:relation::text IS NULL OR relation = :relation)
+         AND (:relations::text[] IS NULL OR relation = ANY (:relations)) AND weight >= :min_weight
      ORDER BY link_id DESC
      LIMIT :count)
 ) AS both_ways
+ORDER BY link_id DESC
+LIMIT :count;
+
+-- list_links_then --
+-- Read the links that a memory had at a time as they were then, newest first, older than one link: those that have not
+-- changed since, and what those were that have changed or gone. Each link is in one of the four parts.
+SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
+       update_time, updated_by
+FROM (
+    (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
+            coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+     FROM memory.links
+     WHERE tenant_id = :tenant_id AND from_memory_id = :memory_id AND link_id < :before_id AND :outgoing::boolean
+         AND coalesce(update_time, create_time) <= :at
+         AND (:relations::text[] IS NULL OR relation = ANY (:relations)) AND weight >= :min_weight
+     ORDER BY link_id DESC
+     LIMIT :count)
+    UNION ALL
+    (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
+            coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+     FROM memory.links
+     WHERE tenant_id = :tenant_id AND to_memory_id = :memory_id AND link_id < :before_id AND :incoming::boolean
+         AND coalesce(update_time, create_time) <= :at
+         AND (:relations::text[] IS NULL OR relation = ANY (:relations)) AND weight >= :min_weight
+     ORDER BY link_id DESC
+     LIMIT :count)
+    UNION ALL
+    (SELECT item_id::uuid, memory_id, other_memory_id, state ->> 'relation', state ->> 'label',
+            (state ->> 'weight')::double precision, nullif(state -> 'metadata', 'null'::jsonb),
+            (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision, from_time, state ->> 'updated_by'
+     FROM memory.revisions
+     WHERE tenant_id = :tenant_id AND kind = 'link' AND memory_id = :memory_id AND item_id < :before_id::uuid::text
+         AND :outgoing::boolean AND from_time <= :at AND until_time > :at
+         AND (:relations::text[] IS NULL OR state ->> 'relation' = ANY (:relations))
+         AND (state ->> 'weight')::double precision >= :min_weight
+     ORDER BY item_id DESC
+     LIMIT :count)
+    UNION ALL
+    (SELECT item_id::uuid, memory_id, other_memory_id, state ->> 'relation', state ->> 'label',
+            (state ->> 'weight')::double precision, nullif(state -> 'metadata', 'null'::jsonb),
+            (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision, from_time, state ->> 'updated_by'
+     FROM memory.revisions
+     WHERE tenant_id = :tenant_id AND kind = 'link' AND other_memory_id = :memory_id
+         AND item_id < :before_id::uuid::text
+         AND :incoming::boolean AND from_time <= :at AND until_time > :at
+         AND (:relations::text[] IS NULL OR state ->> 'relation' = ANY (:relations))
+         AND (state ->> 'weight')::double precision >= :min_weight
+     ORDER BY item_id DESC
+     LIMIT :count)
+) AS links
 ORDER BY link_id DESC
 LIMIT :count;

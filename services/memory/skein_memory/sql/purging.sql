@@ -1,3 +1,33 @@
+-- purge_archived --
+-- Remove some of the notes of what lies in cold storage that a deleted tenant has.
+DELETE FROM memory.archived
+WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
+    SELECT memory_id FROM memory.archived WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_archives --
+-- Remove some of the archives that a deleted tenant has.
+DELETE FROM memory.archives
+WHERE tenant_id = :tenant_id AND archive_id = ANY (ARRAY(
+    SELECT archive_id FROM memory.archives WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_deliveries --
+-- Remove some of the deliveries that a deleted tenant has.
+DELETE FROM memory.deliveries
+WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
+    SELECT delivery_id FROM memory.deliveries WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_watches --
+-- Remove some of the watches that a deleted tenant has.
+DELETE FROM memory.watches
+WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
+    SELECT watch_id FROM memory.watches WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_access_log --
+-- Remove some of the accesses, of all months, that a deleted tenant has.
+DELETE FROM memory.access_log
+WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
+    SELECT access_id FROM memory.access_log WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_changes --
 -- Remove some of the events that a deleted tenant has.
 DELETE FROM memory.changes
@@ -22,6 +52,24 @@ DELETE FROM memory.accesses
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.accesses WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_conflict_resolutions --
+-- Remove some of what a deleted tenant said of conflicts.
+DELETE FROM memory.conflict_resolutions
+WHERE tenant_id = :tenant_id AND (a_memory_id, b_memory_id) IN (
+    SELECT a_memory_id, b_memory_id FROM memory.conflict_resolutions WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_aliases --
+-- Remove some of the aliases that a deleted tenant has.
+DELETE FROM memory.aliases
+WHERE tenant_id = :tenant_id AND alias_memory_id = ANY (ARRAY(
+    SELECT alias_memory_id FROM memory.aliases WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_source_trust --
+-- Remove some of what a deleted tenant said of sources.
+DELETE FROM memory.source_trust
+WHERE tenant_id = :tenant_id AND source_key = ANY (ARRAY(
+    SELECT source_key FROM memory.source_trust WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_links --
 -- Remove some of the links that a deleted tenant has.
 DELETE FROM memory.links
@@ -33,6 +81,24 @@ WHERE tenant_id = :tenant_id AND link_id = ANY (ARRAY(
 DELETE FROM memory.tags
 WHERE tenant_id = :tenant_id AND (memory_id, tag) IN (
     SELECT memory_id, tag FROM memory.tags WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_properties --
+-- Remove some of the properties that a deleted tenant has.
+DELETE FROM memory.properties
+WHERE tenant_id = :tenant_id AND (memory_id, name, value) IN (
+    SELECT memory_id, name, value FROM memory.properties WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_tombstones --
+-- Remove some of the tombstones that a deleted tenant has.
+DELETE FROM memory.tombstones
+WHERE tenant_id = :tenant_id AND digest = ANY (ARRAY(
+    SELECT digest FROM memory.tombstones WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tombstone_salts --
+-- Remove the salt of the tombstones that a deleted tenant had.
+DELETE FROM memory.tombstone_salts
+WHERE tenant_id = :tenant_id AND salt = ANY (ARRAY(
+    SELECT salt FROM memory.tombstone_salts WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_external_ids --
 -- Remove some of the ids in other systems that a deleted tenant has.
@@ -63,3 +129,27 @@ WHERE tenant_id = :tenant_id AND (kind, slot) IN (
 DELETE FROM memory.requests
 WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
     SELECT principal, method, request_id FROM memory.requests WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_block_agents --
+-- Remove some of the attachments of blocks that a deleted tenant has.
+DELETE FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND (agent_id, block_id) IN (
+    SELECT agent_id, block_id FROM memory.block_agents WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_blocks --
+-- Remove some of the blocks that a deleted tenant has.
+DELETE FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (ARRAY(
+    SELECT block_id FROM memory.blocks WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_snapshot_items --
+-- Remove some of the items of snapshots that a deleted tenant has.
+DELETE FROM memory.snapshot_items
+WHERE tenant_id = :tenant_id AND (snapshot_id, kind, item_id) IN (
+    SELECT snapshot_id, kind, item_id FROM memory.snapshot_items WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_snapshots --
+-- Remove some of the snapshots that a deleted tenant has.
+DELETE FROM memory.snapshots
+WHERE tenant_id = :tenant_id AND snapshot_id = ANY (ARRAY(
+    SELECT snapshot_id FROM memory.snapshots WHERE tenant_id = :tenant_id LIMIT :count));

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from skein_kit import postings
 from skein_kit.errors import ExternalIdTaken
 from skein_memory import events
+from skein_memory.curation import fingerprint
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.memories import Draft, Memory
-from skein_memory.store import history, names
+from skein_memory.store import history, names, properties, standing
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ async def insert(
     await _add_tags(tx, tenant_id, [(memory.memory_id, tag) for memory in memories for tag in memory.draft.tags])
     await _take_names(tx, tenant_id, memories)
     await postings.put(tx, tenant_id, documents)
+    await standing.put(tx, tenant_id, memories)
+    await properties.put(tx, tenant_id, memories)
     created = [events.of_memory("memory_created", memory) for memory in memories]
     await history.record(tx, tenant_id, created, at=at, by=memories[0].created_by if memories else "")
 
@@ -76,9 +79,18 @@ async def read(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> 
 
 
 async def replace(
-    tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime, event: str = "memory_updated"
+    tx: Transaction,
+    tenant_id: UUID,
+    before: Memory,
+    after: Memory,
+    *,
+    at: datetime,
+    event: str = "memory_updated",
+    by: str | None = None,
 ) -> list[Document]:
     """Store the next revision of a locked memory, keep the one before, and tell the log.
+
+    `by` names who did it where that is not whoever the memory was updated by.
 
     Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken.
     """
@@ -99,8 +111,10 @@ async def replace(
     await _add_tags(tx, tenant_id, [(after.memory_id, tag) for tag in added])
     if before.fact_key != after.fact_key:
         await _move_key(tx, tenant_id, before, after)
+    await standing.follow(tx, tenant_id, before, after)
+    await properties.replace(tx, tenant_id, before, after)
     changed = [name for name in _SAID if getattr(before.draft, name) != getattr(after.draft, name)]
-    await history.record(tx, tenant_id, [events.of_memory(event, after, changed)], at=at, by=after.updated_by)
+    await history.record(tx, tenant_id, [events.of_memory(event, after, changed)], at=at, by=by or after.updated_by)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))
 
 
@@ -149,6 +163,8 @@ def _entry(memory: Memory) -> dict[str, object]:
     return {name: getattr(draft, name) for name in _SAID_COLUMNS} | {
         "memory_id": memory.memory_id,
         "content_hash": draft.content_hash,
+        "words": draft.words,
+        "fingerprint": fingerprint(draft),
         "update_time": memory.update_time,
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,

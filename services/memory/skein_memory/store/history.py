@@ -63,5 +63,14 @@ async def keep(tx: Transaction, tenant_id: UUID, former: Sequence[Former]) -> No
     await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in former])
 
 
+async def last_kept(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:
+    """Return the number of the last earlier state that is kept of something; 0 for none.
+
+    What is made anew after it was removed counts on from there.
+    """
+    last: int | None = await tx.value(QUERIES["last_kept_revision"], tenant_id=tenant_id, kind=kind, item_id=item_id)
+    return last or 0
+
+
 def _json(payload: Mapping[str, object]) -> str | None:
     return json.dumps(payload, separators=(",", ":")) if payload else None

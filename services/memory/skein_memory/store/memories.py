@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
 from skein_kit import postings
-from skein_kit.errors import Refusal
+from skein_kit.errors import QuotaExceeded, Refusal
 from skein_kit.purging import purge
+from skein_memory import types
 from skein_memory.memories import Memory
 from skein_memory.purging import TABLES
-from skein_memory.store import entries, names
+from skein_memory.store import entries, levels, names
 from skein_memory.store.queries import QUERIES
+from skein_memory.store.scoring import scored, scored_new
 from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    import asyncpg
-
+    from skein_kit.database import Transaction
     from skein_kit.months import Months
+    from skein_kit.policies import Policy
     from skein_kit.postings import Document
     from skein_kit.requests import Once
-    from skein_memory.filters import Filter
     from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)
@@ -64,22 +65,35 @@ class MemoryStore(Store):
         memories: Sequence[Memory],
         documents: Sequence[Document],
         response: Message,
+        show: Callable[[Sequence[Memory]], None],
         *,
         at: datetime,
+        secrets: Mapping[UUID, str] = MappingProxyType({}),
     ) -> bytes | None:
         """Store memories, all or none, with their documents in the search index, and keep the answer.
 
-        Return the first answer when the request came before; nothing is stored then. Raises ExternalIdTaken and
-        FactKeyTaken, with the "index" of the memory, and QuotaExceeded.
+        `show` puts the memories, with what they are worth, into the answer; it may refuse. `secrets` are those of
+        memories of the vault. Return the first answer when the request came before; nothing is
+        stored then. Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory,
+        QuotaExceeded and MasterKeyMissing.
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
         async with self._database.tenant(tenant_id) as tx:
+            show(await scored_new(tx, tenant_id, self._policies, memories, at=at))
             first = await self._requests.claim(tx, tenant_id, once, answer=response)
             if first is not None:
                 return first
+            policy = await self._policies.of(tx, tenant_id)
+            types.must_be_accepted(policy, [memory.draft.type for memory in memories])
             await entries.insert(tx, tenant_id, memories, documents, at=at)
-            await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
+            await self._vault.put(tx, tenant_id, secrets, at=at)
+            await self._take_room(tx, tenant_id, policy, memories, at=at)
         return None
+
+    async def policy(self, tenant_id: UUID) -> Policy:
+        """Return the rules that a tenant remembers by."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await self._policies.of(tx, tenant_id)
 
     async def correct_answer(self, tenant_id: UUID, once: Once, response: Message) -> None:
         """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
@@ -92,44 +106,16 @@ class MemoryStore(Store):
                 async with self._database.tenant(tenant_id) as tx:
                     await self._requests.answer(tx, tenant_id, once, response)
 
-    async def get_memories(self, tenant_id: UUID, wanted: Sequence[str]) -> dict[str, Memory]:
-        """Read memories by id or external id, deleted ones too, by the name they were asked by."""
+    async def get_memories(self, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Memory]:
+        """Read memories by id or external id, deleted ones too, by the name they were asked by.
+
+        They say what they are worth at the time `at`.
+        """
         async with self._database.tenant(tenant_id) as tx:
             rows = await names.read(tx, QUERIES["get_memories"], tenant_id, wanted)
-        return {name: entries.memory_of(row) for name, row in rows.items()}
-
-    async def list_memories(
-        self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime
-    ) -> list[Memory]:
-        """Read up to `count` memories that pass, newest first, from the one after `after` on."""
-        conditions: dict[str, object] = {
-            field.name: getattr(wanted, field.name)
-            for field in dataclasses.fields(wanted)
-            if not field.name.startswith("tags_")
-        }
-        if not wanted.tags:
-            query = QUERIES["list_memories"]
-        elif wanted.one_tag_is_enough:
-            query = QUERIES["list_tagged_memories"]
-            conditions |= {"tags": wanted.tags}
-        else:
-            query = QUERIES["list_strictly_tagged_memories"]
-            conditions |= {"tags": wanted.tags, "tags_all": wanted.tags_all, "tags_any": wanted.tags_any}
-        found: list[asyncpg.Record] = []
-        async with self._database.tenant(tenant_id) as tx:
-            for from_id, before_id in wanted.spans(after, at):
-                found += await tx.rows(
-                    query,
-                    tenant_id=tenant_id,
-                    from_id=from_id,
-                    before_id=before_id,
-                    at=at,
-                    count=count - len(found),
-                    **conditions,
-                )
-                if len(found) == count:
-                    break
-        return [entries.memory_of(row) for row in found]
+            found = [entries.memory_of(row) for row in rows.values()]
+            found = await scored(tx, tenant_id, self._policies, found, at=at)
+        return dict(zip(rows, found, strict=True))
 
     async def change_memory(
         self,
@@ -141,11 +127,13 @@ class MemoryStore(Store):
         at: datetime,
         once: Once,
         event: str = "memory_updated",
+        secret: str = "",
     ) -> Changed[Response] | bytes:
         """Replace a memory by what `change` makes of it, and keep the answer; `event` is its type in the log.
 
-        Return the first answer when the request came before. `change` may refuse; when it returns the memory itself,
-        nothing is written. Raises MemoryNotFound, FactKeyTaken and QuotaExceeded.
+        A `secret` takes the place of the one that it had. Return the first answer when the request came before.
+        `change` may refuse; when it returns the memory itself, nothing is written. Raises MemoryNotFound, FactKeyTaken,
+        MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
@@ -156,10 +144,47 @@ class MemoryStore(Store):
             documents: list[Document] = []
             if after is not before:
                 documents = await entries.replace(tx, tenant_id, before, after, at=at, event=event)
-            response = respond(after)
+                after = await self._settled(tx, tenant_id, before, after, secret, at=at)
+            (shown,) = await scored(tx, tenant_id, self._policies, [after], at=at)
+            response = respond(shown)
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         return Changed(response=response, documents=documents)
+
+    async def _settled(
+        self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
+    ) -> Memory:
+        """Do what follows from a change, in its transaction; return the memory as it is then."""
+        policy = await self._policies.of(tx, tenant_id)
+        if before.draft.type != after.draft.type:
+            types.must_be_accepted(policy, [after.draft.type])
+        if secret:
+            await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
+        if types.VAULT in {before.draft.type} - {after.draft.type}:
+            await self._vault.drop(tx, tenant_id, after.memory_id)
+        if after.place is None or after.place == before.place:
+            return after
+        if not await levels.settle(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
+            return after
+        return (await entries.read(tx, tenant_id, [after.memory_id]))[after.memory_id]
+
+    async def _take_room(
+        self, tx: Transaction, tenant_id: UUID, policy: Policy, memories: Sequence[Memory], *, at: datetime
+    ) -> None:
+        """Count new memories; where levels are capped, what matters least makes room for them. Raises QuotaExceeded."""
+        by = memories[0].created_by if memories else ""
+        try:
+            await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
+        except QuotaExceeded as refusal:
+            if not policy.levels_capped or refusal.facts.get("kind") != "memories":
+                raise
+            limit = int(refusal.facts["limit"])
+            forgotten = await levels.make_room(tx, tenant_id, memories, limit, at=at, by=by)
+            if not forgotten:
+                raise
+            await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
+        places = {memory.place for memory in memories if memory.place is not None}
+        await levels.settle(tx, tenant_id, policy, places, at=at, by=by)
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
         """Remove the tenant's stored answers whose time is over, and expired memories from the search index.

@@ -9,17 +9,21 @@ if TYPE_CHECKING:
     from skein_kit.policies import Policies
     from skein_kit.quotas import Quotas
     from skein_kit.requests import Requests
+    from skein_memory.store.secrets import Vault
 
 
 class Tables:
-    """The service's pool, stored answers, counts and the tenants' policies."""
+    """The service's pool, stored answers, counts, the tenants' policies, and what seals their secrets."""
 
-    def __init__(self, database: Database, *, requests: Requests, quotas: Quotas, policies: Policies) -> None:
+    def __init__(
+        self, database: Database, *, requests: Requests, quotas: Quotas, policies: Policies, vault: Vault
+    ) -> None:
         """Share these among the stores."""
         self.database = database
         self.requests = requests
         self.quotas = quotas
         self.policies = policies
+        self.vault = vault
 
 
 class Store:
@@ -31,3 +35,4 @@ class Store:
         self._requests = tables.requests
         self._quotas = tables.quotas
         self._policies = tables.policies
+        self._vault = tables.vault

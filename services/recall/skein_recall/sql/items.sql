@@ -15,17 +15,24 @@ WHERE e.tenant_id = :tenant_id
     AND e.archive_time IS NULL
     AND (e.expire_time IS NULL OR e.expire_time > :at);
 
+-- passing_memories --
+-- Return those of some memories that pass a condition. The ids must be values, so that only their months are planned.
+SELECT entries.memory_id
+FROM memory.entries
+WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]) AND ({condition});
+
 -- get_messages --
 -- Read messages that may be recalled, in no order. The ids must be values, so that only their months are planned.
 SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content, m.name, m.subject_id, m.agent_id,
        m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
-       m.offline_thread_id, m.metadata, m.create_time, m.created_by
+       m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.revision, m.update_time, m.updated_by
 FROM session.messages AS m
 WHERE m.tenant_id = :tenant_id AND m.message_id = ANY (:message_ids::uuid[]) AND m.is_active;
 
 -- memory_texts --
 -- Read what is searched of memories, as the memory service puts it together.
-SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, '')) AS text
+SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''),
+       nullif(e.words, '')) AS text
 FROM memory.entries AS e
 WHERE e.tenant_id = :tenant_id AND e.memory_id = ANY (:memory_ids::uuid[]);
 

@@ -37,6 +37,16 @@ WITH terms AS MATERIALIZED (
         AND (:source::text IS NULL OR d.source = :source::text)
         AND (:key::text IS NULL OR d.key = :key::text)
         AND (:min_importance::double precision IS NULL OR d.importance >= :min_importance::double precision)
+        -- A message is of its session.
+        AND (:sees::boolean IS NULL OR CASE coalesce(d.scope, 'session')
+            WHEN 'global' THEN true
+            WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
+            WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
+                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
+            ELSE d.session_id = :seeing_session_id::text
+                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
+                AND (d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
+        END)
         AND (:agent_id::text IS NULL OR d.agent_id = :agent_id::text)
         AND (:subject_id::text IS NULL OR d.subject_id = :subject_id::text)
         AND (:session_id::text IS NULL OR d.session_id = :session_id::text)

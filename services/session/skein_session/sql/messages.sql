@@ -5,8 +5,10 @@ UPDATE session.sessions
 SET last_sequence = last_sequence + :count::bigint,
     message_count = message_count + :count::bigint,
     title = coalesce(title, :title),
-    update_time = greatest(update_time, :at)
+    update_time = greatest(update_time, :at),
+    active_time = greatest(active_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'archived')
+    AND (:idle_before::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_before)
 RETURNING last_sequence;
 
 -- insert_messages --
@@ -48,7 +50,8 @@ WHERE tenant_id = :tenant_id AND external_id = :external_id;
 -- Read messages by their ids, in no order, without the deleted ones. The array lets the planner leave out all other
 -- months: with many years of months that is fifty times faster than a join.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
-    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time, created_by
+    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
+    created_by, revision, update_time, updated_by
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
 
@@ -86,3 +89,45 @@ UPDATE session.sessions
 SET message_count = message_count - 1
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING message_count;
+
+-- touch_session --
+-- Say that a session's messages change, and hold its row, as every change of its messages does.
+UPDATE session.sessions
+SET update_time = greatest(update_time, :at)
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+RETURNING session_id;
+
+-- update_message --
+-- Change the fields named; no row comes back when the message is gone or has another revision than the one given (0 is
+-- any).
+UPDATE session.messages
+SET content = CASE WHEN 'content' = ANY (:fields::text[]) THEN :content ELSE content END,
+    name = CASE WHEN 'name' = ANY (:fields::text[]) THEN :name ELSE name END,
+    parts = CASE WHEN 'parts' = ANY (:fields::text[]) THEN :parts ELSE parts END,
+    tool_calls = CASE WHEN 'tool_calls' = ANY (:fields::text[]) THEN :tool_calls ELSE tool_calls END,
+    tool_returns = CASE WHEN 'tool_returns' = ANY (:fields::text[]) THEN :tool_returns ELSE tool_returns END,
+    metadata = CASE WHEN 'metadata' = ANY (:fields::text[]) THEN :metadata ELSE metadata END,
+    revision = revision + 1,
+    update_time = :at,
+    updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
+    AND (:revision::bigint = 0 OR revision = :revision)
+RETURNING message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
+    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
+    created_by, revision, update_time, updated_by;
+
+-- messages_of_agent --
+-- Look at up to a window of an agent's messages in a range of ids, newest first; `passes` says which are asked for.
+SELECT message_id, (is_active AND (:subject_id::text IS NULL OR subject_id = :subject_id)) AS passes
+FROM session.messages
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND message_id >= :from_id AND message_id < :before_id
+ORDER BY message_id DESC
+LIMIT :window;
+
+-- messages_of_subject --
+-- Look at up to a window of a person's messages in a range of ids, newest first; `passes` says which are there still.
+SELECT message_id, is_active AS passes
+FROM session.messages
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND message_id >= :from_id AND message_id < :before_id
+ORDER BY message_id DESC
+LIMIT :window;

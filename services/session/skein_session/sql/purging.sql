@@ -16,6 +16,12 @@ DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
     SELECT message_id FROM session.messages WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_session_properties --
+-- Remove some of what the sessions of a deleted tenant are found by.
+DELETE FROM session.session_properties
+WHERE tenant_id = :tenant_id AND (path, value, session_id) IN (
+    SELECT path, value, session_id FROM session.session_properties WHERE tenant_id = :tenant_id LIMIT :count);
+
 -- purge_sessions --
 -- Remove some of the sessions that a deleted tenant has.
 DELETE FROM session.sessions
@@ -33,3 +39,27 @@ WHERE tenant_id = :tenant_id AND (kind, slot) IN (
 DELETE FROM session.requests
 WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
     SELECT principal, method, request_id FROM session.requests WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_items --
+-- Remove some of the short-term items that a deleted tenant has.
+DELETE FROM session.items
+WHERE tenant_id = :tenant_id AND (session_id, key) IN (
+    SELECT session_id, key FROM session.items WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_agent_states --
+-- Remove some of the agent states that a deleted tenant has.
+DELETE FROM session.agent_states
+WHERE tenant_id = :tenant_id AND (agent_id, session_id) IN (
+    SELECT agent_id, session_id FROM session.agent_states WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_tombstones --
+-- Remove some of the tombstones that a deleted tenant has.
+DELETE FROM session.tombstones
+WHERE tenant_id = :tenant_id AND digest = ANY (ARRAY(
+    SELECT digest FROM session.tombstones WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tombstone_salts --
+-- Remove what the tombstones of a deleted tenant were salted with.
+DELETE FROM session.tombstone_salts
+WHERE tenant_id = :tenant_id AND salt IN (
+    SELECT salt FROM session.tombstone_salts WHERE tenant_id = :tenant_id LIMIT :count);

@@ -47,3 +47,44 @@ LATERAL (
      LIMIT :context_size)
 ) AS near
 ORDER BY hit.place, near.sequence;
+
+-- rarest_term --
+-- Find the one of the terms of some words that the fewest messages hold, counting no further than a limit. No row comes
+-- back when the words have no terms.
+SELECT asked.lexeme AS term, held.holders
+FROM unnest(to_tsvector('pg_catalog.english'::regconfig, :words::text)) AS asked,
+LATERAL (
+    SELECT count(*) AS holders
+    FROM (
+        SELECT FROM recall.postings
+        WHERE tenant_id = :tenant_id AND term = asked.lexeme AND kind = 'message'
+        LIMIT :count
+    ) AS counted
+) AS held
+ORDER BY held.holders, asked.lexeme
+LIMIT 1;
+
+-- holders_of_term --
+-- Read messages that hold a term, newest first, of a range of ids.
+SELECT item_id
+FROM recall.postings
+WHERE tenant_id = :tenant_id AND term = :term AND kind = 'message'
+    AND item_id >= :from_id AND item_id < :before_id
+ORDER BY item_id DESC
+LIMIT :count;
+
+-- newest_messages --
+-- Read the ids of messages, deleted ones too, newest first, of a range of ids.
+SELECT message_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id >= :from_id AND message_id < :before_id
+ORDER BY message_id DESC
+LIMIT :count;
+
+-- messages_containing --
+-- Find those of some messages that contain a pattern of LIKE, in any case, newest first.
+SELECT message_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active AND content ILIKE :pattern
+ORDER BY message_id DESC
+LIMIT :count;

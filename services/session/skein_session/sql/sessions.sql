@@ -2,43 +2,208 @@
 -- Open a session; no row comes back when the id is taken, be it by a deleted session.
 INSERT INTO session.sessions
     (tenant_id, session_id, title, state, session_type, subject_id, agent_id, metadata, summary, create_time,
-     update_time, created_by)
+     update_time, active_time, created_by)
 VALUES
     (:tenant_id, :session_id, :title, :state, :session_type, :subject_id, :agent_id, :metadata, :summary,
-     :create_time, :update_time, :created_by)
+     :create_time, :update_time, :update_time, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, created_by;
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
 
 -- open_session --
 -- Open a session for its first messages, unless somebody did; one that is being opened by another call is waited for.
 INSERT INTO session.sessions
-    (tenant_id, session_id, state, session_type, agent_id, create_time, update_time, created_by)
-VALUES (:tenant_id, :session_id, 'active', :session_type, :agent_id, :at, :at, :created_by)
+    (tenant_id, session_id, state, session_type, agent_id, create_time, update_time, active_time, created_by)
+VALUES (:tenant_id, :session_id, 'active', :session_type, :agent_id, :at, :at, :at, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
 
 -- get_session --
 -- Read a session that is not deleted.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, created_by
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
 
 -- list_sessions --
--- Read sessions that are not deleted, newest update first, from after a place down to a floor.
-SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, created_by
-FROM session.sessions
-WHERE tenant_id = :tenant_id AND is_active
-    AND (:state::text IS NULL OR state = :state)
-    AND (:subject_id::text IS NULL OR subject_id = :subject_id)
-    AND (:agent_id::text IS NULL OR agent_id = :agent_id)
-    AND (:floor::timestamptz IS NULL OR update_time > :floor)
-    -- The first of these two is what the index can use.
-    AND (:after_time::timestamptz IS NULL OR update_time <= :after_time)
-    AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
-ORDER BY update_time DESC, session_id
-LIMIT :limit;
+-- Look at up to a window of sessions that are not deleted, newest update first, from after a place on, and read those
+-- that pass. The conditions `of_...` say what the window is taken of, so each must have an index; the others are held
+-- against what lies in it. One row comes back at least: how many were looked at, and where the window ends. Archived
+-- sessions lie in an index of their own, hence the two halves.
+WITH near AS (
+    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+     FROM session.sessions
+     WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
+         AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
+         AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
+         AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
+         AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
+         -- The first of these two is what the index can use.
+         AND (:after_time::timestamptz IS NULL OR update_time <= :after_time)
+         AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
+     ORDER BY update_time DESC, session_id
+     LIMIT :window)
+    UNION ALL
+    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+     FROM session.sessions
+     WHERE :archived::boolean AND tenant_id = :tenant_id AND is_active AND state = 'archived'
+         AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
+         AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
+         AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
+         AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
+         -- The first of these two is what the index can use.
+         AND (:after_time::timestamptz IS NULL OR update_time <= :after_time)
+         AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
+     ORDER BY update_time DESC, session_id
+     LIMIT :window)
+), walked AS MATERIALIZED (
+    SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    FROM near
+    ORDER BY update_time DESC, session_id
+    LIMIT :window
+), passing AS (
+    SELECT session_id
+    FROM walked
+    WHERE (:states::text[] IS NULL OR state = ANY (:states))
+        AND (:session_type::text IS NULL OR session_type = :session_type)
+        AND (:subject_id::text IS NULL OR subject_id = :subject_id)
+        AND (:agent_id::text IS NULL OR agent_id = :agent_id)
+        AND (:start_time::timestamptz IS NULL OR create_time >= :start_time)
+        AND (:end_time::timestamptz IS NULL OR create_time < :end_time)
+        AND (:path_1::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
+                AND property.session_id = walked.session_id))
+        AND (:path_2::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
+                AND property.session_id = walked.session_id))
+        AND (:path_3::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
+                AND property.session_id = walked.session_id))
+        AND (:path_4::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
+                AND property.session_id = walked.session_id))
+        AND (:path_5::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
+                AND property.session_id = walked.session_id))
+    ORDER BY update_time DESC, session_id
+    LIMIT :limit
+)
+SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
+    page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
+    page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
+    page.archived_state, page.active_time, page.created_by
+FROM (
+    SELECT (SELECT count(*) FROM walked) AS walked_count,
+        (SELECT max(update_time) FROM walked) AS top_time,
+        (SELECT update_time FROM walked ORDER BY update_time, session_id DESC LIMIT 1) AS last_time,
+        (SELECT session_id FROM walked ORDER BY update_time, session_id DESC LIMIT 1) AS last_id
+) AS edge
+LEFT JOIN (
+    SELECT session.*
+    FROM passing, session.sessions AS session
+    WHERE session.tenant_id = :tenant_id AND session.session_id = passing.session_id
+) AS page ON true
+ORDER BY page.update_time DESC, page.session_id;
+
+-- list_sessions_again --
+-- Look at up to a window of sessions that were updated after a time and are older than another, in order of their ids,
+-- from after one on, and read those that pass, as above. Whatever is updated meanwhile keeps its place here.
+WITH near AS (
+    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+     FROM session.sessions
+     WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
+         AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
+         AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
+         AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
+         AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
+         AND update_time > :floor AND create_time <= :started AND session_id > :after_id
+     ORDER BY session_id
+     LIMIT :window)
+    UNION ALL
+    (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+     FROM session.sessions
+     WHERE :archived::boolean AND tenant_id = :tenant_id AND is_active AND state = 'archived'
+         AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
+         AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
+         AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
+         AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
+         AND update_time > :floor AND create_time <= :started AND session_id > :after_id
+     ORDER BY session_id
+     LIMIT :window)
+), walked AS MATERIALIZED (
+    SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
+    FROM near
+    ORDER BY session_id
+    LIMIT :window
+), passing AS (
+    SELECT session_id
+    FROM walked
+    WHERE (:states::text[] IS NULL OR state = ANY (:states))
+        AND (:session_type::text IS NULL OR session_type = :session_type)
+        AND (:subject_id::text IS NULL OR subject_id = :subject_id)
+        AND (:agent_id::text IS NULL OR agent_id = :agent_id)
+        AND (:start_time::timestamptz IS NULL OR create_time >= :start_time)
+        AND (:end_time::timestamptz IS NULL OR create_time < :end_time)
+        AND (:path_1::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
+                AND property.session_id = walked.session_id))
+        AND (:path_2::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
+                AND property.session_id = walked.session_id))
+        AND (:path_3::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
+                AND property.session_id = walked.session_id))
+        AND (:path_4::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
+                AND property.session_id = walked.session_id))
+        AND (:path_5::text IS NULL OR EXISTS (
+            SELECT FROM session.session_properties AS property
+            WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
+                AND property.session_id = walked.session_id))
+    ORDER BY session_id
+    LIMIT :limit
+)
+SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
+    page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
+    page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
+    page.archived_state, page.active_time, page.created_by
+FROM (
+    SELECT (SELECT count(*) FROM walked) AS walked_count,
+        (SELECT max(update_time) FROM walked) AS top_time,
+        NULL::timestamptz AS last_time,
+        (SELECT max(session_id) FROM walked) AS last_id
+) AS edge
+LEFT JOIN (
+    SELECT session.*
+    FROM passing, session.sessions AS session
+    WHERE session.tenant_id = :tenant_id AND session.session_id = passing.session_id
+) AS page ON true
+ORDER BY page.session_id;
+
+-- holders_of_property --
+-- Find up to so many sessions that have a property.
+SELECT session_id
+FROM session.session_properties
+WHERE tenant_id = :tenant_id AND path = :path AND value = :value
+LIMIT :count;
+
+-- insert_session_properties --
+-- Make a session findable by its metadata.
+INSERT INTO session.session_properties (tenant_id, path, value, session_id)
+VALUES (:tenant_id, :path, :value, :session_id);
+
+-- delete_session_properties --
+-- Forget what a session is found by.
+DELETE FROM session.session_properties
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- update_session --
 -- Change the fields named; no row comes back when the session is gone, has another revision than the one given (0 is
@@ -52,25 +217,62 @@ SET title = CASE WHEN 'title' = ANY (:fields::text[]) THEN :title ELSE title END
     metadata = CASE WHEN 'metadata' = ANY (:fields::text[]) THEN :metadata ELSE metadata END,
     summary = CASE WHEN 'summary' = ANY (:fields::text[]) THEN :summary ELSE summary END,
     revision = revision + 1,
-    update_time = greatest(update_time, :at)
+    update_time = greatest(update_time, :at),
+    -- Whoever resumes a session begins its idle time anew.
+    active_time = CASE WHEN 'state' = ANY (:fields::text[]) AND :state = 'active' AND state <> 'active'
+        THEN greatest(active_time, :at) ELSE active_time END
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
     AND (:revision::bigint = 0 OR revision = :revision)
     AND NOT (state IN ('ended', 'archived') AND 'state' = ANY (:fields::text[]))
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, created_by;
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
 
--- end_session --
--- Close a session; no row comes back when it is gone or closed already.
+-- lock_session --
+-- Read a session that is not deleted and keep others from changing it, and its messages, until the transaction ends.
+SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+FOR NO KEY UPDATE;
+
+-- move_session --
+-- Bring a session that the transaction has locked into another state. What is null stays, but for the state that an
+-- archived session goes back to and the time of archiving.
 UPDATE session.sessions
-SET state = 'ended',
-    end_time = :at,
-    end_reason = :end_reason,
+SET state = :state,
+    archived_state = :archived_state,
+    archive_time = :archive_time,
+    end_time = coalesce(:end_time, end_time),
+    end_reason = coalesce(:end_reason, end_reason),
     summary = coalesce(:summary, summary),
+    active_time = CASE WHEN :state = 'active' THEN greatest(active_time, :at) ELSE active_time END,
     revision = revision + 1,
     update_time = greatest(update_time, :at)
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'archived')
+WHERE tenant_id = :tenant_id AND session_id = :session_id
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, created_by;
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
+
+-- end_idle_sessions --
+-- End some of the active sessions in which nobody has spoken since a time, those that are idle for longest first; one that
+-- somebody speaks in meanwhile stays.
+UPDATE session.sessions
+SET state = 'ended', end_time = :at, end_reason = 'idle', revision = revision + 1,
+    update_time = greatest(update_time, :at)
+WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_before
+    AND session_id IN (
+        SELECT session_id FROM session.sessions
+        WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_before
+        ORDER BY active_time
+        LIMIT :count
+        FOR NO KEY UPDATE SKIP LOCKED);
+
+-- store_summary --
+-- Give a session another summary; no row comes back when it is gone.
+UPDATE session.sessions
+SET summary = :summary, revision = revision + 1, update_time = greatest(update_time, :at)
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
 
 -- delete_session --
 -- Take a session away; its row keeps the id. No row comes back when it is gone already. The row's lock keeps appends and
@@ -104,3 +306,9 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id;
 -- Take a session's messages out of the search index, with their postings and vectors.
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message';
+
+-- read_standings --
+-- Read how far sessions are, for those who follow them.
+SELECT session_id, state, last_sequence
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND is_active;

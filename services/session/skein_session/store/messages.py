@@ -8,25 +8,33 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import postings
 from skein_kit.database import refusing
-from skein_kit.errors import ExternalIdTaken
+from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
 from skein_kit.messages import message as wired
 from skein_kit.pages import PAGE_BYTES, must_fit, page_size, read_token, write_token
 from skein_kit.sql import Queries
-from skein_session.errors import MessageNotFound, SessionEnded, SessionNotFound
-from skein_session.messages import sequence_of
+from skein_session import wire
+from skein_session.errors import MessageNotFound, SessionIdle, SessionNotFound
+from skein_session.lifecycle import IDLE
+from skein_session.messages import document_of, must_say_something, sequence_of
 from skein_session.sessions import DEFAULT_TYPE
+from skein_session.store import tombstones
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from datetime import datetime
     from uuid import UUID
+
+    from asyncpg import Record
 
     from skein_kit.database import Database, Transaction
     from skein_kit.identity import Caller
     from skein_kit.months import Months
+    from skein_kit.postings import Document
     from skein_kit.quotas import Quotas
     from skein_kit.requests import Once, Requests
-    from skein_session.messages import Batch
+    from skein_session.messages import Batch, Correction
+    from skein_session.store.idle import IdleStore
 
 _QUERIES = Queries.of("skein_session")
 # Messages read at once, so that a page of the longest ones is never held whole.
@@ -43,11 +51,20 @@ class Appended:
     is_first: bool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Corrected:
+    """An answer to UpdateMessage, and what is to get a vector: nothing when the answer was given before."""
+
+    response: pb.UpdateMessageResponse
+    document: Document | None
+
+
 class MessageStore:
     """Messages, each a place in its session and a document of the search index."""
 
-    def __init__(self, database: Database, requests: Requests, quotas: Quotas, months: Months) -> None:
+    def __init__(self, database: Database, requests: Requests, quotas: Quotas, months: Months, idle: IdleStore) -> None:
         self._database = database
+        self._idle = idle
         self._requests = requests
         self._quotas = quotas
         self._months = months
@@ -58,8 +75,14 @@ class MessageStore:
         try:
             with refusing({"message_external_ids_pkey": ExternalIdTaken}):
                 return await self._append(who, once, batch, pending)
-        except ExternalIdTaken:
+        except ExternalIdTaken as taken:
+            if taken.facts:
+                raise
             raise ExternalIdTaken(external_id=await self._taken(who.tenant(), batch)) from None
+        except SessionIdle:
+            # The refusal took back all that was done; that the session has ended stays.
+            await self._idle.end(who.tenant(), batch.session_id, batch.at)
+            raise
 
     async def correct(self, who: Caller, once: Once, response: pb.AppendMessagesResponse) -> None:
         """Replace the answer that is kept for a request."""
@@ -103,6 +126,46 @@ class MessageStore:
             response.next_page_token = write_token([str(last)], tenant_id, request)
         return response
 
+    async def update(self, who: Caller, once: Once, correction: Correction, at: datetime) -> Corrected:
+        """Change a message and what search knows of it, or return the answer that its request_id has."""
+        tenant_id = who.tenant()
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return Corrected(response=pb.UpdateMessageResponse.FromString(first), document=None)
+            before = await self._named(tx, tenant_id, correction.name_of)
+            # The session first, as whoever changes its messages does.
+            touched = await tx.row(_QUERIES["touch_session"], tenant_id=tenant_id, session_id=before.session_id, at=at)
+            row = touched and await tx.row(
+                _QUERIES["update_message"],
+                tenant_id=tenant_id,
+                message_id=parse_id(before.message_id),
+                revision=correction.revision,
+                fields=sorted(correction.fields),
+                content=correction.content,
+                name=correction.name,
+                parts=correction.parts,
+                tool_calls=correction.tool_calls,
+                tool_returns=correction.tool_returns,
+                metadata=correction.metadata,
+                at=at,
+                updated_by=who.principal,
+            )
+            if row is None:
+                current = await self._named(tx, tenant_id, before.message_id)
+                raise RevisionStale(given=correction.revision, current=current.revision)
+            message = wired(row)
+            must_say_something(message)
+            document = document_of(message) if message.content != before.content else None
+            if message.content != before.content:
+                await postings.remove(tx, tenant_id, [row["message_id"]])
+            if document is not None:
+                await postings.put(tx, tenant_id, [document])
+            response = pb.UpdateMessageResponse(message=message)
+            must_fit(response)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return Corrected(response=response, document=document)
+
     async def delete(self, tenant_id: UUID, once: Once, name: str) -> pb.DeleteMessageResponse:
         """Take a message out of its session and out of search, once for each request."""
         response = pb.DeleteMessageResponse()
@@ -131,11 +194,13 @@ class MessageStore:
                 return Appended(response=pb.AppendMessagesResponse.FromString(first), is_first=False)
             # Search comes before the sequence: it takes most of the time, and nobody waits for it.
             await postings.put(tx, tenant_id, batch.documents)
-            last, opened = await self._advance(tx, tenant_id, batch)
+            since = await self._idle.since(tx, tenant_id, batch.at)
+            last, opened = await self._advance(tx, tenant_id, batch, since)
             batch.number(last)
             await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
             await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
             if batch.external_ids:
+                await self._refuse_purged(tx, tenant_id, batch)
                 await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
             must_fit(response)
@@ -144,7 +209,7 @@ class MessageStore:
         return Appended(response=response, is_first=True)
 
     @staticmethod
-    async def _advance(tx: Transaction, tenant_id: UUID, batch: Batch) -> tuple[int, int]:
+    async def _advance(tx: Transaction, tenant_id: UUID, batch: Batch, idle_before: datetime | None) -> tuple[int, int]:
         """Return the last of the sequence numbers that are now the batch's, and how many sessions were opened."""
         opened = 0
         advance = {
@@ -153,9 +218,12 @@ class MessageStore:
             "count": len(batch.rows),
             "title": batch.title,
             "at": batch.at,
+            "idle_before": idle_before,
         }
         last: int | None = await tx.value(_QUERIES["advance_session"], **advance)
         if last is None and batch.create_session:
+            if await tombstones.purged(tx, tenant_id, [tombstones.of_session(batch.session_id)]):
+                raise SessionNotFound(session_id=batch.session_id)
             opened = await tx.execute(
                 _QUERIES["open_session"],
                 tenant_id=tenant_id,
@@ -167,9 +235,16 @@ class MessageStore:
             )
             last = await tx.value(_QUERIES["advance_session"], **advance)
         if last is None:
-            await _must_exist(tx, tenant_id, batch.session_id)
-            raise SessionEnded(session_id=batch.session_id)
+            row = await _must_exist(tx, tenant_id, batch.session_id)
+            wire.standing(row).must_be_open(session_id=batch.session_id)
+            raise SessionIdle(session_id=batch.session_id, end_reason=IDLE)
         return last, opened
+
+    @staticmethod
+    async def _refuse_purged(tx: Transaction, tenant_id: UUID, batch: Batch) -> None:
+        names = {tombstones.of_message(str(row["external_id"])): row["external_id"] for row in batch.external_ids}
+        for name in await tombstones.purged(tx, tenant_id, names):
+            raise ExternalIdTaken(external_id=names[name])
 
     async def _taken(self, tenant_id: UUID, batch: Batch) -> str | None:
         external_ids = [row["external_id"] for row in batch.external_ids]
@@ -204,6 +279,8 @@ async def in_order(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]
                 yield wired(found[message_id])
 
 
-async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
-    if await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id) is None:
+async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
+    row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
+    if row is None:
         raise SessionNotFound(session_id=session_id)
+    return row

@@ -24,12 +24,13 @@ _sym_db = _symbol_database.Default()
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from skein.memory.v1 import memory_pb2 as skein_dot_memory_dot_v1_dot_memory__pb2
 from skein.recall.v1 import recall_pb2 as skein_dot_recall_dot_v1_dot_recall__pb2
 from skein.session.v1 import session_pb2 as skein_dot_session_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/gateway/v1/gateway.proto\x12\x10skein.gateway.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cskein/memory/v1/memory.proto\x1a\x1cskein/recall/v1/recall.proto\x1a\x1eskein/session/v1/session.proto\"\xcc\x03\n\x0fRememberRequest\x12\'\n\nsession_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12@\n\x08messages\x18\x02 \x03(\x0b\x32\x19.skein.session.v1.MessageB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08messages\x12>\n\x08memories\x18\x03 \x03(\x0b\x32\x17.skein.memory.v1.MemoryB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08memories\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId:\xe4\x01\xbaH\xe0\x01\x1ai\n\x12remember.something\x12$needs at least one message or memory\x1a-size(this.messages) + size(this.memories) > 0\x1as\n\x10remember.session\x12,session_id is needed when there are messages\x1a\x31size(this.messages) == 0 || this.session_id != \'\'\"\xb6\x01\n\x10RememberResponse\x12\x35\n\x08messages\x18\x01 \x03(\x0b\x32\x19.skein.session.v1.MessageR\x08messages\x12\x33\n\x08memories\x18\x02 \x03(\x0b\x32\x17.skein.memory.v1.MemoryR\x08memories\x12\x36\n\x17pending_embedding_count\x18\x03 \x01(\x05R\x15pendingEmbeddingCount\"\xb8\x01\n\tArmStatus\x12\'\n\x03\x61rm\x18\x01 \x01(\x0e\x32\x15.skein.gateway.v1.ArmR\x03\x61rm\x12\x30\n\x05state\x18\x02 \x01(\x0e\x32\x1a.skein.gateway.v1.ArmStateR\x05state\x12\x1b\n\thit_count\x18\x03 \x01(\x05R\x08hitCount\x12\x33\n\x07\x65lapsed\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\"\xb6\x02\n\rRecallRequest\x12\x1e\n\x05query\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x05query\x12-\n\tembedding\x18\x02 \x03(\x02\x42\x0f\xbaH\x0c\x92\x01\t\x10\xa0\x1f\"\x04\n\x02@\x01R\tembedding\x12\x1f\n\x05limit\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\x12>\n\x04\x61rms\x18\x04 \x03(\x0e\x32\x15.skein.gateway.v1.ArmB\x13\xbaH\x10\x92\x01\r\x10\x02\x18\x01\"\x07\x82\x01\x04\x10\x01 \x00R\x04\x61rms\x12\x35\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.skein.memory.v1.MemoryFilterR\x06\x66ilter\x12>\n\x0emin_similarity\x18\x06 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rminSimilarity\"\xb8\x01\n\x0eRecallResponse\x12(\n\x04hits\x18\x01 \x03(\x0b\x32\x14.skein.recall.v1.HitR\x04hits\x12/\n\x04\x61rms\x18\x02 \x03(\x0b\x32\x1b.skein.gateway.v1.ArmStatusR\x04\x61rms\x12\x35\n\nincomplete\x18\x03 \x03(\x0e\x32\x15.skein.gateway.v1.ArmR\nincomplete\x12\x14\n\x05model\x18\x04 \x01(\tR\x05model\"\x19\n\x17GetClusterStatusRequest\"\x94\x01\n\rServiceStatus\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x34\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.gateway.v1.ServiceStateR\x05state\x12\x33\n\x07\x65lapsed\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\"q\n\x18GetClusterStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12;\n\x08services\x18\x02 \x03(\x0b\x32\x1f.skein.gateway.v1.ServiceStatusR\x08services*>\n\x03\x41rm\x12\x13\n\x0f\x41RM_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_MEMORIES\x10\x01\x12\x10\n\x0c\x41RM_MESSAGES\x10\x02*\x87\x01\n\x08\x41rmState\x12\x19\n\x15\x41RM_STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_STATE_OK\x10\x01\x12\x17\n\x13\x41RM_STATE_TIMED_OUT\x10\x02\x12\x19\n\x15\x41RM_STATE_UNAVAILABLE\x10\x03\x12\x1a\n\x16\x41RM_STATE_LEXICAL_ONLY\x10\x04*\x86\x01\n\x0cServiceState\x12\x1d\n\x19SERVICE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15SERVICE_STATE_SERVING\x10\x01\x12\x1d\n\x19SERVICE_STATE_NOT_SERVING\x10\x02\x12\x1d\n\x19SERVICE_STATE_UNREACHABLE\x10\x03\x32\x9b\x02\n\x0eGatewayService\x12Q\n\x08Remember\x12!.skein.gateway.v1.RememberRequest\x1a\".skein.gateway.v1.RememberResponse\x12K\n\x06Recall\x12\x1f.skein.gateway.v1.RecallRequest\x1a .skein.gateway.v1.RecallResponse\x12i\n\x10GetClusterStatus\x12).skein.gateway.v1.GetClusterStatusRequest\x1a*.skein.gateway.v1.GetClusterStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/gateway/v1/gateway.proto\x12\x10skein.gateway.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cskein/memory/v1/memory.proto\x1a\x1cskein/recall/v1/recall.proto\x1a\x1eskein/session/v1/session.proto\"\xcc\x03\n\x0fRememberRequest\x12\'\n\nsession_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12@\n\x08messages\x18\x02 \x03(\x0b\x32\x19.skein.session.v1.MessageB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08messages\x12>\n\x08memories\x18\x03 \x03(\x0b\x32\x17.skein.memory.v1.MemoryB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08memories\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId:\xe4\x01\xbaH\xe0\x01\x1ai\n\x12remember.something\x12$needs at least one message or memory\x1a-size(this.messages) + size(this.memories) > 0\x1as\n\x10remember.session\x12,session_id is needed when there are messages\x1a\x31size(this.messages) == 0 || this.session_id != \'\'\"\xb6\x01\n\x10RememberResponse\x12\x35\n\x08messages\x18\x01 \x03(\x0b\x32\x19.skein.session.v1.MessageR\x08messages\x12\x33\n\x08memories\x18\x02 \x03(\x0b\x32\x17.skein.memory.v1.MemoryR\x08memories\x12\x36\n\x17pending_embedding_count\x18\x03 \x01(\x05R\x15pendingEmbeddingCount\"\x8a\x02\n\tArmStatus\x12\'\n\x03\x61rm\x18\x01 \x01(\x0e\x32\x15.skein.gateway.v1.ArmR\x03\x61rm\x12\x30\n\x05state\x18\x02 \x01(\x0e\x32\x1a.skein.gateway.v1.ArmStateR\x05state\x12\x1b\n\thit_count\x18\x03 \x01(\x05R\x08hitCount\x12\x33\n\x07\x65lapsed\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\x12%\n\x0e\x66ilter_emptied\x18\x05 \x01(\x08R\rfilterEmptied\x12)\n\x10\x66ilter_truncated\x18\x06 \x01(\x08R\x0f\x66ilterTruncated\"\xb6\x02\n\rRecallRequest\x12\x1e\n\x05query\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x05query\x12-\n\tembedding\x18\x02 \x03(\x02\x42\x0f\xbaH\x0c\x92\x01\t\x10\xa0\x1f\"\x04\n\x02@\x01R\tembedding\x12\x1f\n\x05limit\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\x12>\n\x04\x61rms\x18\x04 \x03(\x0e\x32\x15.skein.gateway.v1.ArmB\x13\xbaH\x10\x92\x01\r\x10\x02\x18\x01\"\x07\x82\x01\x04\x10\x01 \x00R\x04\x61rms\x12\x35\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.skein.memory.v1.MemoryFilterR\x06\x66ilter\x12>\n\x0emin_similarity\x18\x06 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rminSimilarity\"\xb8\x01\n\x0eRecallResponse\x12(\n\x04hits\x18\x01 \x03(\x0b\x32\x14.skein.recall.v1.HitR\x04hits\x12/\n\x04\x61rms\x18\x02 \x03(\x0b\x32\x1b.skein.gateway.v1.ArmStatusR\x04\x61rms\x12\x35\n\nincomplete\x18\x03 \x03(\x0e\x32\x15.skein.gateway.v1.ArmR\nincomplete\x12\x14\n\x05model\x18\x04 \x01(\tR\x05model\"|\n\rForgetRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId\"\xdb\x01\n\x07\x45rasure\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12S\n\x0e\x64\x65leted_counts\x18\x02 \x03(\x0b\x32,.skein.gateway.v1.Erasure.DeletedCountsEntryR\rdeletedCounts\x12\x1f\n\x0breceipt_ids\x18\x03 \x03(\tR\nreceiptIds\x1a@\n\x12\x44\x65letedCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x02\x38\x01\"\xcf\x01\n\x0e\x46orgetResponse\x12\x35\n\x08\x65rasures\x18\x01 \x03(\x0b\x32\x19.skein.gateway.v1.ErasureR\x08\x65rasures\x12\x1d\n\nreceipt_id\x18\x02 \x01(\tR\treceiptId\x12;\n\x0b\x66orget_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nforgetTime\x12\x16\n\x06\x64igest\x18\x04 \x01(\tR\x06\x64igest\x12\x12\n\x04more\x18\x05 \x01(\x08R\x04more\"\x19\n\x17GetClusterStatusRequest\"\x94\x01\n\rServiceStatus\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x34\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.gateway.v1.ServiceStateR\x05state\x12\x33\n\x07\x65lapsed\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\"q\n\x18GetClusterStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12;\n\x08services\x18\x02 \x03(\x0b\x32\x1f.skein.gateway.v1.ServiceStatusR\x08services*>\n\x03\x41rm\x12\x13\n\x0f\x41RM_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_MEMORIES\x10\x01\x12\x10\n\x0c\x41RM_MESSAGES\x10\x02*\x87\x01\n\x08\x41rmState\x12\x19\n\x15\x41RM_STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_STATE_OK\x10\x01\x12\x17\n\x13\x41RM_STATE_TIMED_OUT\x10\x02\x12\x19\n\x15\x41RM_STATE_UNAVAILABLE\x10\x03\x12\x1a\n\x16\x41RM_STATE_LEXICAL_ONLY\x10\x04*\x86\x01\n\x0cServiceState\x12\x1d\n\x19SERVICE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15SERVICE_STATE_SERVING\x10\x01\x12\x1d\n\x19SERVICE_STATE_NOT_SERVING\x10\x02\x12\x1d\n\x19SERVICE_STATE_UNREACHABLE\x10\x03\x32\xe8\x02\n\x0eGatewayService\x12Q\n\x08Remember\x12!.skein.gateway.v1.RememberRequest\x1a\".skein.gateway.v1.RememberResponse\x12K\n\x06Recall\x12\x1f.skein.gateway.v1.RecallRequest\x1a .skein.gateway.v1.RecallResponse\x12K\n\x06\x46orget\x12\x1f.skein.gateway.v1.ForgetRequest\x1a .skein.gateway.v1.ForgetResponse\x12i\n\x10GetClusterStatus\x12).skein.gateway.v1.GetClusterStatusRequest\x1a*.skein.gateway.v1.GetClusterStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -56,28 +57,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECALLREQUEST'].fields_by_name['arms']._serialized_options = b'\272H\020\222\001\r\020\002\030\001\"\007\202\001\004\020\001 \000'
   _globals['_RECALLREQUEST'].fields_by_name['min_similarity']._loaded_options = None
   _globals['_RECALLREQUEST'].fields_by_name['min_similarity']._serialized_options = b'\272H\024\022\022\031\000\000\000\000\000\000\360?)\000\000\000\000\000\000\000\000'
-  _globals['_ARM']._serialized_start=1833
-  _globals['_ARM']._serialized_end=1895
-  _globals['_ARMSTATE']._serialized_start=1898
-  _globals['_ARMSTATE']._serialized_end=2033
-  _globals['_SERVICESTATE']._serialized_start=2036
-  _globals['_SERVICESTATE']._serialized_end=2170
-  _globals['_REMEMBERREQUEST']._serialized_start=206
-  _globals['_REMEMBERREQUEST']._serialized_end=666
-  _globals['_REMEMBERRESPONSE']._serialized_start=669
-  _globals['_REMEMBERRESPONSE']._serialized_end=851
-  _globals['_ARMSTATUS']._serialized_start=854
-  _globals['_ARMSTATUS']._serialized_end=1038
-  _globals['_RECALLREQUEST']._serialized_start=1041
-  _globals['_RECALLREQUEST']._serialized_end=1351
-  _globals['_RECALLRESPONSE']._serialized_start=1354
-  _globals['_RECALLRESPONSE']._serialized_end=1538
-  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_start=1540
-  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_end=1565
-  _globals['_SERVICESTATUS']._serialized_start=1568
-  _globals['_SERVICESTATUS']._serialized_end=1716
-  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_start=1718
-  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_end=1831
-  _globals['_GATEWAYSERVICE']._serialized_start=2173
-  _globals['_GATEWAYSERVICE']._serialized_end=2456
+  _globals['_FORGETREQUEST'].fields_by_name['subject_id']._loaded_options = None
+  _globals['_FORGETREQUEST'].fields_by_name['subject_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
+  _globals['_FORGETREQUEST'].fields_by_name['request_id']._loaded_options = None
+  _globals['_FORGETREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\310\001'
+  _globals['_ERASURE_DELETEDCOUNTSENTRY']._loaded_options = None
+  _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_ARM']._serialized_start=2506
+  _globals['_ARM']._serialized_end=2568
+  _globals['_ARMSTATE']._serialized_start=2571
+  _globals['_ARMSTATE']._serialized_end=2706
+  _globals['_SERVICESTATE']._serialized_start=2709
+  _globals['_SERVICESTATE']._serialized_end=2843
+  _globals['_REMEMBERREQUEST']._serialized_start=239
+  _globals['_REMEMBERREQUEST']._serialized_end=699
+  _globals['_REMEMBERRESPONSE']._serialized_start=702
+  _globals['_REMEMBERRESPONSE']._serialized_end=884
+  _globals['_ARMSTATUS']._serialized_start=887
+  _globals['_ARMSTATUS']._serialized_end=1153
+  _globals['_RECALLREQUEST']._serialized_start=1156
+  _globals['_RECALLREQUEST']._serialized_end=1466
+  _globals['_RECALLRESPONSE']._serialized_start=1469
+  _globals['_RECALLRESPONSE']._serialized_end=1653
+  _globals['_FORGETREQUEST']._serialized_start=1655
+  _globals['_FORGETREQUEST']._serialized_end=1779
+  _globals['_ERASURE']._serialized_start=1782
+  _globals['_ERASURE']._serialized_end=2001
+  _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_start=1937
+  _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_end=2001
+  _globals['_FORGETRESPONSE']._serialized_start=2004
+  _globals['_FORGETRESPONSE']._serialized_end=2211
+  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_start=2213
+  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_end=2238
+  _globals['_SERVICESTATUS']._serialized_start=2241
+  _globals['_SERVICESTATUS']._serialized_end=2389
+  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_start=2391
+  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_end=2504
+  _globals['_GATEWAYSERVICE']._serialized_start=2846
+  _globals['_GATEWAYSERVICE']._serialized_end=3206
 # @@protoc_insertion_point(module_scope)

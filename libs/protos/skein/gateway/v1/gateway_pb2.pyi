@@ -2,6 +2,7 @@ import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
 from skein.recall.v1 import recall_pb2 as _recall_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
@@ -70,16 +71,20 @@ class RememberResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class ArmStatus(_message.Message):
-    __slots__ = ("arm", "state", "hit_count", "elapsed")
+    __slots__ = ("arm", "state", "hit_count", "elapsed", "filter_emptied", "filter_truncated")
     ARM_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     HIT_COUNT_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_FIELD_NUMBER: _ClassVar[int]
+    FILTER_EMPTIED_FIELD_NUMBER: _ClassVar[int]
+    FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     arm: Arm
     state: ArmState
     hit_count: int
     elapsed: _duration_pb2.Duration
-    def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    filter_emptied: bool
+    filter_truncated: bool
+    def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
     __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity")
@@ -108,6 +113,47 @@ class RecallResponse(_message.Message):
     incomplete: _containers.RepeatedScalarFieldContainer[Arm]
     model: str
     def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ...) -> None: ...
+
+class ForgetRequest(_message.Message):
+    __slots__ = ("subject_id", "dry_run", "request_id")
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    subject_id: str
+    dry_run: bool
+    request_id: str
+    def __init__(self, subject_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class Erasure(_message.Message):
+    __slots__ = ("service", "deleted_counts", "receipt_ids")
+    class DeletedCountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    DELETED_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_IDS_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    deleted_counts: _containers.ScalarMap[str, int]
+    receipt_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, service: _Optional[str] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., receipt_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ForgetResponse(_message.Message):
+    __slots__ = ("erasures", "receipt_id", "forget_time", "digest", "more")
+    ERASURES_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    FORGET_TIME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    erasures: _containers.RepeatedCompositeFieldContainer[Erasure]
+    receipt_id: str
+    forget_time: _timestamp_pb2.Timestamp
+    digest: str
+    more: bool
+    def __init__(self, erasures: _Optional[_Iterable[_Union[Erasure, _Mapping]]] = ..., receipt_id: _Optional[str] = ..., forget_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class GetClusterStatusRequest(_message.Message):
     __slots__ = ()

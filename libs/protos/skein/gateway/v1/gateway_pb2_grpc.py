@@ -47,6 +47,11 @@ class GatewayServiceStub:
                 request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallRequest.SerializeToString,
                 response_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallResponse.FromString,
                 _registered_method=True)
+        self.Forget = channel.unary_unary(
+                '/skein.gateway.v1.GatewayService/Forget',
+                request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetRequest.SerializeToString,
+                response_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetResponse.FromString,
+                _registered_method=True)
         self.GetClusterStatus = channel.unary_unary(
                 '/skein.gateway.v1.GatewayService/GetClusterStatus',
                 request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.GetClusterStatusRequest.SerializeToString,
@@ -90,6 +95,21 @@ class GatewayServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Forget(self, request, context):
+        """Forget erases one person: sessions with their messages, memories, and the
+        profile, each with every copy, in this order and for good. With dry_run
+        nothing is erased. It goes on until everything is gone or the deadline is
+        near: then more is set, and the call is to be repeated. Repeating a
+        request_id goes on where it stopped and does nothing twice.
+
+        Errors:
+        - as PurgeMemories, DeleteSubject and the session service's erasure: the
+        permissions of each part are needed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetClusterStatus(self, request, context):
         """GetClusterStatus says which services answer and how. Safe to retry.
         """
@@ -109,6 +129,11 @@ def add_GatewayServiceServicer_to_server(servicer, server):
                     servicer.Recall,
                     request_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallRequest.FromString,
                     response_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallResponse.SerializeToString,
+            ),
+            'Forget': grpc.unary_unary_rpc_method_handler(
+                    servicer.Forget,
+                    request_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetRequest.FromString,
+                    response_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetResponse.SerializeToString,
             ),
             'GetClusterStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetClusterStatus,
@@ -173,6 +198,33 @@ class GatewayService:
             '/skein.gateway.v1.GatewayService/Recall',
             skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallRequest.SerializeToString,
             skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Forget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.gateway.v1.GatewayService/Forget',
+            skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetRequest.SerializeToString,
+            skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -58,6 +58,17 @@ class GatewayServiceStub:
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
     """
+    Forget: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]
+    """Forget erases one person: sessions with their messages, memories, and the
+    profile, each with every copy, in this order and for good. With dry_run
+    nothing is erased. It goes on until everything is gone or the deadline is
+    near: then more is set, and the call is to be repeated. Repeating a
+    request_id goes on where it stopped and does nothing twice.
+
+    Errors:
+    - as PurgeMemories, DeleteSubject and the session service's erasure: the
+      permissions of each part are needed.
+    """
     GetClusterStatus: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.GetClusterStatusRequest, _gateway_pb2.GetClusterStatusResponse]
     """GetClusterStatus says which services answer and how. Safe to retry."""
 
@@ -90,6 +101,17 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
+    """
+    Forget: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]  # type: ignore[assignment]
+    """Forget erases one person: sessions with their messages, memories, and the
+    profile, each with every copy, in this order and for good. With dry_run
+    nothing is erased. It goes on until everything is gone or the deadline is
+    near: then more is set, and the call is to be repeated. Repeating a
+    request_id goes on where it stopped and does nothing twice.
+
+    Errors:
+    - as PurgeMemories, DeleteSubject and the session service's erasure: the
+      permissions of each part are needed.
     """
     GetClusterStatus: _aio.UnaryUnaryMultiCallable[_gateway_pb2.GetClusterStatusRequest, _gateway_pb2.GetClusterStatusResponse]  # type: ignore[assignment]
     """GetClusterStatus says which services answer and how. Safe to retry."""
@@ -132,6 +154,23 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
+        """
+
+    @_abc_1.abstractmethod
+    def Forget(
+        self,
+        request: _gateway_pb2.ForgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_gateway_pb2.ForgetResponse, _abc.Awaitable[_gateway_pb2.ForgetResponse]]:
+        """Forget erases one person: sessions with their messages, memories, and the
+        profile, each with every copy, in this order and for good. With dry_run
+        nothing is erased. It goes on until everything is gone or the deadline is
+        near: then more is set, and the call is to be repeated. Repeating a
+        request_id goes on where it stopped and does nothing twice.
+
+        Errors:
+        - as PurgeMemories, DeleteSubject and the session service's erasure: the
+          permissions of each part are needed.
         """
 
     @_abc_1.abstractmethod

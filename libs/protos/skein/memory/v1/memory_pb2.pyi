@@ -1,9 +1,11 @@
 import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.memory.v1 import scores_pb2 as _scores_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -29,6 +31,14 @@ class Level(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LEVEL_OPERATIONAL: _ClassVar[Level]
     LEVEL_CONTEXTUAL: _ClassVar[Level]
 
+class TaskStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_STATUS_UNSPECIFIED: _ClassVar[TaskStatus]
+    TASK_STATUS_OPEN: _ClassVar[TaskStatus]
+    TASK_STATUS_IN_PROGRESS: _ClassVar[TaskStatus]
+    TASK_STATUS_DONE: _ClassVar[TaskStatus]
+    TASK_STATUS_CANCELLED: _ClassVar[TaskStatus]
+
 class LinkDirection(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LINK_DIRECTION_UNSPECIFIED: _ClassVar[LinkDirection]
@@ -44,12 +54,17 @@ LEVEL_STRATEGIC: Level
 LEVEL_TACTICAL: Level
 LEVEL_OPERATIONAL: Level
 LEVEL_CONTEXTUAL: Level
+TASK_STATUS_UNSPECIFIED: TaskStatus
+TASK_STATUS_OPEN: TaskStatus
+TASK_STATUS_IN_PROGRESS: TaskStatus
+TASK_STATUS_DONE: TaskStatus
+TASK_STATUS_CANCELLED: TaskStatus
 LINK_DIRECTION_UNSPECIFIED: LinkDirection
 LINK_DIRECTION_OUTGOING: LinkDirection
 LINK_DIRECTION_INCOMING: LinkDirection
 
 class Memory(_message.Message):
-    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by")
+    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +94,12 @@ class Memory(_message.Message):
     DELETE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
+    SECRET_VALUE_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_ACCESS_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     external_id: str
     type: str
@@ -108,10 +129,34 @@ class Memory(_message.Message):
     delete_time: _timestamp_pb2.Timestamp
     created_by: str
     updated_by: str
-    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    secret_value: str
+    secret: MaskedSecret
+    ttl: _duration_pb2.Duration
+    scores: _scores_pb2.Scores
+    access_count: int
+    last_access_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class MaskedSecret(_message.Message):
+    __slots__ = ("masked", "length_class")
+    MASKED_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_CLASS_FIELD_NUMBER: _ClassVar[int]
+    masked: str
+    length_class: str
+    def __init__(self, masked: _Optional[str] = ..., length_class: _Optional[str] = ...) -> None: ...
+
+class ScopeContext(_message.Message):
+    __slots__ = ("agent_id", "subject_id", "session_id")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    subject_id: str
+    session_id: str
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ...) -> None: ...
 
 class MemoryFilter(_message.Message):
-    __slots__ = ("types", "tags_any", "tags_all", "agent_id", "subject_id", "session_id", "scopes", "source", "start_time", "end_time", "min_importance", "key")
+    __slots__ = ("types", "tags_any", "tags_all", "agent_id", "subject_id", "session_id", "scopes", "source", "start_time", "end_time", "min_importance", "key", "where", "valid_at_time", "max_importance", "visible_to")
     TYPES_FIELD_NUMBER: _ClassVar[int]
     TAGS_ANY_FIELD_NUMBER: _ClassVar[int]
     TAGS_ALL_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +169,10 @@ class MemoryFilter(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     MIN_IMPORTANCE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    VALID_AT_TIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_IMPORTANCE_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_TO_FIELD_NUMBER: _ClassVar[int]
     types: _containers.RepeatedScalarFieldContainer[str]
     tags_any: _containers.RepeatedScalarFieldContainer[str]
     tags_all: _containers.RepeatedScalarFieldContainer[str]
@@ -136,10 +185,14 @@ class MemoryFilter(_message.Message):
     end_time: _timestamp_pb2.Timestamp
     min_importance: float
     key: str
-    def __init__(self, types: _Optional[_Iterable[str]] = ..., tags_any: _Optional[_Iterable[str]] = ..., tags_all: _Optional[_Iterable[str]] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scopes: _Optional[_Iterable[_Union[Scope, str]]] = ..., source: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., min_importance: _Optional[float] = ..., key: _Optional[str] = ...) -> None: ...
+    where: str
+    valid_at_time: _timestamp_pb2.Timestamp
+    max_importance: float
+    visible_to: ScopeContext
+    def __init__(self, types: _Optional[_Iterable[str]] = ..., tags_any: _Optional[_Iterable[str]] = ..., tags_all: _Optional[_Iterable[str]] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scopes: _Optional[_Iterable[_Union[Scope, str]]] = ..., source: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., min_importance: _Optional[float] = ..., key: _Optional[str] = ..., where: _Optional[str] = ..., valid_at_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_importance: _Optional[float] = ..., visible_to: _Optional[_Union[ScopeContext, _Mapping]] = ...) -> None: ...
 
 class Link(_message.Message):
-    __slots__ = ("link_id", "from_memory_id", "to_memory_id", "relation", "label", "weight", "metadata", "create_time", "created_by")
+    __slots__ = ("link_id", "from_memory_id", "to_memory_id", "relation", "label", "weight", "metadata", "create_time", "created_by", "revision", "update_time", "updated_by")
     LINK_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     TO_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +202,9 @@ class Link(_message.Message):
     METADATA_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
     link_id: str
     from_memory_id: str
     to_memory_id: str
@@ -158,23 +214,30 @@ class Link(_message.Message):
     metadata: _struct_pb2.Struct
     create_time: _timestamp_pb2.Timestamp
     created_by: str
-    def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+    revision: int
+    update_time: _timestamp_pb2.Timestamp
+    updated_by: str
+    def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class CreateMemoryRequest(_message.Message):
-    __slots__ = ("memory", "request_id")
+    __slots__ = ("memory", "request_id", "suggest_links")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SUGGEST_LINKS_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     request_id: str
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    suggest_links: bool
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ...) -> None: ...
 
 class CreateMemoryResponse(_message.Message):
-    __slots__ = ("memory", "embedding_pending")
+    __slots__ = ("memory", "embedding_pending", "suggested_links")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
+    SUGGESTED_LINKS_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     embedding_pending: bool
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
+    suggested_links: _containers.RepeatedCompositeFieldContainer[LinkSuggestion]
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., suggested_links: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
 
 class BatchCreateMemoriesRequest(_message.Message):
     __slots__ = ("memories", "request_id")
@@ -193,18 +256,22 @@ class BatchCreateMemoriesResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class GetMemoryRequest(_message.Message):
-    __slots__ = ("memory_id", "show_deleted")
+    __slots__ = ("memory_id", "show_deleted", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     show_deleted: bool
-    def __init__(self, memory_id: _Optional[str] = ..., show_deleted: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetMemoryResponse(_message.Message):
-    __slots__ = ("memory",)
+    __slots__ = ("memory", "read_time")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
+    READ_TIME_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+    read_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., read_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class BatchGetMemoriesRequest(_message.Message):
     __slots__ = ("memory_ids",)
@@ -223,18 +290,20 @@ class BatchGetMemoriesResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., not_found: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListMemoriesRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "filter", "show_archived", "show_deleted")
+    __slots__ = ("page_size", "page_token", "filter", "show_archived", "show_deleted", "as_of_time")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     SHOW_ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     filter: MemoryFilter
     show_archived: bool
     show_deleted: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[_Union[MemoryFilter, _Mapping]] = ..., show_archived: _Optional[bool] = ..., show_deleted: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[_Union[MemoryFilter, _Mapping]] = ..., show_archived: _Optional[bool] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListMemoriesResponse(_message.Message):
     __slots__ = ("memories", "next_page_token")
@@ -292,6 +361,399 @@ class RestoreMemoryResponse(_message.Message):
     embedding_pending: bool
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
 
+class MergeResponse(_message.Message):
+    __slots__ = ("memory", "archived_memory_ids", "moved_link_count", "embedding_pending")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_LINK_COUNT_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    moved_link_count: int
+    embedding_pending: bool
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ..., moved_link_count: _Optional[int] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
+
+class DecayMemoriesRequest(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class DecayMemoriesResponse(_message.Message):
+    __slots__ = ("decayed_count", "more")
+    DECAYED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    decayed_count: int
+    more: bool
+    def __init__(self, decayed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class ListMemoryTypesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class MemoryType(_message.Message):
+    __slots__ = ("type", "description", "json_schema", "built_in", "searched_fields", "accepted")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    JSON_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    BUILT_IN_FIELD_NUMBER: _ClassVar[int]
+    SEARCHED_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    description: str
+    json_schema: _struct_pb2.Struct
+    built_in: bool
+    searched_fields: _containers.RepeatedScalarFieldContainer[str]
+    accepted: bool
+    def __init__(self, type: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., built_in: _Optional[bool] = ..., searched_fields: _Optional[_Iterable[str]] = ..., accepted: _Optional[bool] = ...) -> None: ...
+
+class ListMemoryTypesResponse(_message.Message):
+    __slots__ = ("memory_types", "others_accepted")
+    MEMORY_TYPES_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    memory_types: _containers.RepeatedCompositeFieldContainer[MemoryType]
+    others_accepted: bool
+    def __init__(self, memory_types: _Optional[_Iterable[_Union[MemoryType, _Mapping]]] = ..., others_accepted: _Optional[bool] = ...) -> None: ...
+
+class RevealSecretRequest(_message.Message):
+    __slots__ = ("memory_id", "request_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RevealSecretResponse(_message.Message):
+    __slots__ = ("memory_id", "secret_value")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    SECRET_VALUE_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    secret_value: str
+    def __init__(self, memory_id: _Optional[str] = ..., secret_value: _Optional[str] = ...) -> None: ...
+
+class RotateTenantKeyRequest(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class RotateTenantKeyResponse(_message.Message):
+    __slots__ = ("key_id", "resealed_count", "more")
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    RESEALED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    key_id: str
+    resealed_count: int
+    more: bool
+    def __init__(self, key_id: _Optional[str] = ..., resealed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class PromoteMemoryRequest(_message.Message):
+    __slots__ = ("memory_id", "revision", "request_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    revision: int
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PromoteMemoryResponse(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+
+class DemoteMemoryRequest(_message.Message):
+    __slots__ = ("memory_id", "revision", "request_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    revision: int
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class DemoteMemoryResponse(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+
+class ListTasksRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "statuses", "objective_id", "due_before_time")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    DUE_BEFORE_TIME_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    statuses: _containers.RepeatedScalarFieldContainer[TaskStatus]
+    objective_id: str
+    due_before_time: _timestamp_pb2.Timestamp
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, str]]] = ..., objective_id: _Optional[str] = ..., due_before_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListTasksResponse(_message.Message):
+    __slots__ = ("memories", "next_page_token")
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    memories: _containers.RepeatedCompositeFieldContainer[Memory]
+    next_page_token: str
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class UpdateTaskStatusRequest(_message.Message):
+    __slots__ = ("memory_id", "status", "revision", "request_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    status: TaskStatus
+    revision: int
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UpdateTaskStatusResponse(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+
+class CompleteTaskRequest(_message.Message):
+    __slots__ = ("memory_id", "result", "revision", "request_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    result: str
+    revision: int
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., result: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CompleteTaskResponse(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+
+class ReopenTaskRequest(_message.Message):
+    __slots__ = ("memory_id", "revision", "request_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    revision: int
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ReopenTaskResponse(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+
+class SetObjectiveRequest(_message.Message):
+    __slots__ = ("memory_id", "objective_id", "revision", "request_id")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    objective_id: str
+    revision: int
+    request_id: str
+    def __init__(self, memory_id: _Optional[str] = ..., objective_id: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SetObjectiveResponse(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+
+class ListObjectivesRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "statuses")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    statuses: _containers.RepeatedScalarFieldContainer[TaskStatus]
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, str]]] = ...) -> None: ...
+
+class ListObjectivesResponse(_message.Message):
+    __slots__ = ("memories", "next_page_token")
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    memories: _containers.RepeatedCompositeFieldContainer[Memory]
+    next_page_token: str
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListNextActionsRequest(_message.Message):
+    __slots__ = ("limit", "objective_id")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    objective_id: str
+    def __init__(self, limit: _Optional[int] = ..., objective_id: _Optional[str] = ...) -> None: ...
+
+class NextAction(_message.Message):
+    __slots__ = ("memory", "score")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    score: float
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
+
+class ListNextActionsResponse(_message.Message):
+    __slots__ = ("next_actions",)
+    NEXT_ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    next_actions: _containers.RepeatedCompositeFieldContainer[NextAction]
+    def __init__(self, next_actions: _Optional[_Iterable[_Union[NextAction, _Mapping]]] = ...) -> None: ...
+
+class ListMemoryVersionsRequest(_message.Message):
+    __slots__ = ("memory_id", "page_size", "page_token")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, memory_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class MemoryVersion(_message.Message):
+    __slots__ = ("memory", "until_time", "changed_fields")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    until_time: _timestamp_pb2.Timestamp
+    changed_fields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., changed_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListMemoryVersionsResponse(_message.Message):
+    __slots__ = ("versions", "next_page_token")
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    versions: _containers.RepeatedCompositeFieldContainer[MemoryVersion]
+    next_page_token: str
+    def __init__(self, versions: _Optional[_Iterable[_Union[MemoryVersion, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class MemorySelection(_message.Message):
+    __slots__ = ("memory_ids", "filter")
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    filter: MemoryFilter
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., filter: _Optional[_Union[MemoryFilter, _Mapping]] = ...) -> None: ...
+
+class ExportedMemory(_message.Message):
+    __slots__ = ("memory", "versions", "links", "truncated")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    memory: Memory
+    versions: _containers.RepeatedCompositeFieldContainer[MemoryVersion]
+    links: _containers.RepeatedCompositeFieldContainer[Link]
+    truncated: bool
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., versions: _Optional[_Iterable[_Union[MemoryVersion, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class ExportMatchingRequest(_message.Message):
+    __slots__ = ("selection", "page_size", "page_token")
+    SELECTION_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    selection: MemorySelection
+    page_size: int
+    page_token: str
+    def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ExportMatchingResponse(_message.Message):
+    __slots__ = ("memories", "next_page_token")
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    memories: _containers.RepeatedCompositeFieldContainer[ExportedMemory]
+    next_page_token: str
+    def __init__(self, memories: _Optional[_Iterable[_Union[ExportedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class PurgeReceipt(_message.Message):
+    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run")
+    class DeletedCountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PURGE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    DELETED_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    purge_time: _timestamp_pb2.Timestamp
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    deleted_counts: _containers.ScalarMap[str, int]
+    digest: str
+    dry_run: bool
+    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class PurgeMemoriesRequest(_message.Message):
+    __slots__ = ("selection", "dry_run", "page_size", "page_token", "request_id")
+    SELECTION_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    selection: MemorySelection
+    dry_run: bool
+    page_size: int
+    page_token: str
+    request_id: str
+    def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PurgeMemoriesResponse(_message.Message):
+    __slots__ = ("receipt", "not_found", "next_page_token", "archived_memory_ids")
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    receipt: PurgeReceipt
+    not_found: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ForgetMemoriesRequest(_message.Message):
+    __slots__ = ("selection", "hard", "dry_run", "page_size", "page_token", "request_id")
+    SELECTION_FIELD_NUMBER: _ClassVar[int]
+    HARD_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    selection: MemorySelection
+    hard: bool
+    dry_run: bool
+    page_size: int
+    page_token: str
+    request_id: str
+    def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., hard: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ForgetMemoriesResponse(_message.Message):
+    __slots__ = ("memory_ids", "receipt", "not_found", "next_page_token")
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    receipt: PurgeReceipt
+    not_found: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class CreateLinkRequest(_message.Message):
     __slots__ = ("link", "request_id")
     LINK_FIELD_NUMBER: _ClassVar[int]
@@ -306,31 +768,99 @@ class CreateLinkResponse(_message.Message):
     link: Link
     def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ...) -> None: ...
 
+class BatchCreateLinksRequest(_message.Message):
+    __slots__ = ("links", "request_id")
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    links: _containers.RepeatedCompositeFieldContainer[Link]
+    request_id: str
+    def __init__(self, links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class BatchCreateLinksResponse(_message.Message):
+    __slots__ = ("links",)
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    links: _containers.RepeatedCompositeFieldContainer[Link]
+    def __init__(self, links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ...) -> None: ...
+
+class UpsertLinkRequest(_message.Message):
+    __slots__ = ("link", "either_direction", "request_id")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    EITHER_DIRECTION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    link: Link
+    either_direction: bool
+    request_id: str
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., either_direction: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UpsertLinkResponse(_message.Message):
+    __slots__ = ("link", "created")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    link: Link
+    created: bool
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., created: _Optional[bool] = ...) -> None: ...
+
+class GetLinkRequest(_message.Message):
+    __slots__ = ("link_id",)
+    LINK_ID_FIELD_NUMBER: _ClassVar[int]
+    link_id: str
+    def __init__(self, link_id: _Optional[str] = ...) -> None: ...
+
+class GetLinkResponse(_message.Message):
+    __slots__ = ("link",)
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    link: Link
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ...) -> None: ...
+
+class UpdateLinkRequest(_message.Message):
+    __slots__ = ("link", "update_mask", "request_id")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    link: Link
+    update_mask: _field_mask_pb2.FieldMask
+    request_id: str
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UpdateLinkResponse(_message.Message):
+    __slots__ = ("link",)
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    link: Link
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ...) -> None: ...
+
 class DeleteLinkRequest(_message.Message):
-    __slots__ = ("link_id", "request_id")
+    __slots__ = ("link_id", "request_id", "revision")
     LINK_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     link_id: str
     request_id: str
-    def __init__(self, link_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    revision: int
+    def __init__(self, link_id: _Optional[str] = ..., request_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class DeleteLinkResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ListLinksRequest(_message.Message):
-    __slots__ = ("memory_id", "direction", "relation", "page_size", "page_token")
+    __slots__ = ("memory_id", "direction", "relation", "page_size", "page_token", "relations", "min_weight", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     DIRECTION_FIELD_NUMBER: _ClassVar[int]
     RELATION_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RELATIONS_FIELD_NUMBER: _ClassVar[int]
+    MIN_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     direction: LinkDirection
     relation: str
     page_size: int
     page_token: str
-    def __init__(self, memory_id: _Optional[str] = ..., direction: _Optional[_Union[LinkDirection, str]] = ..., relation: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    relations: _containers.RepeatedScalarFieldContainer[str]
+    min_weight: float
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., direction: _Optional[_Union[LinkDirection, str]] = ..., relation: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., relations: _Optional[_Iterable[str]] = ..., min_weight: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListLinksResponse(_message.Message):
     __slots__ = ("links", "next_page_token")
@@ -339,6 +869,208 @@ class ListLinksResponse(_message.Message):
     links: _containers.RepeatedCompositeFieldContainer[Link]
     next_page_token: str
     def __init__(self, links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class LinkFilter(_message.Message):
+    __slots__ = ("relations", "direction", "min_weight")
+    RELATIONS_FIELD_NUMBER: _ClassVar[int]
+    DIRECTION_FIELD_NUMBER: _ClassVar[int]
+    MIN_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    relations: _containers.RepeatedScalarFieldContainer[str]
+    direction: LinkDirection
+    min_weight: float
+    def __init__(self, relations: _Optional[_Iterable[str]] = ..., direction: _Optional[_Union[LinkDirection, str]] = ..., min_weight: _Optional[float] = ...) -> None: ...
+
+class GraphNode(_message.Message):
+    __slots__ = ("memory_id", "type", "title", "hop", "via_link_id", "memory")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    HOP_FIELD_NUMBER: _ClassVar[int]
+    VIA_LINK_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    type: str
+    title: str
+    hop: int
+    via_link_id: str
+    memory: Memory
+    def __init__(self, memory_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., hop: _Optional[int] = ..., via_link_id: _Optional[str] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+
+class TraverseRequest(_message.Message):
+    __slots__ = ("memory_id", "hops", "max_nodes", "filter", "include_memories")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    hops: int
+    max_nodes: int
+    filter: LinkFilter
+    include_memories: bool
+    def __init__(self, memory_id: _Optional[str] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ...) -> None: ...
+
+class TraverseResponse(_message.Message):
+    __slots__ = ("nodes", "links", "truncated")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[GraphNode]
+    links: _containers.RepeatedCompositeFieldContainer[Link]
+    truncated: bool
+    def __init__(self, nodes: _Optional[_Iterable[_Union[GraphNode, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class GetSubgraphRequest(_message.Message):
+    __slots__ = ("memory_ids", "radius", "max_nodes", "filter", "include_memories", "infer_links")
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    RADIUS_FIELD_NUMBER: _ClassVar[int]
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    INFER_LINKS_FIELD_NUMBER: _ClassVar[int]
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    radius: int
+    max_nodes: int
+    filter: LinkFilter
+    include_memories: bool
+    infer_links: bool
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., radius: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ..., infer_links: _Optional[bool] = ...) -> None: ...
+
+class InferredLink(_message.Message):
+    __slots__ = ("from_memory_id", "to_memory_id", "shared_tag_count", "shared_tags", "weight")
+    FROM_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    TO_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    SHARED_TAG_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SHARED_TAGS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    from_memory_id: str
+    to_memory_id: str
+    shared_tag_count: int
+    shared_tags: _containers.RepeatedScalarFieldContainer[str]
+    weight: float
+    def __init__(self, from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., shared_tag_count: _Optional[int] = ..., shared_tags: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ...) -> None: ...
+
+class GetSubgraphResponse(_message.Message):
+    __slots__ = ("nodes", "links", "inferred_links", "truncated")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    INFERRED_LINKS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[GraphNode]
+    links: _containers.RepeatedCompositeFieldContainer[Link]
+    inferred_links: _containers.RepeatedCompositeFieldContainer[InferredLink]
+    truncated: bool
+    def __init__(self, nodes: _Optional[_Iterable[_Union[GraphNode, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., inferred_links: _Optional[_Iterable[_Union[InferredLink, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class FindPathsRequest(_message.Message):
+    __slots__ = ("from_memory_id", "to_memory_id", "max_hops", "max_paths", "filter")
+    FROM_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    TO_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_HOPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PATHS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    from_memory_id: str
+    to_memory_id: str
+    max_hops: int
+    max_paths: int
+    filter: LinkFilter
+    def __init__(self, from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., max_hops: _Optional[int] = ..., max_paths: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ...) -> None: ...
+
+class LinkPath(_message.Message):
+    __slots__ = ("memory_ids", "links")
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    links: _containers.RepeatedCompositeFieldContainer[Link]
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ...) -> None: ...
+
+class FindPathsResponse(_message.Message):
+    __slots__ = ("paths", "nodes", "truncated")
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    paths: _containers.RepeatedCompositeFieldContainer[LinkPath]
+    nodes: _containers.RepeatedCompositeFieldContainer[GraphNode]
+    truncated: bool
+    def __init__(self, paths: _Optional[_Iterable[_Union[LinkPath, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[GraphNode, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class ActivationSeed(_message.Message):
+    __slots__ = ("memory_id", "strength")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    STRENGTH_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    strength: float
+    def __init__(self, memory_id: _Optional[str] = ..., strength: _Optional[float] = ...) -> None: ...
+
+class ActivateRequest(_message.Message):
+    __slots__ = ("seeds", "hops", "max_nodes", "filter")
+    SEEDS_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    seeds: _containers.RepeatedCompositeFieldContainer[ActivationSeed]
+    hops: int
+    max_nodes: int
+    filter: LinkFilter
+    def __init__(self, seeds: _Optional[_Iterable[_Union[ActivationSeed, _Mapping]]] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ...) -> None: ...
+
+class ActivatedMemory(_message.Message):
+    __slots__ = ("node", "activation")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATION_FIELD_NUMBER: _ClassVar[int]
+    node: GraphNode
+    activation: float
+    def __init__(self, node: _Optional[_Union[GraphNode, _Mapping]] = ..., activation: _Optional[float] = ...) -> None: ...
+
+class ActivateResponse(_message.Message):
+    __slots__ = ("memories", "truncated")
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    memories: _containers.RepeatedCompositeFieldContainer[ActivatedMemory]
+    truncated: bool
+    def __init__(self, memories: _Optional[_Iterable[_Union[ActivatedMemory, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class SuggestLinksRequest(_message.Message):
+    __slots__ = ("memory_id", "max_suggestions", "min_score")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_SUGGESTIONS_FIELD_NUMBER: _ClassVar[int]
+    MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    max_suggestions: int
+    min_score: float
+    def __init__(self, memory_id: _Optional[str] = ..., max_suggestions: _Optional[int] = ..., min_score: _Optional[float] = ...) -> None: ...
+
+class LinkSuggestion(_message.Message):
+    __slots__ = ("memory_id", "type", "title", "relation", "score", "tag_score", "word_score", "source_score", "time_score", "type_score", "shared_tags")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    RELATION_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    TAG_SCORE_FIELD_NUMBER: _ClassVar[int]
+    WORD_SCORE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_SCORE_FIELD_NUMBER: _ClassVar[int]
+    TIME_SCORE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_SCORE_FIELD_NUMBER: _ClassVar[int]
+    SHARED_TAGS_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    type: str
+    title: str
+    relation: str
+    score: float
+    tag_score: float
+    word_score: float
+    source_score: float
+    time_score: float
+    type_score: float
+    shared_tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., relation: _Optional[str] = ..., score: _Optional[float] = ..., tag_score: _Optional[float] = ..., word_score: _Optional[float] = ..., source_score: _Optional[float] = ..., time_score: _Optional[float] = ..., type_score: _Optional[float] = ..., shared_tags: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SuggestLinksResponse(_message.Message):
+    __slots__ = ("suggestions",)
+    SUGGESTIONS_FIELD_NUMBER: _ClassVar[int]
+    suggestions: _containers.RepeatedCompositeFieldContainer[LinkSuggestion]
+    def __init__(self, suggestions: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
 
 class EnsurePartitionsRequest(_message.Message):
     __slots__ = ("months_ahead",)
@@ -364,6 +1096,46 @@ class DeleteExpiredResponse(_message.Message):
     deleted_count: int
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
 
+class DeliverWebhooksRequest(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class DeliverWebhooksResponse(_message.Message):
+    __slots__ = ("delivered_count", "failed_count", "more")
+    DELIVERED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FAILED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    delivered_count: int
+    failed_count: int
+    more: bool
+    def __init__(self, delivered_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class ArchiveIdleRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ArchiveIdleResponse(_message.Message):
+    __slots__ = ("archived_count", "more")
+    ARCHIVED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    archived_count: int
+    more: bool
+    def __init__(self, archived_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class ApplyRetentionRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ApplyRetentionResponse(_message.Message):
+    __slots__ = ("purged_count", "more")
+    PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    purged_count: int
+    more: bool
+    def __init__(self, purged_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+
 class PurgeTenantRequest(_message.Message):
     __slots__ = ("limit",)
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -384,3 +1156,13 @@ class PurgeTenantResponse(_message.Message):
     deleted_counts: _containers.ScalarMap[str, int]
     more: bool
     def __init__(self, deleted_counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class ContinueSnapshotsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ContinueSnapshotsResponse(_message.Message):
+    __slots__ = ("more",)
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    more: bool
+    def __init__(self, more: _Optional[bool] = ...) -> None: ...

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from skein.memory.v1 import memory_pb2 as skein_dot_memory_dot_v1_dot_memory__pb2
+from skein.memory.v1 import scores_pb2 as skein_dot_memory_dot_v1_dot_scores__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -78,6 +79,111 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.FromString,
                 _registered_method=True)
+        self.ListMemoryVersions = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ListMemoryVersions',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsResponse.FromString,
+                _registered_method=True)
+        self.ExportMatching = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ExportMatching',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.FromString,
+                _registered_method=True)
+        self.PurgeMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/PurgeMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesResponse.FromString,
+                _registered_method=True)
+        self.ForgetMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ForgetMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.FromString,
+                _registered_method=True)
+        self.ListMemoryTypes = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ListMemoryTypes',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryTypesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryTypesResponse.FromString,
+                _registered_method=True)
+        self.RevealSecret = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/RevealSecret',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealSecretRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealSecretResponse.FromString,
+                _registered_method=True)
+        self.RotateTenantKey = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/RotateTenantKey',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RotateTenantKeyRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RotateTenantKeyResponse.FromString,
+                _registered_method=True)
+        self.PromoteMemory = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/PromoteMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PromoteMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PromoteMemoryResponse.FromString,
+                _registered_method=True)
+        self.DemoteMemory = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/DemoteMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DemoteMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DemoteMemoryResponse.FromString,
+                _registered_method=True)
+        self.ListTasks = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ListTasks',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListTasksRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListTasksResponse.FromString,
+                _registered_method=True)
+        self.UpdateTaskStatus = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/UpdateTaskStatus',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateTaskStatusRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateTaskStatusResponse.FromString,
+                _registered_method=True)
+        self.CompleteTask = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/CompleteTask',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.CompleteTaskRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.CompleteTaskResponse.FromString,
+                _registered_method=True)
+        self.ReopenTask = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ReopenTask',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReopenTaskRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReopenTaskResponse.FromString,
+                _registered_method=True)
+        self.SetObjective = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/SetObjective',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SetObjectiveRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SetObjectiveResponse.FromString,
+                _registered_method=True)
+        self.ListObjectives = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ListObjectives',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListObjectivesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListObjectivesResponse.FromString,
+                _registered_method=True)
+        self.ListNextActions = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ListNextActions',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListNextActionsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListNextActionsResponse.FromString,
+                _registered_method=True)
+        self.ExplainScore = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ExplainScore',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreResponse.FromString,
+                _registered_method=True)
+        self.Reinforce = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/Reinforce',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.FromString,
+                _registered_method=True)
+        self.Decay = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/Decay',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.FromString,
+                _registered_method=True)
+        self.Merge = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/Merge',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.FromString,
+                _registered_method=True)
+        self.Consolidate = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/Consolidate',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryServiceServicer:
@@ -95,7 +201,10 @@ class MemoryServiceServicer:
         - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
         no data.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+        - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
+        cluster has no key to seal it with.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,12 +226,13 @@ class MemoryServiceServicer:
 
     def GetMemory(self, request, context):
         """GetMemory reads one memory: also one that is archived or past its
-        expire_time, which lists and recall leave out, until it is purged. Safe to
-        retry.
+        expire_time, which lists and recall leave out, until it is purged. With
+        as_of_time it reads what was known of it then. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
         show_deleted is set.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,10 +250,13 @@ class MemoryServiceServicer:
 
     def ListMemories(self, request, context):
         """ListMemories pages through memories that pass the filter, newest first.
-        Memories created meanwhile never move a page.
+        Memories created meanwhile never move a page. One call looks at a bounded
+        number of memories: a page may hold fewer than asked for, none even, and
+        still have a next one. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -184,6 +297,275 @@ class MemoryServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMemoryVersions(self, request, context):
+        """ListMemoryVersions pages through what a memory said, newest first: who
+        changed it, when, and which fields. The first is what it says now. Also of
+        a deleted memory. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportMatching(self, request, context):
+        """ExportMatching pages through the memories that PurgeMemories would remove
+        for the same selection, newest first, each with what hangs on it. Safe to
+        retry.
+
+        Errors:
+        - as PurgeMemories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeMemories(self, request, context):
+        """PurgeMemories removes memories for good, and with them every copy of what
+        they say: earlier versions, tags, properties, links, keys, the search index
+        with its vectors, stored answers. Deleted, archived and expired ones go as
+        well. A salted digest of each stays, so that an import cannot bring it back.
+        One call removes up to page_size memories and looks at a bounded number:
+        go on with next_page_token until there is none. With dry_run nothing is
+        removed. Repeating a request_id returns the first receipt.
+
+        Errors:
+        - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
+        PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetMemories(self, request, context):
+        """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
+        hard, as PurgeMemories does. Those that are deleted already are passed over
+        unless hard is set. Repeating a request_id returns the first answer.
+
+        Errors:
+        - as PurgeMemories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMemoryTypes(self, request, context):
+        """ListMemoryTypes tells which types of memory there are and what the data of
+        each may hold. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevealSecret(self, request, context):
+        """RevealSecret returns the secret of a memory of the knowledge vault, and
+        records that it did. Needs the permission secrets.read. Repeating a
+        request_id returns the secret as it is now and records nothing more; no
+        answer with a secret is stored.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+        - FAILED_PRECONDITION, SECRET_SEALED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RotateTenantKey(self, request, context):
+        """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
+        of them with it; while older keys still seal any, it goes on with these
+        instead of making another. Call it until `more` is false; what is left is
+        done by the upkeep otherwise. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PromoteMemory(self, request, context):
+        """PromoteMemory moves a memory one level up: contextual, operational,
+        tactical, strategic. Where the tenant's levels are capped and the level is
+        full, its least important memories pass down at once, perhaps this one.
+        Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is strategic already.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DemoteMemory(self, request, context):
+        """DemoteMemory moves a memory one level down. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is contextual already.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTasks(self, request, context):
+        """ListTasks pages through tasks, newest first. Deleted, archived and expired
+        ones are left out.
+
+        Errors:
+        - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateTaskStatus(self, request, context):
+        """UpdateTaskStatus moves a task or an objective to another status and returns
+        it. Done sets data.complete_time; every other status clears it. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, NOT_A_TASK.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompleteTask(self, request, context):
+        """CompleteTask moves a task or an objective to done, with what came of it.
+        Repeating a request_id returns the first answer.
+
+        Errors:
+        - as UpdateTaskStatus.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReopenTask(self, request, context):
+        """ReopenTask moves a task or an objective back to open. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - as UpdateTaskStatus.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetObjective(self, request, context):
+        """SetObjective puts a task under an objective, or under none. Objectives are
+        memories of the type objective. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND or OBJECTIVE_NOT_FOUND.
+        - FAILED_PRECONDITION, NOT_A_TASK.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListObjectives(self, request, context):
+        """ListObjectives pages through objectives, newest first. Deleted, archived and
+        expired ones are left out.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListNextActions(self, request, context):
+        """ListNextActions returns the open tasks to do next, best first, by 0.68
+        importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within 30
+        days of the last change; urgency is 0.1 when due within a day or overdue,
+        0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are looked at by
+        importance, as many by due time and by last change. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExplainScore(self, request, context):
+        """ExplainScore returns a memory's scores with every term that they are the
+        sums of: those that GetMemory shows at the same moment. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Reinforce(self, request, context):
+        """Reinforce raises a memory's own confidence and importance, and those of the
+        memories linked to it by a part of that, up to 50 links; what contradicts it
+        gains nothing. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Decay(self, request, context):
+        """Decay lowers the own scores of memories that were neither changed nor read
+        for the days that the policy names: once for each such period, three times
+        at most until they are used again. It is no update: update_time stays. The
+        worker does so daily. Calling again does nothing twice; repeating a
+        request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Merge(self, request, context):
+        """Merge lets the first of some memories take in the others: contents joined,
+        tags united, the highest scores, their links. The others are archived, and
+        superseded by it. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+        - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Consolidate(self, request, context):
+        """Consolidate finds memories of one type that say the same (same key, else
+        same title, else the same first 160 characters; case and spaces do not
+        matter), keeps the most important of each group and archives the others,
+        which it supersedes. A call looks at a bounded number of memories: call
+        again with next_page_token until there is none. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -231,6 +613,111 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.RestoreMemory,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.SerializeToString,
+            ),
+            'ListMemoryVersions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMemoryVersions,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsResponse.SerializeToString,
+            ),
+            'ExportMatching': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportMatching,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.SerializeToString,
+            ),
+            'PurgeMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesResponse.SerializeToString,
+            ),
+            'ForgetMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.SerializeToString,
+            ),
+            'ListMemoryTypes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMemoryTypes,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryTypesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryTypesResponse.SerializeToString,
+            ),
+            'RevealSecret': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevealSecret,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealSecretRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RevealSecretResponse.SerializeToString,
+            ),
+            'RotateTenantKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateTenantKey,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RotateTenantKeyRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RotateTenantKeyResponse.SerializeToString,
+            ),
+            'PromoteMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.PromoteMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PromoteMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PromoteMemoryResponse.SerializeToString,
+            ),
+            'DemoteMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.DemoteMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DemoteMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DemoteMemoryResponse.SerializeToString,
+            ),
+            'ListTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTasks,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListTasksRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListTasksResponse.SerializeToString,
+            ),
+            'UpdateTaskStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateTaskStatus,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateTaskStatusRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateTaskStatusResponse.SerializeToString,
+            ),
+            'CompleteTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompleteTask,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.CompleteTaskRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.CompleteTaskResponse.SerializeToString,
+            ),
+            'ReopenTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReopenTask,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReopenTaskRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReopenTaskResponse.SerializeToString,
+            ),
+            'SetObjective': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetObjective,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SetObjectiveRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SetObjectiveResponse.SerializeToString,
+            ),
+            'ListObjectives': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListObjectives,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListObjectivesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListObjectivesResponse.SerializeToString,
+            ),
+            'ListNextActions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNextActions,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListNextActionsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListNextActionsResponse.SerializeToString,
+            ),
+            'ExplainScore': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainScore,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreResponse.SerializeToString,
+            ),
+            'Reinforce': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reinforce,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.SerializeToString,
+            ),
+            'Decay': grpc.unary_unary_rpc_method_handler(
+                    servicer.Decay,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.SerializeToString,
+            ),
+            'Merge': grpc.unary_unary_rpc_method_handler(
+                    servicer.Merge,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.SerializeToString,
+            ),
+            'Consolidate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Consolidate,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -463,10 +950,581 @@ class MemoryService:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def ListMemoryVersions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ListMemoryVersions',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportMatching(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ExportMatching',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/PurgeMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ForgetMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMemoryTypes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ListMemoryTypes',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryTypesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryTypesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevealSecret(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/RevealSecret',
+            skein_dot_memory_dot_v1_dot_memory__pb2.RevealSecretRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.RevealSecretResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RotateTenantKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/RotateTenantKey',
+            skein_dot_memory_dot_v1_dot_memory__pb2.RotateTenantKeyRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.RotateTenantKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PromoteMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/PromoteMemory',
+            skein_dot_memory_dot_v1_dot_memory__pb2.PromoteMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.PromoteMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DemoteMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/DemoteMemory',
+            skein_dot_memory_dot_v1_dot_memory__pb2.DemoteMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.DemoteMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ListTasks',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListTasksRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateTaskStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/UpdateTaskStatus',
+            skein_dot_memory_dot_v1_dot_memory__pb2.UpdateTaskStatusRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.UpdateTaskStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompleteTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/CompleteTask',
+            skein_dot_memory_dot_v1_dot_memory__pb2.CompleteTaskRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.CompleteTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReopenTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ReopenTask',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ReopenTaskRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ReopenTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetObjective(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/SetObjective',
+            skein_dot_memory_dot_v1_dot_memory__pb2.SetObjectiveRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.SetObjectiveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListObjectives(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ListObjectives',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListObjectivesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListObjectivesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNextActions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ListNextActions',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListNextActionsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ListNextActionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainScore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/ExplainScore',
+            skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Reinforce(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/Reinforce',
+            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Decay(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/Decay',
+            skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Merge(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/Merge',
+            skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Consolidate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryService/Consolidate',
+            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class LinkServiceStub:
     """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation).
+    (from, to, relation), and walks the graph that they make. Walks leave out
+    memories that are deleted, archived or expired. Where a memory has more links
+    than a walk takes, the strongest count, of equal ones the newest; what was
+    left out for want of room is told by truncated. Systems whose links have no
+    direction write with UpsertLink's either_direction and read both directions.
     """
 
     def __init__(self, channel):
@@ -480,6 +1538,26 @@ class LinkServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.CreateLinkRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.CreateLinkResponse.FromString,
                 _registered_method=True)
+        self.BatchCreateLinks = channel.unary_unary(
+                '/skein.memory.v1.LinkService/BatchCreateLinks',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.BatchCreateLinksRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.BatchCreateLinksResponse.FromString,
+                _registered_method=True)
+        self.UpsertLink = channel.unary_unary(
+                '/skein.memory.v1.LinkService/UpsertLink',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpsertLinkRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpsertLinkResponse.FromString,
+                _registered_method=True)
+        self.GetLink = channel.unary_unary(
+                '/skein.memory.v1.LinkService/GetLink',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetLinkRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetLinkResponse.FromString,
+                _registered_method=True)
+        self.UpdateLink = channel.unary_unary(
+                '/skein.memory.v1.LinkService/UpdateLink',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateLinkRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateLinkResponse.FromString,
+                _registered_method=True)
         self.DeleteLink = channel.unary_unary(
                 '/skein.memory.v1.LinkService/DeleteLink',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteLinkRequest.SerializeToString,
@@ -490,11 +1568,40 @@ class LinkServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksResponse.FromString,
                 _registered_method=True)
+        self.Traverse = channel.unary_unary(
+                '/skein.memory.v1.LinkService/Traverse',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.FromString,
+                _registered_method=True)
+        self.GetSubgraph = channel.unary_unary(
+                '/skein.memory.v1.LinkService/GetSubgraph',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetSubgraphRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetSubgraphResponse.FromString,
+                _registered_method=True)
+        self.FindPaths = channel.unary_unary(
+                '/skein.memory.v1.LinkService/FindPaths',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsResponse.FromString,
+                _registered_method=True)
+        self.Activate = channel.unary_unary(
+                '/skein.memory.v1.LinkService/Activate',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.FromString,
+                _registered_method=True)
+        self.SuggestLinks = channel.unary_unary(
+                '/skein.memory.v1.LinkService/SuggestLinks',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SuggestLinksRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SuggestLinksResponse.FromString,
+                _registered_method=True)
 
 
 class LinkServiceServicer:
     """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation).
+    (from, to, relation), and walks the graph that they make. Walks leave out
+    memories that are deleted, archived or expired. Where a memory has more links
+    than a walk takes, the strongest count, of equal ones the newest; what was
+    left out for want of room is told by truncated. Systems whose links have no
+    direction write with UpsertLink's either_direction and read both directions.
     """
 
     def CreateLink(self, request, context):
@@ -510,9 +1617,34 @@ class LinkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DeleteLink(self, request, context):
-        """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
-        request_id returns the first answer.
+    def BatchCreateLinks(self, request, context):
+        """BatchCreateLinks stores several links, all or none. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - as CreateLink; metadata "index" names the link at fault.
+        - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpsertLink(self, request, context):
+        """UpsertLink stores a link or, when its pair and relation have one, makes
+        label, weight and metadata of that one what is given. One that is so already
+        keeps its revision. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - INVALID_ARGUMENT, LINK_TO_ITSELF.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLink(self, request, context):
+        """GetLink reads one link, also one whose memories are deleted. Safe to retry.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
@@ -521,9 +1653,100 @@ class LinkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateLink(self, request, context):
+        """UpdateLink changes the fields named in update_mask and returns the link at
+        its new revision. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, LINK_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteLink(self, request, context):
+        """DeleteLink removes a link for good; what it was stays in the history.
+        Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, LINK_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListLinks(self, request, context):
         """ListLinks pages through the links of one memory, newest first, both
-        directions unless one is asked for. Links to deleted memories are left out.
+        directions unless one is asked for, as they are or as they were at a time.
+        Links to deleted memories are left out.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Traverse(self, request, context):
+        """Traverse walks from a memory to its neighbours, theirs and so on, and
+        returns the memories it met, nearest first, and the links among them. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSubgraph(self, request, context):
+        """GetSubgraph returns what lies around some memories, for a drawing: memories,
+        the links among them and, when asked, links inferred from tags that they
+        share. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindPaths(self, request, context):
+        """FindPaths returns the ways from one memory to another that meet no memory
+        twice: the shortest first, of equally long ones those whose first links are
+        stronger. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - INVALID_ARGUMENT, PATH_TO_ITSELF.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Activate(self, request, context):
+        """Activate lets activation spread from some memories along their links and
+        returns whom it reached, most active first. A hop multiplies by the link's
+        weight, by what its relation carries (supports .88, causes .82, example_of
+        .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
+        second on, by another .78 each. Activation stays within -1 and 1; what is
+        inhibited passes nothing on. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SuggestLinks(self, request, context):
+        """SuggestLinks names memories that a memory is not linked with and shares a
+        tag with, the most alike first, and says in what they are alike. Of each tag
+        the newest memories are looked at. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -540,6 +1763,26 @@ def add_LinkServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.CreateLinkRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.CreateLinkResponse.SerializeToString,
             ),
+            'BatchCreateLinks': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchCreateLinks,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.BatchCreateLinksRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.BatchCreateLinksResponse.SerializeToString,
+            ),
+            'UpsertLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpsertLink,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpsertLinkRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpsertLinkResponse.SerializeToString,
+            ),
+            'GetLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLink,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetLinkRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetLinkResponse.SerializeToString,
+            ),
+            'UpdateLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateLink,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateLinkRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UpdateLinkResponse.SerializeToString,
+            ),
             'DeleteLink': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteLink,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteLinkRequest.FromString,
@@ -549,6 +1792,31 @@ def add_LinkServiceServicer_to_server(servicer, server):
                     servicer.ListLinks,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksResponse.SerializeToString,
+            ),
+            'Traverse': grpc.unary_unary_rpc_method_handler(
+                    servicer.Traverse,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.SerializeToString,
+            ),
+            'GetSubgraph': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSubgraph,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetSubgraphRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.GetSubgraphResponse.SerializeToString,
+            ),
+            'FindPaths': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindPaths,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsResponse.SerializeToString,
+            ),
+            'Activate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Activate,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.SerializeToString,
+            ),
+            'SuggestLinks': grpc.unary_unary_rpc_method_handler(
+                    servicer.SuggestLinks,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SuggestLinksRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SuggestLinksResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -560,7 +1828,11 @@ def add_LinkServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class LinkService:
     """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation).
+    (from, to, relation), and walks the graph that they make. Walks leave out
+    memories that are deleted, archived or expired. Where a memory has more links
+    than a walk takes, the strongest count, of equal ones the newest; what was
+    left out for want of room is told by truncated. Systems whose links have no
+    direction write with UpsertLink's either_direction and read both directions.
     """
 
     @staticmethod
@@ -580,6 +1852,114 @@ class LinkService:
             '/skein.memory.v1.LinkService/CreateLink',
             skein_dot_memory_dot_v1_dot_memory__pb2.CreateLinkRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.CreateLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BatchCreateLinks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/BatchCreateLinks',
+            skein_dot_memory_dot_v1_dot_memory__pb2.BatchCreateLinksRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.BatchCreateLinksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpsertLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/UpsertLink',
+            skein_dot_memory_dot_v1_dot_memory__pb2.UpsertLinkRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.UpsertLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/GetLink',
+            skein_dot_memory_dot_v1_dot_memory__pb2.GetLinkRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.GetLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/UpdateLink',
+            skein_dot_memory_dot_v1_dot_memory__pb2.UpdateLinkRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.UpdateLinkResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -644,6 +2024,141 @@ class LinkService:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def Traverse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/Traverse',
+            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSubgraph(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/GetSubgraph',
+            skein_dot_memory_dot_v1_dot_memory__pb2.GetSubgraphRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.GetSubgraphResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindPaths(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/FindPaths',
+            skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Activate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/Activate',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SuggestLinks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.LinkService/SuggestLinks',
+            skein_dot_memory_dot_v1_dot_memory__pb2.SuggestLinksRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.SuggestLinksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class UpkeepServiceStub:
     """UpkeepService is internal: the worker calls it. The gateway does not forward
@@ -666,10 +2181,35 @@ class UpkeepServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
+        self.DeliverWebhooks = channel.unary_unary(
+                '/skein.memory.v1.UpkeepService/DeliverWebhooks',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksResponse.FromString,
+                _registered_method=True)
+        self.ContinueSnapshots = channel.unary_unary(
+                '/skein.memory.v1.UpkeepService/ContinueSnapshots',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.FromString,
+                _registered_method=True)
+        self.ArchiveIdle = channel.unary_unary(
+                '/skein.memory.v1.UpkeepService/ArchiveIdle',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.FromString,
+                _registered_method=True)
+        self.ApplyRetention = channel.unary_unary(
+                '/skein.memory.v1.UpkeepService/ApplyRetention',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
+                _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.memory.v1.UpkeepService/PurgeTenant',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
+                _registered_method=True)
+        self.DecayMemories = channel.unary_unary(
+                '/skein.memory.v1.UpkeepService/DecayMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
                 _registered_method=True)
 
 
@@ -689,7 +2229,47 @@ class UpkeepServiceServicer:
     def DeleteExpired(self, request, context):
         """DeleteExpired removes stored answers older than 24 hours, and what the
         search index holds of memories past their expire_time, of the tenant that
-        the token names. The memories themselves stay. Idempotent. System only.
+        the token names. The memories themselves stay. It also passes down what
+        capped levels have no room for, wraps the tenant's keys with the current
+        master key, and goes on with a rotation. Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeliverWebhooks(self, request, context):
+        """DeliverWebhooks queues what watches wait for and tries what is due, of the
+        tenant that the token names. What fails is tried again with growing pauses;
+        a delivery that is cut off is tried again after a minute under the same
+        webhook-id. Several workers may call at once. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ContinueSnapshots(self, request, context):
+        """ContinueSnapshots goes on with snapshots that are still being made, and with
+        the removal of deleted ones, of the tenant that the token names. Idempotent;
+        several workers may call at once. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ArchiveIdle(self, request, context):
+        """ArchiveIdle takes some of what was not changed for the policy's archive_days
+        to cold storage, of the tenant that the token names. Nothing without that
+        rule. Repeating it goes on; what is cut off is done by the next call. System
+        only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApplyRetention(self, request, context):
+        """ApplyRetention purges some of the memories that were made and last changed
+        longer ago than the policy's retention_days, of the tenant that the token
+        names. Repeating it goes on. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -702,6 +2282,14 @@ class UpkeepServiceServicer:
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecayMemories(self, request, context):
+        """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+        Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -720,10 +2308,35 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.SerializeToString,
             ),
+            'DeliverWebhooks': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeliverWebhooks,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksResponse.SerializeToString,
+            ),
+            'ContinueSnapshots': grpc.unary_unary_rpc_method_handler(
+                    servicer.ContinueSnapshots,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.SerializeToString,
+            ),
+            'ArchiveIdle': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveIdle,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.SerializeToString,
+            ),
+            'ApplyRetention': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyRetention,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.SerializeToString,
+            ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.SerializeToString,
+            ),
+            'DecayMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecayMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -793,6 +2406,114 @@ class UpkeepService:
             _registered_method=True)
 
     @staticmethod
+    def DeliverWebhooks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.UpkeepService/DeliverWebhooks',
+            skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ContinueSnapshots(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.UpkeepService/ContinueSnapshots',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ArchiveIdle(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.UpkeepService/ArchiveIdle',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyRetention(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.UpkeepService/ApplyRetention',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def PurgeTenant(request,
             target,
             options=(),
@@ -809,6 +2530,33 @@ class UpkeepService:
             '/skein.memory.v1.UpkeepService/PurgeTenant',
             skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecayMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.UpkeepService/DecayMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from skein.memory.v1 import memory_pb2 as _memory_pb2
+from skein.memory.v1 import scores_pb2 as _scores_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -45,7 +46,10 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
       no data.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+    - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
+      cluster has no key to seal it with.
     """
     BatchCreateMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -59,12 +63,13 @@ class MemoryServiceStub:
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]
     """GetMemory reads one memory: also one that is archived or past its
-    expire_time, which lists and recall leave out, until it is purged. Safe to
-    retry.
+    expire_time, which lists and recall leave out, until it is purged. With
+    as_of_time it reads what was known of it then. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
       show_deleted is set.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
@@ -74,10 +79,13 @@ class MemoryServiceStub:
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]
     """ListMemories pages through memories that pass the filter, newest first.
-    Memories created meanwhile never move a page.
+    Memories created meanwhile never move a page. One call looks at a bounded
+    number of memories: a page may hold fewer than asked for, none even, and
+    still have a next one. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]
     """UpdateMemory changes the fields named in update_mask and returns the memory
@@ -107,6 +115,191 @@ class MemoryServiceStub:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
     """
+    ListMemoryVersions: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryVersionsRequest, _memory_pb2.ListMemoryVersionsResponse]
+    """ListMemoryVersions pages through what a memory said, newest first: who
+    changed it, when, and which fields. The first is what it says now. Also of
+    a deleted memory. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    ExportMatching: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]
+    """ExportMatching pages through the memories that PurgeMemories would remove
+    for the same selection, newest first, each with what hangs on it. Safe to
+    retry.
+
+    Errors:
+    - as PurgeMemories.
+    """
+    PurgeMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeMemoriesRequest, _memory_pb2.PurgeMemoriesResponse]
+    """PurgeMemories removes memories for good, and with them every copy of what
+    they say: earlier versions, tags, properties, links, keys, the search index
+    with its vectors, stored answers. Deleted, archived and expired ones go as
+    well. A salted digest of each stays, so that an import cannot bring it back.
+    One call removes up to page_size memories and looks at a bounded number:
+    go on with next_page_token until there is none. With dry_run nothing is
+    removed. Repeating a request_id returns the first receipt.
+
+    Errors:
+    - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
+      PAGE_TOKEN_INVALID.
+    """
+    ForgetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]
+    """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
+    hard, as PurgeMemories does. Those that are deleted already are passed over
+    unless hard is set. Repeating a request_id returns the first answer.
+
+    Errors:
+    - as PurgeMemories.
+    """
+    ListMemoryTypes: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryTypesRequest, _memory_pb2.ListMemoryTypesResponse]
+    """ListMemoryTypes tells which types of memory there are and what the data of
+    each may hold. Safe to retry.
+    """
+    RevealSecret: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RevealSecretRequest, _memory_pb2.RevealSecretResponse]
+    """RevealSecret returns the secret of a memory of the knowledge vault, and
+    records that it did. Needs the permission secrets.read. Repeating a
+    request_id returns the secret as it is now and records nothing more; no
+    answer with a secret is stored.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+    - FAILED_PRECONDITION, SECRET_SEALED.
+    """
+    RotateTenantKey: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]
+    """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
+    of them with it; while older keys still seal any, it goes on with these
+    instead of making another. Call it until `more` is false; what is left is
+    done by the upkeep otherwise. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+    """
+    PromoteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]
+    """PromoteMemory moves a memory one level up: contextual, operational,
+    tactical, strategic. Where the tenant's levels are capped and the level is
+    full, its least important memories pass down at once, perhaps this one.
+    Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is strategic already.
+    """
+    DemoteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DemoteMemoryRequest, _memory_pb2.DemoteMemoryResponse]
+    """DemoteMemory moves a memory one level down. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is contextual already.
+    """
+    ListTasks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListTasksRequest, _memory_pb2.ListTasksResponse]
+    """ListTasks pages through tasks, newest first. Deleted, archived and expired
+    ones are left out.
+
+    Errors:
+    - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    UpdateTaskStatus: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateTaskStatusRequest, _memory_pb2.UpdateTaskStatusResponse]
+    """UpdateTaskStatus moves a task or an objective to another status and returns
+    it. Done sets data.complete_time; every other status clears it. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - FAILED_PRECONDITION, NOT_A_TASK.
+    - ABORTED, REVISION_STALE.
+    """
+    CompleteTask: _grpc.UnaryUnaryMultiCallable[_memory_pb2.CompleteTaskRequest, _memory_pb2.CompleteTaskResponse]
+    """CompleteTask moves a task or an objective to done, with what came of it.
+    Repeating a request_id returns the first answer.
+
+    Errors:
+    - as UpdateTaskStatus.
+    """
+    ReopenTask: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReopenTaskRequest, _memory_pb2.ReopenTaskResponse]
+    """ReopenTask moves a task or an objective back to open. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - as UpdateTaskStatus.
+    """
+    SetObjective: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SetObjectiveRequest, _memory_pb2.SetObjectiveResponse]
+    """SetObjective puts a task under an objective, or under none. Objectives are
+    memories of the type objective. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND or OBJECTIVE_NOT_FOUND.
+    - FAILED_PRECONDITION, NOT_A_TASK.
+    - ABORTED, REVISION_STALE.
+    """
+    ListObjectives: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListObjectivesRequest, _memory_pb2.ListObjectivesResponse]
+    """ListObjectives pages through objectives, newest first. Deleted, archived and
+    expired ones are left out.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    ListNextActions: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListNextActionsRequest, _memory_pb2.ListNextActionsResponse]
+    """ListNextActions returns the open tasks to do next, best first, by 0.68
+    importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within 30
+    days of the last change; urgency is 0.1 when due within a day or overdue,
+    0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are looked at by
+    importance, as many by due time and by last change. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+    """
+    ExplainScore: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ExplainScoreRequest, _scores_pb2.ExplainScoreResponse]
+    """ExplainScore returns a memory's scores with every term that they are the
+    sums of: those that GetMemory shows at the same moment. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    Reinforce: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ReinforceRequest, _scores_pb2.ReinforceResponse]
+    """Reinforce raises a memory's own confidence and importance, and those of the
+    memories linked to it by a part of that, up to 50 links; what contradicts it
+    gains nothing. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    Decay: _grpc.UnaryUnaryMultiCallable[_scores_pb2.DecayRequest, _scores_pb2.DecayResponse]
+    """Decay lowers the own scores of memories that were neither changed nor read
+    for the days that the policy names: once for each such period, three times
+    at most until they are used again. It is no update: update_time stays. The
+    worker does so daily. Calling again does nothing twice; repeating a
+    request_id returns the first answer.
+    """
+    Merge: _grpc.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]
+    """Merge lets the first of some memories take in the others: contents joined,
+    tags united, the highest scores, their links. The others are archived, and
+    superseded by it. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+    - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+    """
+    Consolidate: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateRequest, _scores_pb2.ConsolidateResponse]
+    """Consolidate finds memories of one type that say the same (same key, else
+    same title, else the same first 160 characters; case and spaces do not
+    matter), keeps the most important of each group and archives the others,
+    which it supersedes. A call looks at a bounded number of memories: call
+    again with next_page_token until there is none. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -125,7 +318,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
       no data.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+    - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
+      cluster has no key to seal it with.
     """
     BatchCreateMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]  # type: ignore[assignment]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -139,12 +335,13 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]  # type: ignore[assignment]
     """GetMemory reads one memory: also one that is archived or past its
-    expire_time, which lists and recall leave out, until it is purged. Safe to
-    retry.
+    expire_time, which lists and recall leave out, until it is purged. With
+    as_of_time it reads what was known of it then. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
       show_deleted is set.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
@@ -154,10 +351,13 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """ListMemories pages through memories that pass the filter, newest first.
-    Memories created meanwhile never move a page.
+    Memories created meanwhile never move a page. One call looks at a bounded
+    number of memories: a page may hold fewer than asked for, none even, and
+    still have a next one. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes the fields named in update_mask and returns the memory
@@ -187,6 +387,191 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
     """
+    ListMemoryVersions: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryVersionsRequest, _memory_pb2.ListMemoryVersionsResponse]  # type: ignore[assignment]
+    """ListMemoryVersions pages through what a memory said, newest first: who
+    changed it, when, and which fields. The first is what it says now. Also of
+    a deleted memory. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    ExportMatching: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]  # type: ignore[assignment]
+    """ExportMatching pages through the memories that PurgeMemories would remove
+    for the same selection, newest first, each with what hangs on it. Safe to
+    retry.
+
+    Errors:
+    - as PurgeMemories.
+    """
+    PurgeMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeMemoriesRequest, _memory_pb2.PurgeMemoriesResponse]  # type: ignore[assignment]
+    """PurgeMemories removes memories for good, and with them every copy of what
+    they say: earlier versions, tags, properties, links, keys, the search index
+    with its vectors, stored answers. Deleted, archived and expired ones go as
+    well. A salted digest of each stays, so that an import cannot bring it back.
+    One call removes up to page_size memories and looks at a bounded number:
+    go on with next_page_token until there is none. With dry_run nothing is
+    removed. Repeating a request_id returns the first receipt.
+
+    Errors:
+    - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
+      PAGE_TOKEN_INVALID.
+    """
+    ForgetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]  # type: ignore[assignment]
+    """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
+    hard, as PurgeMemories does. Those that are deleted already are passed over
+    unless hard is set. Repeating a request_id returns the first answer.
+
+    Errors:
+    - as PurgeMemories.
+    """
+    ListMemoryTypes: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryTypesRequest, _memory_pb2.ListMemoryTypesResponse]  # type: ignore[assignment]
+    """ListMemoryTypes tells which types of memory there are and what the data of
+    each may hold. Safe to retry.
+    """
+    RevealSecret: _aio.UnaryUnaryMultiCallable[_memory_pb2.RevealSecretRequest, _memory_pb2.RevealSecretResponse]  # type: ignore[assignment]
+    """RevealSecret returns the secret of a memory of the knowledge vault, and
+    records that it did. Needs the permission secrets.read. Repeating a
+    request_id returns the secret as it is now and records nothing more; no
+    answer with a secret is stored.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+    - FAILED_PRECONDITION, SECRET_SEALED.
+    """
+    RotateTenantKey: _aio.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]  # type: ignore[assignment]
+    """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
+    of them with it; while older keys still seal any, it goes on with these
+    instead of making another. Call it until `more` is false; what is left is
+    done by the upkeep otherwise. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+    """
+    PromoteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
+    """PromoteMemory moves a memory one level up: contextual, operational,
+    tactical, strategic. Where the tenant's levels are capped and the level is
+    full, its least important memories pass down at once, perhaps this one.
+    Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is strategic already.
+    """
+    DemoteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DemoteMemoryRequest, _memory_pb2.DemoteMemoryResponse]  # type: ignore[assignment]
+    """DemoteMemory moves a memory one level down. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is contextual already.
+    """
+    ListTasks: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListTasksRequest, _memory_pb2.ListTasksResponse]  # type: ignore[assignment]
+    """ListTasks pages through tasks, newest first. Deleted, archived and expired
+    ones are left out.
+
+    Errors:
+    - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    UpdateTaskStatus: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateTaskStatusRequest, _memory_pb2.UpdateTaskStatusResponse]  # type: ignore[assignment]
+    """UpdateTaskStatus moves a task or an objective to another status and returns
+    it. Done sets data.complete_time; every other status clears it. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - FAILED_PRECONDITION, NOT_A_TASK.
+    - ABORTED, REVISION_STALE.
+    """
+    CompleteTask: _aio.UnaryUnaryMultiCallable[_memory_pb2.CompleteTaskRequest, _memory_pb2.CompleteTaskResponse]  # type: ignore[assignment]
+    """CompleteTask moves a task or an objective to done, with what came of it.
+    Repeating a request_id returns the first answer.
+
+    Errors:
+    - as UpdateTaskStatus.
+    """
+    ReopenTask: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReopenTaskRequest, _memory_pb2.ReopenTaskResponse]  # type: ignore[assignment]
+    """ReopenTask moves a task or an objective back to open. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - as UpdateTaskStatus.
+    """
+    SetObjective: _aio.UnaryUnaryMultiCallable[_memory_pb2.SetObjectiveRequest, _memory_pb2.SetObjectiveResponse]  # type: ignore[assignment]
+    """SetObjective puts a task under an objective, or under none. Objectives are
+    memories of the type objective. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND or OBJECTIVE_NOT_FOUND.
+    - FAILED_PRECONDITION, NOT_A_TASK.
+    - ABORTED, REVISION_STALE.
+    """
+    ListObjectives: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListObjectivesRequest, _memory_pb2.ListObjectivesResponse]  # type: ignore[assignment]
+    """ListObjectives pages through objectives, newest first. Deleted, archived and
+    expired ones are left out.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    ListNextActions: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListNextActionsRequest, _memory_pb2.ListNextActionsResponse]  # type: ignore[assignment]
+    """ListNextActions returns the open tasks to do next, best first, by 0.68
+    importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within 30
+    days of the last change; urgency is 0.1 when due within a day or overdue,
+    0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are looked at by
+    importance, as many by due time and by last change. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+    """
+    ExplainScore: _aio.UnaryUnaryMultiCallable[_scores_pb2.ExplainScoreRequest, _scores_pb2.ExplainScoreResponse]  # type: ignore[assignment]
+    """ExplainScore returns a memory's scores with every term that they are the
+    sums of: those that GetMemory shows at the same moment. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    Reinforce: _aio.UnaryUnaryMultiCallable[_scores_pb2.ReinforceRequest, _scores_pb2.ReinforceResponse]  # type: ignore[assignment]
+    """Reinforce raises a memory's own confidence and importance, and those of the
+    memories linked to it by a part of that, up to 50 links; what contradicts it
+    gains nothing. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    Decay: _aio.UnaryUnaryMultiCallable[_scores_pb2.DecayRequest, _scores_pb2.DecayResponse]  # type: ignore[assignment]
+    """Decay lowers the own scores of memories that were neither changed nor read
+    for the days that the policy names: once for each such period, three times
+    at most until they are used again. It is no update: update_time stays. The
+    worker does so daily. Calling again does nothing twice; repeating a
+    request_id returns the first answer.
+    """
+    Merge: _aio.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]  # type: ignore[assignment]
+    """Merge lets the first of some memories take in the others: contents joined,
+    tags united, the highest scores, their links. The others are archived, and
+    superseded by it. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+    - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+    """
+    Consolidate: _aio.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateRequest, _scores_pb2.ConsolidateResponse]  # type: ignore[assignment]
+    """Consolidate finds memories of one type that say the same (same key, else
+    same title, else the same first 160 characters; case and spaces do not
+    matter), keeps the most important of each group and archives the others,
+    which it supersedes. A call looks at a bounded number of memories: call
+    again with next_page_token until there is none. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService keeps what is remembered. A memory is searchable by its words
@@ -208,7 +593,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
           no data.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+        - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
+          cluster has no key to seal it with.
         """
 
     @_abc_1.abstractmethod
@@ -234,12 +622,13 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.GetMemoryResponse, _abc.Awaitable[_memory_pb2.GetMemoryResponse]]:
         """GetMemory reads one memory: also one that is archived or past its
-        expire_time, which lists and recall leave out, until it is purged. Safe to
-        retry.
+        expire_time, which lists and recall leave out, until it is purged. With
+        as_of_time it reads what was known of it then. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
           show_deleted is set.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
         """
 
     @_abc_1.abstractmethod
@@ -261,10 +650,13 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListMemoriesResponse, _abc.Awaitable[_memory_pb2.ListMemoriesResponse]]:
         """ListMemories pages through memories that pass the filter, newest first.
-        Memories created meanwhile never move a page.
+        Memories created meanwhile never move a page. One call looks at a bounded
+        number of memories: a page may hold fewer than asked for, none even, and
+        still have a next one. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         """
 
     @_abc_1.abstractmethod
@@ -313,11 +705,326 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
         """
 
+    @_abc_1.abstractmethod
+    def ListMemoryVersions(
+        self,
+        request: _memory_pb2.ListMemoryVersionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ListMemoryVersionsResponse, _abc.Awaitable[_memory_pb2.ListMemoryVersionsResponse]]:
+        """ListMemoryVersions pages through what a memory said, newest first: who
+        changed it, when, and which fields. The first is what it says now. Also of
+        a deleted memory. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ExportMatching(
+        self,
+        request: _memory_pb2.ExportMatchingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ExportMatchingResponse, _abc.Awaitable[_memory_pb2.ExportMatchingResponse]]:
+        """ExportMatching pages through the memories that PurgeMemories would remove
+        for the same selection, newest first, each with what hangs on it. Safe to
+        retry.
+
+        Errors:
+        - as PurgeMemories.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeMemories(
+        self,
+        request: _memory_pb2.PurgeMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.PurgeMemoriesResponse, _abc.Awaitable[_memory_pb2.PurgeMemoriesResponse]]:
+        """PurgeMemories removes memories for good, and with them every copy of what
+        they say: earlier versions, tags, properties, links, keys, the search index
+        with its vectors, stored answers. Deleted, archived and expired ones go as
+        well. A salted digest of each stays, so that an import cannot bring it back.
+        One call removes up to page_size memories and looks at a bounded number:
+        go on with next_page_token until there is none. With dry_run nothing is
+        removed. Repeating a request_id returns the first receipt.
+
+        Errors:
+        - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
+          PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def ForgetMemories(
+        self,
+        request: _memory_pb2.ForgetMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ForgetMemoriesResponse, _abc.Awaitable[_memory_pb2.ForgetMemoriesResponse]]:
+        """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
+        hard, as PurgeMemories does. Those that are deleted already are passed over
+        unless hard is set. Repeating a request_id returns the first answer.
+
+        Errors:
+        - as PurgeMemories.
+        """
+
+    @_abc_1.abstractmethod
+    def ListMemoryTypes(
+        self,
+        request: _memory_pb2.ListMemoryTypesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ListMemoryTypesResponse, _abc.Awaitable[_memory_pb2.ListMemoryTypesResponse]]:
+        """ListMemoryTypes tells which types of memory there are and what the data of
+        each may hold. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def RevealSecret(
+        self,
+        request: _memory_pb2.RevealSecretRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.RevealSecretResponse, _abc.Awaitable[_memory_pb2.RevealSecretResponse]]:
+        """RevealSecret returns the secret of a memory of the knowledge vault, and
+        records that it did. Needs the permission secrets.read. Repeating a
+        request_id returns the secret as it is now and records nothing more; no
+        answer with a secret is stored.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+        - FAILED_PRECONDITION, SECRET_SEALED.
+        """
+
+    @_abc_1.abstractmethod
+    def RotateTenantKey(
+        self,
+        request: _memory_pb2.RotateTenantKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.RotateTenantKeyResponse, _abc.Awaitable[_memory_pb2.RotateTenantKeyResponse]]:
+        """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
+        of them with it; while older keys still seal any, it goes on with these
+        instead of making another. Call it until `more` is false; what is left is
+        done by the upkeep otherwise. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+        """
+
+    @_abc_1.abstractmethod
+    def PromoteMemory(
+        self,
+        request: _memory_pb2.PromoteMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.PromoteMemoryResponse, _abc.Awaitable[_memory_pb2.PromoteMemoryResponse]]:
+        """PromoteMemory moves a memory one level up: contextual, operational,
+        tactical, strategic. Where the tenant's levels are capped and the level is
+        full, its least important memories pass down at once, perhaps this one.
+        Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is strategic already.
+        """
+
+    @_abc_1.abstractmethod
+    def DemoteMemory(
+        self,
+        request: _memory_pb2.DemoteMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.DemoteMemoryResponse, _abc.Awaitable[_memory_pb2.DemoteMemoryResponse]]:
+        """DemoteMemory moves a memory one level down. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is contextual already.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTasks(
+        self,
+        request: _memory_pb2.ListTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ListTasksResponse, _abc.Awaitable[_memory_pb2.ListTasksResponse]]:
+        """ListTasks pages through tasks, newest first. Deleted, archived and expired
+        ones are left out.
+
+        Errors:
+        - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateTaskStatus(
+        self,
+        request: _memory_pb2.UpdateTaskStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.UpdateTaskStatusResponse, _abc.Awaitable[_memory_pb2.UpdateTaskStatusResponse]]:
+        """UpdateTaskStatus moves a task or an objective to another status and returns
+        it. Done sets data.complete_time; every other status clears it. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - FAILED_PRECONDITION, NOT_A_TASK.
+        - ABORTED, REVISION_STALE.
+        """
+
+    @_abc_1.abstractmethod
+    def CompleteTask(
+        self,
+        request: _memory_pb2.CompleteTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.CompleteTaskResponse, _abc.Awaitable[_memory_pb2.CompleteTaskResponse]]:
+        """CompleteTask moves a task or an objective to done, with what came of it.
+        Repeating a request_id returns the first answer.
+
+        Errors:
+        - as UpdateTaskStatus.
+        """
+
+    @_abc_1.abstractmethod
+    def ReopenTask(
+        self,
+        request: _memory_pb2.ReopenTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ReopenTaskResponse, _abc.Awaitable[_memory_pb2.ReopenTaskResponse]]:
+        """ReopenTask moves a task or an objective back to open. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - as UpdateTaskStatus.
+        """
+
+    @_abc_1.abstractmethod
+    def SetObjective(
+        self,
+        request: _memory_pb2.SetObjectiveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.SetObjectiveResponse, _abc.Awaitable[_memory_pb2.SetObjectiveResponse]]:
+        """SetObjective puts a task under an objective, or under none. Objectives are
+        memories of the type objective. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND or OBJECTIVE_NOT_FOUND.
+        - FAILED_PRECONDITION, NOT_A_TASK.
+        - ABORTED, REVISION_STALE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListObjectives(
+        self,
+        request: _memory_pb2.ListObjectivesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ListObjectivesResponse, _abc.Awaitable[_memory_pb2.ListObjectivesResponse]]:
+        """ListObjectives pages through objectives, newest first. Deleted, archived and
+        expired ones are left out.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def ListNextActions(
+        self,
+        request: _memory_pb2.ListNextActionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ListNextActionsResponse, _abc.Awaitable[_memory_pb2.ListNextActionsResponse]]:
+        """ListNextActions returns the open tasks to do next, best first, by 0.68
+        importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within 30
+        days of the last change; urgency is 0.1 when due within a day or overdue,
+        0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are looked at by
+        importance, as many by due time and by last change. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, OBJECTIVE_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ExplainScore(
+        self,
+        request: _scores_pb2.ExplainScoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scores_pb2.ExplainScoreResponse, _abc.Awaitable[_scores_pb2.ExplainScoreResponse]]:
+        """ExplainScore returns a memory's scores with every term that they are the
+        sums of: those that GetMemory shows at the same moment. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def Reinforce(
+        self,
+        request: _scores_pb2.ReinforceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scores_pb2.ReinforceResponse, _abc.Awaitable[_scores_pb2.ReinforceResponse]]:
+        """Reinforce raises a memory's own confidence and importance, and those of the
+        memories linked to it by a part of that, up to 50 links; what contradicts it
+        gains nothing. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def Decay(
+        self,
+        request: _scores_pb2.DecayRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scores_pb2.DecayResponse, _abc.Awaitable[_scores_pb2.DecayResponse]]:
+        """Decay lowers the own scores of memories that were neither changed nor read
+        for the days that the policy names: once for each such period, three times
+        at most until they are used again. It is no update: update_time stays. The
+        worker does so daily. Calling again does nothing twice; repeating a
+        request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def Merge(
+        self,
+        request: _scores_pb2.MergeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.MergeResponse, _abc.Awaitable[_memory_pb2.MergeResponse]]:
+        """Merge lets the first of some memories take in the others: contents joined,
+        tags united, the highest scores, their links. The others are archived, and
+        superseded by it. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+        - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
+        """
+
+    @_abc_1.abstractmethod
+    def Consolidate(
+        self,
+        request: _scores_pb2.ConsolidateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scores_pb2.ConsolidateResponse, _abc.Awaitable[_scores_pb2.ConsolidateResponse]]:
+        """Consolidate finds memories of one type that say the same (same key, else
+        same title, else the same first 160 characters; case and spaces do not
+        matter), keeps the most important of each group and archives the others,
+        which it supersedes. A call looks at a bounded number of memories: call
+        again with next_page_token until there is none. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class LinkServiceStub:
     """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation).
+    (from, to, relation), and walks the graph that they make. Walks leave out
+    memories that are deleted, archived or expired. Where a memory has more links
+    than a walk takes, the strongest count, of equal ones the newest; what was
+    left out for want of room is told by truncated. Systems whose links have no
+    direction write with UpsertLink's either_direction and read both directions.
     """
 
     @_typing.overload
@@ -333,16 +1040,96 @@ class LinkServiceStub:
     - ALREADY_EXISTS, LINK_EXISTS.
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
-    DeleteLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]
-    """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
-    request_id returns the first answer.
+    BatchCreateLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateLinksRequest, _memory_pb2.BatchCreateLinksResponse]
+    """BatchCreateLinks stores several links, all or none. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - as CreateLink; metadata "index" names the link at fault.
+    - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+    """
+    UpsertLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpsertLinkRequest, _memory_pb2.UpsertLinkResponse]
+    """UpsertLink stores a link or, when its pair and relation have one, makes
+    label, weight and metadata of that one what is given. One that is so already
+    keeps its revision. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - INVALID_ARGUMENT, LINK_TO_ITSELF.
+    """
+    GetLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetLinkRequest, _memory_pb2.GetLinkResponse]
+    """GetLink reads one link, also one whose memories are deleted. Safe to retry.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
     """
+    UpdateLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateLinkRequest, _memory_pb2.UpdateLinkResponse]
+    """UpdateLink changes the fields named in update_mask and returns the link at
+    its new revision. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, LINK_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+    """
+    DeleteLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]
+    """DeleteLink removes a link for good; what it was stays in the history.
+    Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, LINK_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    """
     ListLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListLinksRequest, _memory_pb2.ListLinksResponse]
     """ListLinks pages through the links of one memory, newest first, both
-    directions unless one is asked for. Links to deleted memories are left out.
+    directions unless one is asked for, as they are or as they were at a time.
+    Links to deleted memories are left out.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    Traverse: _grpc.UnaryUnaryMultiCallable[_memory_pb2.TraverseRequest, _memory_pb2.TraverseResponse]
+    """Traverse walks from a memory to its neighbours, theirs and so on, and
+    returns the memories it met, nearest first, and the links among them. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    GetSubgraph: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]
+    """GetSubgraph returns what lies around some memories, for a drawing: memories,
+    the links among them and, when asked, links inferred from tags that they
+    share. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    FindPaths: _grpc.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]
+    """FindPaths returns the ways from one memory to another that meet no memory
+    twice: the shortest first, of equally long ones those whose first links are
+    stronger. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - INVALID_ARGUMENT, PATH_TO_ITSELF.
+    """
+    Activate: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ActivateRequest, _memory_pb2.ActivateResponse]
+    """Activate lets activation spread from some memories along their links and
+    returns whom it reached, most active first. A hop multiplies by the link's
+    weight, by what its relation carries (supports .88, causes .82, example_of
+    .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
+    second on, by another .78 each. Activation stays within -1 and 1; what is
+    inhibited passes nothing on. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    SuggestLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]
+    """SuggestLinks names memories that a memory is not linked with and shares a
+    tag with, the most alike first, and says in what they are alike. Of each tag
+    the newest memories are looked at. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -351,7 +1138,11 @@ class LinkServiceStub:
 @_typing.type_check_only
 class LinkServiceAsyncStub(LinkServiceStub):
     """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation).
+    (from, to, relation), and walks the graph that they make. Walks leave out
+    memories that are deleted, archived or expired. Where a memory has more links
+    than a walk takes, the strongest count, of equal ones the newest; what was
+    left out for want of room is told by truncated. Systems whose links have no
+    direction write with UpsertLink's either_direction and read both directions.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -364,16 +1155,96 @@ class LinkServiceAsyncStub(LinkServiceStub):
     - ALREADY_EXISTS, LINK_EXISTS.
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
-    DeleteLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]  # type: ignore[assignment]
-    """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
-    request_id returns the first answer.
+    BatchCreateLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateLinksRequest, _memory_pb2.BatchCreateLinksResponse]  # type: ignore[assignment]
+    """BatchCreateLinks stores several links, all or none. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - as CreateLink; metadata "index" names the link at fault.
+    - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+    """
+    UpsertLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpsertLinkRequest, _memory_pb2.UpsertLinkResponse]  # type: ignore[assignment]
+    """UpsertLink stores a link or, when its pair and relation have one, makes
+    label, weight and metadata of that one what is given. One that is so already
+    keeps its revision. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - INVALID_ARGUMENT, LINK_TO_ITSELF.
+    """
+    GetLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetLinkRequest, _memory_pb2.GetLinkResponse]  # type: ignore[assignment]
+    """GetLink reads one link, also one whose memories are deleted. Safe to retry.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
     """
+    UpdateLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateLinkRequest, _memory_pb2.UpdateLinkResponse]  # type: ignore[assignment]
+    """UpdateLink changes the fields named in update_mask and returns the link at
+    its new revision. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, LINK_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+    - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+    """
+    DeleteLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]  # type: ignore[assignment]
+    """DeleteLink removes a link for good; what it was stays in the history.
+    Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, LINK_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    """
     ListLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListLinksRequest, _memory_pb2.ListLinksResponse]  # type: ignore[assignment]
     """ListLinks pages through the links of one memory, newest first, both
-    directions unless one is asked for. Links to deleted memories are left out.
+    directions unless one is asked for, as they are or as they were at a time.
+    Links to deleted memories are left out.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    Traverse: _aio.UnaryUnaryMultiCallable[_memory_pb2.TraverseRequest, _memory_pb2.TraverseResponse]  # type: ignore[assignment]
+    """Traverse walks from a memory to its neighbours, theirs and so on, and
+    returns the memories it met, nearest first, and the links among them. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    GetSubgraph: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]  # type: ignore[assignment]
+    """GetSubgraph returns what lies around some memories, for a drawing: memories,
+    the links among them and, when asked, links inferred from tags that they
+    share. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    FindPaths: _aio.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]  # type: ignore[assignment]
+    """FindPaths returns the ways from one memory to another that meet no memory
+    twice: the shortest first, of equally long ones those whose first links are
+    stronger. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    - INVALID_ARGUMENT, PATH_TO_ITSELF.
+    """
+    Activate: _aio.UnaryUnaryMultiCallable[_memory_pb2.ActivateRequest, _memory_pb2.ActivateResponse]  # type: ignore[assignment]
+    """Activate lets activation spread from some memories along their links and
+    returns whom it reached, most active first. A hop multiplies by the link's
+    weight, by what its relation carries (supports .88, causes .82, example_of
+    .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
+    second on, by another .78 each. Activation stays within -1 and 1; what is
+    inhibited passes nothing on. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    SuggestLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]  # type: ignore[assignment]
+    """SuggestLinks names memories that a memory is not linked with and shares a
+    tag with, the most alike first, and says in what they are alike. Of each tag
+    the newest memories are looked at. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -381,7 +1252,11 @@ class LinkServiceAsyncStub(LinkServiceStub):
 
 class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
     """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation).
+    (from, to, relation), and walks the graph that they make. Walks leave out
+    memories that are deleted, archived or expired. Where a memory has more links
+    than a walk takes, the strongest count, of equal ones the newest; what was
+    left out for want of room is told by truncated. Systems whose links have no
+    direction write with UpsertLink's either_direction and read both directions.
     """
 
     @_abc_1.abstractmethod
@@ -400,16 +1275,75 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def BatchCreateLinks(
+        self,
+        request: _memory_pb2.BatchCreateLinksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.BatchCreateLinksResponse, _abc.Awaitable[_memory_pb2.BatchCreateLinksResponse]]:
+        """BatchCreateLinks stores several links, all or none. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - as CreateLink; metadata "index" names the link at fault.
+        - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+        """
+
+    @_abc_1.abstractmethod
+    def UpsertLink(
+        self,
+        request: _memory_pb2.UpsertLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.UpsertLinkResponse, _abc.Awaitable[_memory_pb2.UpsertLinkResponse]]:
+        """UpsertLink stores a link or, when its pair and relation have one, makes
+        label, weight and metadata of that one what is given. One that is so already
+        keeps its revision. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - INVALID_ARGUMENT, LINK_TO_ITSELF.
+        """
+
+    @_abc_1.abstractmethod
+    def GetLink(
+        self,
+        request: _memory_pb2.GetLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.GetLinkResponse, _abc.Awaitable[_memory_pb2.GetLinkResponse]]:
+        """GetLink reads one link, also one whose memories are deleted. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, LINK_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateLink(
+        self,
+        request: _memory_pb2.UpdateLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.UpdateLinkResponse, _abc.Awaitable[_memory_pb2.UpdateLinkResponse]]:
+        """UpdateLink changes the fields named in update_mask and returns the link at
+        its new revision. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, LINK_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
+        - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+        """
+
+    @_abc_1.abstractmethod
     def DeleteLink(
         self,
         request: _memory_pb2.DeleteLinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteLinkResponse, _abc.Awaitable[_memory_pb2.DeleteLinkResponse]]:
-        """DeleteLink removes a link for good. Deleting again is NOT_FOUND; repeating a
-        request_id returns the first answer.
+        """DeleteLink removes a link for good; what it was stays in the history.
+        Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
         """
 
     @_abc_1.abstractmethod
@@ -419,7 +1353,82 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListLinksResponse, _abc.Awaitable[_memory_pb2.ListLinksResponse]]:
         """ListLinks pages through the links of one memory, newest first, both
-        directions unless one is asked for. Links to deleted memories are left out.
+        directions unless one is asked for, as they are or as they were at a time.
+        Links to deleted memories are left out.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def Traverse(
+        self,
+        request: _memory_pb2.TraverseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.TraverseResponse, _abc.Awaitable[_memory_pb2.TraverseResponse]]:
+        """Traverse walks from a memory to its neighbours, theirs and so on, and
+        returns the memories it met, nearest first, and the links among them. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSubgraph(
+        self,
+        request: _memory_pb2.GetSubgraphRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.GetSubgraphResponse, _abc.Awaitable[_memory_pb2.GetSubgraphResponse]]:
+        """GetSubgraph returns what lies around some memories, for a drawing: memories,
+        the links among them and, when asked, links inferred from tags that they
+        share. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def FindPaths(
+        self,
+        request: _memory_pb2.FindPathsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.FindPathsResponse, _abc.Awaitable[_memory_pb2.FindPathsResponse]]:
+        """FindPaths returns the ways from one memory to another that meet no memory
+        twice: the shortest first, of equally long ones those whose first links are
+        stronger. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        - INVALID_ARGUMENT, PATH_TO_ITSELF.
+        """
+
+    @_abc_1.abstractmethod
+    def Activate(
+        self,
+        request: _memory_pb2.ActivateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ActivateResponse, _abc.Awaitable[_memory_pb2.ActivateResponse]]:
+        """Activate lets activation spread from some memories along their links and
+        returns whom it reached, most active first. A hop multiplies by the link's
+        weight, by what its relation carries (supports .88, causes .82, example_of
+        .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
+        second on, by another .78 each. Activation stays within -1 and 1; what is
+        inhibited passes nothing on. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def SuggestLinks(
+        self,
+        request: _memory_pb2.SuggestLinksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.SuggestLinksResponse, _abc.Awaitable[_memory_pb2.SuggestLinksResponse]]:
+        """SuggestLinks names memories that a memory is not linked with and shares a
+        tag with, the most alike first, and says in what they are alike. Of each tag
+        the newest memories are looked at. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -443,7 +1452,31 @@ class UpkeepServiceStub:
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]
     """DeleteExpired removes stored answers older than 24 hours, and what the
     search index holds of memories past their expire_time, of the tenant that
-    the token names. The memories themselves stay. Idempotent. System only.
+    the token names. The memories themselves stay. It also passes down what
+    capped levels have no room for, wraps the tenant's keys with the current
+    master key, and goes on with a rotation. Idempotent. System only.
+    """
+    DeliverWebhooks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]
+    """DeliverWebhooks queues what watches wait for and tries what is due, of the
+    tenant that the token names. What fails is tried again with growing pauses;
+    a delivery that is cut off is tried again after a minute under the same
+    webhook-id. Several workers may call at once. System only.
+    """
+    ContinueSnapshots: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ContinueSnapshotsRequest, _memory_pb2.ContinueSnapshotsResponse]
+    """ContinueSnapshots goes on with snapshots that are still being made, and with
+    the removal of deleted ones, of the tenant that the token names. Idempotent;
+    several workers may call at once. System only.
+    """
+    ArchiveIdle: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleRequest, _memory_pb2.ArchiveIdleResponse]
+    """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    to cold storage, of the tenant that the token names. Nothing without that
+    rule. Repeating it goes on; what is cut off is done by the next call. System
+    only.
+    """
+    ApplyRetention: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ApplyRetentionRequest, _memory_pb2.ApplyRetentionResponse]
+    """ApplyRetention purges some of the memories that were made and last changed
+    longer ago than the policy's retention_days, of the tenant that the token
+    names. Repeating it goes on. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -452,6 +1485,10 @@ class UpkeepServiceStub:
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    DecayMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]
+    """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+    Idempotent. System only.
     """
 
 @_typing.type_check_only
@@ -468,7 +1505,31 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired removes stored answers older than 24 hours, and what the
     search index holds of memories past their expire_time, of the tenant that
-    the token names. The memories themselves stay. Idempotent. System only.
+    the token names. The memories themselves stay. It also passes down what
+    capped levels have no room for, wraps the tenant's keys with the current
+    master key, and goes on with a rotation. Idempotent. System only.
+    """
+    DeliverWebhooks: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]  # type: ignore[assignment]
+    """DeliverWebhooks queues what watches wait for and tries what is due, of the
+    tenant that the token names. What fails is tried again with growing pauses;
+    a delivery that is cut off is tried again after a minute under the same
+    webhook-id. Several workers may call at once. System only.
+    """
+    ContinueSnapshots: _aio.UnaryUnaryMultiCallable[_memory_pb2.ContinueSnapshotsRequest, _memory_pb2.ContinueSnapshotsResponse]  # type: ignore[assignment]
+    """ContinueSnapshots goes on with snapshots that are still being made, and with
+    the removal of deleted ones, of the tenant that the token names. Idempotent;
+    several workers may call at once. System only.
+    """
+    ArchiveIdle: _aio.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleRequest, _memory_pb2.ArchiveIdleResponse]  # type: ignore[assignment]
+    """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    to cold storage, of the tenant that the token names. Nothing without that
+    rule. Repeating it goes on; what is cut off is done by the next call. System
+    only.
+    """
+    ApplyRetention: _aio.UnaryUnaryMultiCallable[_memory_pb2.ApplyRetentionRequest, _memory_pb2.ApplyRetentionResponse]  # type: ignore[assignment]
+    """ApplyRetention purges some of the memories that were made and last changed
+    longer ago than the policy's retention_days, of the tenant that the token
+    names. Repeating it goes on. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -477,6 +1538,10 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    DecayMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]  # type: ignore[assignment]
+    """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+    Idempotent. System only.
     """
 
 class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -502,7 +1567,55 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.DeleteExpiredResponse, _abc.Awaitable[_memory_pb2.DeleteExpiredResponse]]:
         """DeleteExpired removes stored answers older than 24 hours, and what the
         search index holds of memories past their expire_time, of the tenant that
-        the token names. The memories themselves stay. Idempotent. System only.
+        the token names. The memories themselves stay. It also passes down what
+        capped levels have no room for, wraps the tenant's keys with the current
+        master key, and goes on with a rotation. Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def DeliverWebhooks(
+        self,
+        request: _memory_pb2.DeliverWebhooksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.DeliverWebhooksResponse, _abc.Awaitable[_memory_pb2.DeliverWebhooksResponse]]:
+        """DeliverWebhooks queues what watches wait for and tries what is due, of the
+        tenant that the token names. What fails is tried again with growing pauses;
+        a delivery that is cut off is tried again after a minute under the same
+        webhook-id. Several workers may call at once. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ContinueSnapshots(
+        self,
+        request: _memory_pb2.ContinueSnapshotsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ContinueSnapshotsResponse, _abc.Awaitable[_memory_pb2.ContinueSnapshotsResponse]]:
+        """ContinueSnapshots goes on with snapshots that are still being made, and with
+        the removal of deleted ones, of the tenant that the token names. Idempotent;
+        several workers may call at once. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ArchiveIdle(
+        self,
+        request: _memory_pb2.ArchiveIdleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ArchiveIdleResponse, _abc.Awaitable[_memory_pb2.ArchiveIdleResponse]]:
+        """ArchiveIdle takes some of what was not changed for the policy's archive_days
+        to cold storage, of the tenant that the token names. Nothing without that
+        rule. Repeating it goes on; what is cut off is done by the next call. System
+        only.
+        """
+
+    @_abc_1.abstractmethod
+    def ApplyRetention(
+        self,
+        request: _memory_pb2.ApplyRetentionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ApplyRetentionResponse, _abc.Awaitable[_memory_pb2.ApplyRetentionResponse]]:
+        """ApplyRetention purges some of the memories that were made and last changed
+        longer ago than the policy's retention_days, of the tenant that the token
+        names. Repeating it goes on. System only.
         """
 
     @_abc_1.abstractmethod
@@ -517,6 +1630,16 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+
+    @_abc_1.abstractmethod
+    def DecayMemories(
+        self,
+        request: _memory_pb2.DecayMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.DecayMemoriesResponse, _abc.Awaitable[_memory_pb2.DecayMemoriesResponse]]:
+        """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+        Idempotent. System only.
         """
 
 def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

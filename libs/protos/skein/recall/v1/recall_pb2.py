@@ -28,7 +28,7 @@ from skein.memory.v1 import memory_pb2 as skein_dot_memory_dot_v1_dot_memory__pb
 from skein.session.v1 import session_pb2 as skein_dot_session_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cskein/recall/v1/recall.proto\x12\x0fskein.recall.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cskein/memory/v1/memory.proto\x1a\x1eskein/session/v1/session.proto\"|\n\x0eScoreComponent\x12\x16\n\x06signal\x18\x01 \x01(\tR\x06signal\x12\x10\n\x03raw\x18\x02 \x01(\x01R\x03raw\x12\x14\n\x05value\x18\x03 \x01(\x01R\x05value\x12\x16\n\x06weight\x18\x04 \x01(\x01R\x06weight\x12\x12\n\x04rank\x18\x05 \x01(\x05R\x04rank\"\xbe\x02\n\x03Hit\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x19.skein.recall.v1.ItemKindR\x04kind\x12\x17\n\x07item_id\x18\x02 \x01(\tR\x06itemId\x12\x14\n\x05score\x18\x03 \x01(\x01R\x05score\x12#\n\nsimilarity\x18\x04 \x01(\x01H\x00R\nsimilarity\x88\x01\x01\x12?\n\ncomponents\x18\x05 \x03(\x0b\x32\x1f.skein.recall.v1.ScoreComponentR\ncomponents\x12/\n\x06memory\x18\x06 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12\x33\n\x07message\x18\x07 \x01(\x0b\x32\x19.skein.session.v1.MessageR\x07messageB\r\n\x0b_similarity\"\xbc\x02\n\rRecallRequest\x12\x1e\n\x05query\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x05query\x12-\n\tembedding\x18\x02 \x03(\x02\x42\x0f\xbaH\x0c\x92\x01\t\x10\xa0\x1f\"\x04\n\x02@\x01R\tembedding\x12\x1f\n\x05limit\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\x12\x44\n\x05kinds\x18\x04 \x03(\x0e\x32\x19.skein.recall.v1.ItemKindB\x13\xbaH\x10\x92\x01\r\x10\x02\x18\x01\"\x07\x82\x01\x04\x10\x01 \x00R\x05kinds\x12\x35\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.skein.memory.v1.MemoryFilterR\x06\x66ilter\x12>\n\x0emin_similarity\x18\x06 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rminSimilarity\"\x9c\x01\n\x0eRecallResponse\x12(\n\x04hits\x18\x01 \x03(\x0b\x32\x14.skein.recall.v1.HitR\x04hits\x12\x14\n\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n\ndense_path\x18\x03 \x01(\tR\tdensePath\x12+\n\x11\x64\x65nse_unavailable\x18\x04 \x01(\x08R\x10\x64\x65nseUnavailable\"<\n\x10\x45mbedTextRequest\x12(\n\x05texts\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\x0c\x08\x01\x10\x64\"\x06r\x04\x18\xa0\x8d\x06R\x05texts\"#\n\tEmbedding\x12\x16\n\x06values\x18\x01 \x03(\x02R\x06values\"e\n\x11\x45mbedTextResponse\x12\x14\n\x05model\x18\x01 \x01(\tR\x05model\x12:\n\nembeddings\x18\x02 \x03(\x0b\x32\x1a.skein.recall.v1.EmbeddingR\nembeddings\"\x8a\x02\n\x0e\x45mbeddingModel\x12\x42\n\x05model\x18\x01 \x01(\tB,\xbaH)r\'\x10\x01\x18(2!^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$R\x05model\x12\x33\n\x08provider\x18\x02 \x01(\tB\x17\xbaH\x14r\x12R\x08\x65mbeddedR\x06\x63\x61llerR\x08provider\x12*\n\ndimensions\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xa0\x1f(\x01R\ndimensions\x12\x16\n\x06\x61\x63tive\x18\x04 \x01(\x08R\x06\x61\x63tive\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\"\x1c\n\x1aListEmbeddingModelsRequest\"i\n\x1bListEmbeddingModelsResponse\x12J\n\x10\x65mbedding_models\x18\x01 \x03(\x0b\x32\x1f.skein.recall.v1.EmbeddingModelR\x0f\x65mbeddingModels\"\x9a\x01\n\x1dRegisterEmbeddingModelRequest\x12P\n\x0f\x65mbedding_model\x18\x01 \x01(\x0b\x32\x1f.skein.recall.v1.EmbeddingModelB\x06\xbaH\x03\xc8\x01\x01R\x0e\x65mbeddingModel\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"j\n\x1eRegisterEmbeddingModelResponse\x12H\n\x0f\x65mbedding_model\x18\x01 \x01(\x0b\x32\x1f.skein.recall.v1.EmbeddingModelR\x0e\x65mbeddingModel\"^\n\tIndexItem\x12!\n\x07item_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x06itemId\x12\x1a\n\x08revision\x18\x02 \x01(\x03R\x08revision\x12\x12\n\x04text\x18\x03 \x01(\tR\x04text\"R\n\x11IndexItemsRequest\x12=\n\x05items\x18\x01 \x03(\x0b\x32\x1a.skein.recall.v1.IndexItemB\x0b\xbaH\x08\x92\x01\x05\x08\x01\x10\xe8\x07R\x05items\"9\n\x12IndexItemsResponse\x12#\n\rindexed_count\x18\x01 \x01(\x05R\x0cindexedCount\"7\n\x13IndexBacklogRequest\x12 \n\x05limit\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x05limit\"O\n\x14IndexBacklogResponse\x12#\n\rindexed_count\x18\x01 \x01(\x05R\x0cindexedCount\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\"6\n\x12PurgeTenantRequest\x12 \n\x05limit\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00R\x05limit\"\xcb\x01\n\x13PurgeTenantResponse\x12^\n\x0e\x64\x65leted_counts\x18\x01 \x03(\x0b\x32\x37.skein.recall.v1.PurgeTenantResponse.DeletedCountsEntryR\rdeletedCounts\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\x1a@\n\x12\x44\x65letedCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x02\x38\x01*R\n\x08ItemKind\x12\x19\n\x15ITEM_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10ITEM_KIND_MEMORY\x10\x01\x12\x15\n\x11ITEM_KIND_MESSAGE\x10\x02\x32\x9b\x03\n\rRecallService\x12I\n\x06Recall\x12\x1e.skein.recall.v1.RecallRequest\x1a\x1f.skein.recall.v1.RecallResponse\x12R\n\tEmbedText\x12!.skein.recall.v1.EmbedTextRequest\x1a\".skein.recall.v1.EmbedTextResponse\x12p\n\x13ListEmbeddingModels\x12+.skein.recall.v1.ListEmbeddingModelsRequest\x1a,.skein.recall.v1.ListEmbeddingModelsResponse\x12y\n\x16RegisterEmbeddingModel\x12..skein.recall.v1.RegisterEmbeddingModelRequest\x1a/.skein.recall.v1.RegisterEmbeddingModelResponse2\x9c\x02\n\x0cIndexService\x12U\n\nIndexItems\x12\".skein.recall.v1.IndexItemsRequest\x1a#.skein.recall.v1.IndexItemsResponse\x12[\n\x0cIndexBacklog\x12$.skein.recall.v1.IndexBacklogRequest\x1a%.skein.recall.v1.IndexBacklogResponse\x12X\n\x0bPurgeTenant\x12#.skein.recall.v1.PurgeTenantRequest\x1a$.skein.recall.v1.PurgeTenantResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cskein/recall/v1/recall.proto\x12\x0fskein.recall.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cskein/memory/v1/memory.proto\x1a\x1eskein/session/v1/session.proto\"|\n\x0eScoreComponent\x12\x16\n\x06signal\x18\x01 \x01(\tR\x06signal\x12\x10\n\x03raw\x18\x02 \x01(\x01R\x03raw\x12\x14\n\x05value\x18\x03 \x01(\x01R\x05value\x12\x16\n\x06weight\x18\x04 \x01(\x01R\x06weight\x12\x12\n\x04rank\x18\x05 \x01(\x05R\x04rank\"\xbe\x02\n\x03Hit\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x19.skein.recall.v1.ItemKindR\x04kind\x12\x17\n\x07item_id\x18\x02 \x01(\tR\x06itemId\x12\x14\n\x05score\x18\x03 \x01(\x01R\x05score\x12#\n\nsimilarity\x18\x04 \x01(\x01H\x00R\nsimilarity\x88\x01\x01\x12?\n\ncomponents\x18\x05 \x03(\x0b\x32\x1f.skein.recall.v1.ScoreComponentR\ncomponents\x12/\n\x06memory\x18\x06 \x01(\x0b\x32\x17.skein.memory.v1.MemoryR\x06memory\x12\x33\n\x07message\x18\x07 \x01(\x0b\x32\x19.skein.session.v1.MessageR\x07messageB\r\n\x0b_similarity\"\xbc\x02\n\rRecallRequest\x12\x1e\n\x05query\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x05query\x12-\n\tembedding\x18\x02 \x03(\x02\x42\x0f\xbaH\x0c\x92\x01\t\x10\xa0\x1f\"\x04\n\x02@\x01R\tembedding\x12\x1f\n\x05limit\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\x12\x44\n\x05kinds\x18\x04 \x03(\x0e\x32\x19.skein.recall.v1.ItemKindB\x13\xbaH\x10\x92\x01\r\x10\x02\x18\x01\"\x07\x82\x01\x04\x10\x01 \x00R\x05kinds\x12\x35\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.skein.memory.v1.MemoryFilterR\x06\x66ilter\x12>\n\x0emin_similarity\x18\x06 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rminSimilarity\"\xee\x01\n\x0eRecallResponse\x12(\n\x04hits\x18\x01 \x03(\x0b\x32\x14.skein.recall.v1.HitR\x04hits\x12\x14\n\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n\ndense_path\x18\x03 \x01(\tR\tdensePath\x12+\n\x11\x64\x65nse_unavailable\x18\x04 \x01(\x08R\x10\x64\x65nseUnavailable\x12%\n\x0e\x66ilter_emptied\x18\x05 \x01(\x08R\rfilterEmptied\x12)\n\x10\x66ilter_truncated\x18\x06 \x01(\x08R\x0f\x66ilterTruncated\"<\n\x10\x45mbedTextRequest\x12(\n\x05texts\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\x0c\x08\x01\x10\x64\"\x06r\x04\x18\xa0\x8d\x06R\x05texts\"#\n\tEmbedding\x12\x16\n\x06values\x18\x01 \x03(\x02R\x06values\"e\n\x11\x45mbedTextResponse\x12\x14\n\x05model\x18\x01 \x01(\tR\x05model\x12:\n\nembeddings\x18\x02 \x03(\x0b\x32\x1a.skein.recall.v1.EmbeddingR\nembeddings\"\x8a\x02\n\x0e\x45mbeddingModel\x12\x42\n\x05model\x18\x01 \x01(\tB,\xbaH)r\'\x10\x01\x18(2!^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$R\x05model\x12\x33\n\x08provider\x18\x02 \x01(\tB\x17\xbaH\x14r\x12R\x08\x65mbeddedR\x06\x63\x61llerR\x08provider\x12*\n\ndimensions\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xa0\x1f(\x01R\ndimensions\x12\x16\n\x06\x61\x63tive\x18\x04 \x01(\x08R\x06\x61\x63tive\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\"\x1c\n\x1aListEmbeddingModelsRequest\"i\n\x1bListEmbeddingModelsResponse\x12J\n\x10\x65mbedding_models\x18\x01 \x03(\x0b\x32\x1f.skein.recall.v1.EmbeddingModelR\x0f\x65mbeddingModels\"\x9a\x01\n\x1dRegisterEmbeddingModelRequest\x12P\n\x0f\x65mbedding_model\x18\x01 \x01(\x0b\x32\x1f.skein.recall.v1.EmbeddingModelB\x06\xbaH\x03\xc8\x01\x01R\x0e\x65mbeddingModel\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"j\n\x1eRegisterEmbeddingModelResponse\x12H\n\x0f\x65mbedding_model\x18\x01 \x01(\x0b\x32\x1f.skein.recall.v1.EmbeddingModelR\x0e\x65mbeddingModel\"^\n\tIndexItem\x12!\n\x07item_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x06itemId\x12\x1a\n\x08revision\x18\x02 \x01(\x03R\x08revision\x12\x12\n\x04text\x18\x03 \x01(\tR\x04text\"R\n\x11IndexItemsRequest\x12=\n\x05items\x18\x01 \x03(\x0b\x32\x1a.skein.recall.v1.IndexItemB\x0b\xbaH\x08\x92\x01\x05\x08\x01\x10\xe8\x07R\x05items\"9\n\x12IndexItemsResponse\x12#\n\rindexed_count\x18\x01 \x01(\x05R\x0cindexedCount\"7\n\x13IndexBacklogRequest\x12 \n\x05limit\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x05limit\"O\n\x14IndexBacklogResponse\x12#\n\rindexed_count\x18\x01 \x01(\x05R\x0cindexedCount\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\"6\n\x12PurgeTenantRequest\x12 \n\x05limit\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00R\x05limit\"\xcb\x01\n\x13PurgeTenantResponse\x12^\n\x0e\x64\x65leted_counts\x18\x01 \x03(\x0b\x32\x37.skein.recall.v1.PurgeTenantResponse.DeletedCountsEntryR\rdeletedCounts\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\x1a@\n\x12\x44\x65letedCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x02\x38\x01*R\n\x08ItemKind\x12\x19\n\x15ITEM_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10ITEM_KIND_MEMORY\x10\x01\x12\x15\n\x11ITEM_KIND_MESSAGE\x10\x02\x32\x9b\x03\n\rRecallService\x12I\n\x06Recall\x12\x1e.skein.recall.v1.RecallRequest\x1a\x1f.skein.recall.v1.RecallResponse\x12R\n\tEmbedText\x12!.skein.recall.v1.EmbedTextRequest\x1a\".skein.recall.v1.EmbedTextResponse\x12p\n\x13ListEmbeddingModels\x12+.skein.recall.v1.ListEmbeddingModelsRequest\x1a,.skein.recall.v1.ListEmbeddingModelsResponse\x12y\n\x16RegisterEmbeddingModel\x12..skein.recall.v1.RegisterEmbeddingModelRequest\x1a/.skein.recall.v1.RegisterEmbeddingModelResponse2\x9c\x02\n\x0cIndexService\x12U\n\nIndexItems\x12\".skein.recall.v1.IndexItemsRequest\x1a#.skein.recall.v1.IndexItemsResponse\x12[\n\x0cIndexBacklog\x12$.skein.recall.v1.IndexBacklogRequest\x1a%.skein.recall.v1.IndexBacklogResponse\x12X\n\x0bPurgeTenant\x12#.skein.recall.v1.PurgeTenantRequest\x1a$.skein.recall.v1.PurgeTenantResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -67,8 +67,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PURGETENANTREQUEST'].fields_by_name['limit']._serialized_options = b'\272H\007\032\005\030\220N(\000'
   _globals['_PURGETENANTRESPONSE_DELETEDCOUNTSENTRY']._loaded_options = None
   _globals['_PURGETENANTRESPONSE_DELETEDCOUNTSENTRY']._serialized_options = b'8\001'
-  _globals['_ITEMKIND']._serialized_start=2610
-  _globals['_ITEMKIND']._serialized_end=2692
+  _globals['_ITEMKIND']._serialized_start=2692
+  _globals['_ITEMKIND']._serialized_end=2774
   _globals['_SCORECOMPONENT']._serialized_start=173
   _globals['_SCORECOMPONENT']._serialized_end=297
   _globals['_HIT']._serialized_start=300
@@ -76,41 +76,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECALLREQUEST']._serialized_start=621
   _globals['_RECALLREQUEST']._serialized_end=937
   _globals['_RECALLRESPONSE']._serialized_start=940
-  _globals['_RECALLRESPONSE']._serialized_end=1096
-  _globals['_EMBEDTEXTREQUEST']._serialized_start=1098
-  _globals['_EMBEDTEXTREQUEST']._serialized_end=1158
-  _globals['_EMBEDDING']._serialized_start=1160
-  _globals['_EMBEDDING']._serialized_end=1195
-  _globals['_EMBEDTEXTRESPONSE']._serialized_start=1197
-  _globals['_EMBEDTEXTRESPONSE']._serialized_end=1298
-  _globals['_EMBEDDINGMODEL']._serialized_start=1301
-  _globals['_EMBEDDINGMODEL']._serialized_end=1567
-  _globals['_LISTEMBEDDINGMODELSREQUEST']._serialized_start=1569
-  _globals['_LISTEMBEDDINGMODELSREQUEST']._serialized_end=1597
-  _globals['_LISTEMBEDDINGMODELSRESPONSE']._serialized_start=1599
-  _globals['_LISTEMBEDDINGMODELSRESPONSE']._serialized_end=1704
-  _globals['_REGISTEREMBEDDINGMODELREQUEST']._serialized_start=1707
-  _globals['_REGISTEREMBEDDINGMODELREQUEST']._serialized_end=1861
-  _globals['_REGISTEREMBEDDINGMODELRESPONSE']._serialized_start=1863
-  _globals['_REGISTEREMBEDDINGMODELRESPONSE']._serialized_end=1969
-  _globals['_INDEXITEM']._serialized_start=1971
-  _globals['_INDEXITEM']._serialized_end=2065
-  _globals['_INDEXITEMSREQUEST']._serialized_start=2067
-  _globals['_INDEXITEMSREQUEST']._serialized_end=2149
-  _globals['_INDEXITEMSRESPONSE']._serialized_start=2151
-  _globals['_INDEXITEMSRESPONSE']._serialized_end=2208
-  _globals['_INDEXBACKLOGREQUEST']._serialized_start=2210
-  _globals['_INDEXBACKLOGREQUEST']._serialized_end=2265
-  _globals['_INDEXBACKLOGRESPONSE']._serialized_start=2267
-  _globals['_INDEXBACKLOGRESPONSE']._serialized_end=2346
-  _globals['_PURGETENANTREQUEST']._serialized_start=2348
-  _globals['_PURGETENANTREQUEST']._serialized_end=2402
-  _globals['_PURGETENANTRESPONSE']._serialized_start=2405
-  _globals['_PURGETENANTRESPONSE']._serialized_end=2608
-  _globals['_PURGETENANTRESPONSE_DELETEDCOUNTSENTRY']._serialized_start=2544
-  _globals['_PURGETENANTRESPONSE_DELETEDCOUNTSENTRY']._serialized_end=2608
-  _globals['_RECALLSERVICE']._serialized_start=2695
-  _globals['_RECALLSERVICE']._serialized_end=3106
-  _globals['_INDEXSERVICE']._serialized_start=3109
-  _globals['_INDEXSERVICE']._serialized_end=3393
+  _globals['_RECALLRESPONSE']._serialized_end=1178
+  _globals['_EMBEDTEXTREQUEST']._serialized_start=1180
+  _globals['_EMBEDTEXTREQUEST']._serialized_end=1240
+  _globals['_EMBEDDING']._serialized_start=1242
+  _globals['_EMBEDDING']._serialized_end=1277
+  _globals['_EMBEDTEXTRESPONSE']._serialized_start=1279
+  _globals['_EMBEDTEXTRESPONSE']._serialized_end=1380
+  _globals['_EMBEDDINGMODEL']._serialized_start=1383
+  _globals['_EMBEDDINGMODEL']._serialized_end=1649
+  _globals['_LISTEMBEDDINGMODELSREQUEST']._serialized_start=1651
+  _globals['_LISTEMBEDDINGMODELSREQUEST']._serialized_end=1679
+  _globals['_LISTEMBEDDINGMODELSRESPONSE']._serialized_start=1681
+  _globals['_LISTEMBEDDINGMODELSRESPONSE']._serialized_end=1786
+  _globals['_REGISTEREMBEDDINGMODELREQUEST']._serialized_start=1789
+  _globals['_REGISTEREMBEDDINGMODELREQUEST']._serialized_end=1943
+  _globals['_REGISTEREMBEDDINGMODELRESPONSE']._serialized_start=1945
+  _globals['_REGISTEREMBEDDINGMODELRESPONSE']._serialized_end=2051
+  _globals['_INDEXITEM']._serialized_start=2053
+  _globals['_INDEXITEM']._serialized_end=2147
+  _globals['_INDEXITEMSREQUEST']._serialized_start=2149
+  _globals['_INDEXITEMSREQUEST']._serialized_end=2231
+  _globals['_INDEXITEMSRESPONSE']._serialized_start=2233
+  _globals['_INDEXITEMSRESPONSE']._serialized_end=2290
+  _globals['_INDEXBACKLOGREQUEST']._serialized_start=2292
+  _globals['_INDEXBACKLOGREQUEST']._serialized_end=2347
+  _globals['_INDEXBACKLOGRESPONSE']._serialized_start=2349
+  _globals['_INDEXBACKLOGRESPONSE']._serialized_end=2428
+  _globals['_PURGETENANTREQUEST']._serialized_start=2430
+  _globals['_PURGETENANTREQUEST']._serialized_end=2484
+  _globals['_PURGETENANTRESPONSE']._serialized_start=2487
+  _globals['_PURGETENANTRESPONSE']._serialized_end=2690
+  _globals['_PURGETENANTRESPONSE_DELETEDCOUNTSENTRY']._serialized_start=2626
+  _globals['_PURGETENANTRESPONSE_DELETEDCOUNTSENTRY']._serialized_end=2690
+  _globals['_RECALLSERVICE']._serialized_start=2777
+  _globals['_RECALLSERVICE']._serialized_end=3188
+  _globals['_INDEXSERVICE']._serialized_start=3191
+  _globals['_INDEXSERVICE']._serialized_end=3475
 # @@protoc_insertion_point(module_scope)

@@ -71,16 +71,20 @@ class RecallRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
     DENSE_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_EMPTIED_FIELD_NUMBER: _ClassVar[int]
+    FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
     dense_unavailable: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ...) -> None: ...
+    filter_emptied: bool
+    filter_truncated: bool
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ...) -> None: ...
 
 class EmbedTextRequest(_message.Message):
     __slots__ = ("texts",)

@@ -71,6 +71,7 @@ class RecallServiceServicer:
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

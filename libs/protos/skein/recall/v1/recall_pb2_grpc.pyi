@@ -43,6 +43,7 @@ class RecallServiceStub:
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -82,6 +83,7 @@ class RecallServiceAsyncStub(RecallServiceStub):
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -124,6 +126,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         """
 
     @_abc_1.abstractmethod

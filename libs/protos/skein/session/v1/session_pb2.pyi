@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.session.v1 import states_pb2 as _states_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -29,6 +30,20 @@ class MessageRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MESSAGE_ROLE_ASSISTANT: _ClassVar[MessageRole]
     MESSAGE_ROLE_SYSTEM: _ClassVar[MessageRole]
     MESSAGE_ROLE_TOOL: _ClassVar[MessageRole]
+
+class SearchMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SEARCH_MODE_UNSPECIFIED: _ClassVar[SearchMode]
+    SEARCH_MODE_WORDS: _ClassVar[SearchMode]
+    SEARCH_MODE_LITERAL: _ClassVar[SearchMode]
+    SEARCH_MODE_MEANING: _ClassVar[SearchMode]
+    SEARCH_MODE_HYBRID: _ClassVar[SearchMode]
+
+class SummaryMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SUMMARY_METHOD_UNSPECIFIED: _ClassVar[SummaryMethod]
+    SUMMARY_METHOD_EXTRACTIVE: _ClassVar[SummaryMethod]
+    SUMMARY_METHOD_MODEL: _ClassVar[SummaryMethod]
 SESSION_STATE_UNSPECIFIED: SessionState
 SESSION_STATE_ACTIVE: SessionState
 SESSION_STATE_PAUSED: SessionState
@@ -40,9 +55,17 @@ MESSAGE_ROLE_USER: MessageRole
 MESSAGE_ROLE_ASSISTANT: MessageRole
 MESSAGE_ROLE_SYSTEM: MessageRole
 MESSAGE_ROLE_TOOL: MessageRole
+SEARCH_MODE_UNSPECIFIED: SearchMode
+SEARCH_MODE_WORDS: SearchMode
+SEARCH_MODE_LITERAL: SearchMode
+SEARCH_MODE_MEANING: SearchMode
+SEARCH_MODE_HYBRID: SearchMode
+SUMMARY_METHOD_UNSPECIFIED: SummaryMethod
+SUMMARY_METHOD_EXTRACTIVE: SummaryMethod
+SUMMARY_METHOD_MODEL: SummaryMethod
 
 class Session(_message.Message):
-    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by")
+    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "archive_time")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +82,7 @@ class Session(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_TIME_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     title: str
     state: SessionState
@@ -75,10 +99,11 @@ class Session(_message.Message):
     update_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     created_by: str
-    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+    archive_time: _timestamp_pb2.Timestamp
+    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "tool_calls", "tool_call_id", "tool_returns", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "create_time", "created_by")
+    __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "tool_calls", "tool_call_id", "tool_returns", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "create_time", "created_by", "revision", "update_time", "updated_by")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +125,9 @@ class Message(_message.Message):
     METADATA_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     external_id: str
     session_id: str
@@ -121,7 +149,18 @@ class Message(_message.Message):
     metadata: _struct_pb2.Struct
     create_time: _timestamp_pb2.Timestamp
     created_by: str
-    def __init__(self, message_id: _Optional[str] = ..., external_id: _Optional[str] = ..., session_id: _Optional[str] = ..., sequence: _Optional[int] = ..., role: _Optional[_Union[MessageRole, str]] = ..., content: _Optional[str] = ..., name: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., parts: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_calls: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_call_id: _Optional[str] = ..., tool_returns: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., model: _Optional[str] = ..., step_id: _Optional[str] = ..., group_id: _Optional[str] = ..., sender_id: _Optional[str] = ..., offline_thread_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+    revision: int
+    update_time: _timestamp_pb2.Timestamp
+    updated_by: str
+    def __init__(self, message_id: _Optional[str] = ..., external_id: _Optional[str] = ..., session_id: _Optional[str] = ..., sequence: _Optional[int] = ..., role: _Optional[_Union[MessageRole, str]] = ..., content: _Optional[str] = ..., name: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., parts: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_calls: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_call_id: _Optional[str] = ..., tool_returns: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., model: _Optional[str] = ..., step_id: _Optional[str] = ..., group_id: _Optional[str] = ..., sender_id: _Optional[str] = ..., offline_thread_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ...) -> None: ...
+
+class SessionProperty(_message.Message):
+    __slots__ = ("path", "value")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    value: _struct_pb2.Value
+    def __init__(self, path: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
     __slots__ = ("session", "request_id")
@@ -150,18 +189,28 @@ class GetSessionResponse(_message.Message):
     def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
 
 class ListSessionsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "state", "subject_id", "agent_id")
+    __slots__ = ("page_size", "page_token", "state", "subject_id", "agent_id", "states", "session_type", "start_time", "end_time", "properties")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     state: SessionState
     subject_id: str
     agent_id: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ...) -> None: ...
+    states: _containers.RepeatedScalarFieldContainer[SessionState]
+    session_type: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    properties: _containers.RepeatedCompositeFieldContainer[SessionProperty]
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., states: _Optional[_Iterable[_Union[SessionState, str]]] = ..., session_type: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., properties: _Optional[_Iterable[_Union[SessionProperty, _Mapping]]] = ...) -> None: ...
 
 class ListSessionsResponse(_message.Message):
     __slots__ = ("sessions", "next_page_token")
@@ -200,6 +249,34 @@ class EndSessionRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., summary: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class EndSessionResponse(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: Session
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
+
+class ArchiveSessionRequest(_message.Message):
+    __slots__ = ("session_id", "request_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ArchiveSessionResponse(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: Session
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
+
+class UnarchiveSessionRequest(_message.Message):
+    __slots__ = ("session_id", "request_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UnarchiveSessionResponse(_message.Message):
     __slots__ = ("session",)
     SESSION_FIELD_NUMBER: _ClassVar[int]
     session: Session
@@ -269,21 +346,67 @@ class ListMessagesResponse(_message.Message):
     next_page_token: str
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class ListAgentMessagesRequest(_message.Message):
+    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "start_time", "end_time")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    subject_id: str
+    page_size: int
+    page_token: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListAgentMessagesResponse(_message.Message):
+    __slots__ = ("messages", "next_page_token")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[Message]
+    next_page_token: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetRecentWindowRequest(_message.Message):
+    __slots__ = ("session_id", "token_budget")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    token_budget: int
+    def __init__(self, session_id: _Optional[str] = ..., token_budget: _Optional[int] = ...) -> None: ...
+
+class GetRecentWindowResponse(_message.Message):
+    __slots__ = ("messages", "summary", "token_count", "truncated")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[Message]
+    summary: str
+    token_count: int
+    truncated: bool
+    def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., summary: _Optional[str] = ..., token_count: _Optional[int] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
 class SearchMessagesRequest(_message.Message):
-    __slots__ = ("query", "session_id", "limit", "context_size", "start_time", "end_time")
+    __slots__ = ("query", "session_id", "limit", "context_size", "start_time", "end_time", "mode")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_SIZE_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     query: str
     session_id: str
     limit: int
     context_size: int
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
-    def __init__(self, query: _Optional[str] = ..., session_id: _Optional[str] = ..., limit: _Optional[int] = ..., context_size: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    mode: SearchMode
+    def __init__(self, query: _Optional[str] = ..., session_id: _Optional[str] = ..., limit: _Optional[int] = ..., context_size: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ...) -> None: ...
 
 class MessageHit(_message.Message):
     __slots__ = ("message", "score", "before", "after")
@@ -298,10 +421,52 @@ class MessageHit(_message.Message):
     def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., score: _Optional[float] = ..., before: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[Message, _Mapping]]] = ...) -> None: ...
 
 class SearchMessagesResponse(_message.Message):
-    __slots__ = ("hits",)
+    __slots__ = ("hits", "truncated", "horizon_time", "meaning_unavailable")
     HITS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_TIME_FIELD_NUMBER: _ClassVar[int]
+    MEANING_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[MessageHit]
-    def __init__(self, hits: _Optional[_Iterable[_Union[MessageHit, _Mapping]]] = ...) -> None: ...
+    truncated: bool
+    horizon_time: _timestamp_pb2.Timestamp
+    meaning_unavailable: bool
+    def __init__(self, hits: _Optional[_Iterable[_Union[MessageHit, _Mapping]]] = ..., truncated: _Optional[bool] = ..., horizon_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., meaning_unavailable: _Optional[bool] = ...) -> None: ...
+
+class UpdateMessageRequest(_message.Message):
+    __slots__ = ("message", "update_mask", "request_id")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    message: Message
+    update_mask: _field_mask_pb2.FieldMask
+    request_id: str
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UpdateMessageResponse(_message.Message):
+    __slots__ = ("message", "embedding_pending")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
+    message: Message
+    embedding_pending: bool
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
+
+class StreamMessagesRequest(_message.Message):
+    __slots__ = ("session_id", "after_sequence")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    after_sequence: int
+    def __init__(self, session_id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
+
+class StreamMessagesResponse(_message.Message):
+    __slots__ = ("message", "sequence", "is_over")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    IS_OVER_FIELD_NUMBER: _ClassVar[int]
+    message: Message
+    sequence: int
+    is_over: bool
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., sequence: _Optional[int] = ..., is_over: _Optional[bool] = ...) -> None: ...
 
 class DeleteMessageRequest(_message.Message):
     __slots__ = ("message_id", "request_id")
@@ -314,6 +479,48 @@ class DeleteMessageRequest(_message.Message):
 class DeleteMessageResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class SummarizeSessionRequest(_message.Message):
+    __slots__ = ("session_id", "max_characters", "method", "store", "request_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHARACTERS_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    max_characters: int
+    method: SummaryMethod
+    store: bool
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., max_characters: _Optional[int] = ..., method: _Optional[_Union[SummaryMethod, str]] = ..., store: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SummarizeSessionResponse(_message.Message):
+    __slots__ = ("summary", "method", "fallback_reason", "session", "truncated")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_REASON_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    summary: str
+    method: SummaryMethod
+    fallback_reason: str
+    session: Session
+    truncated: bool
+    def __init__(self, summary: _Optional[str] = ..., method: _Optional[_Union[SummaryMethod, str]] = ..., fallback_reason: _Optional[str] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class EndIdleSessionsRequest(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class EndIdleSessionsResponse(_message.Message):
+    __slots__ = ("ended_count", "more")
+    ENDED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    ended_count: int
+    more: bool
+    def __init__(self, ended_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class EnsurePartitionsRequest(_message.Message):
     __slots__ = ("months_ahead",)
@@ -359,3 +566,35 @@ class PurgeTenantResponse(_message.Message):
     deleted_counts: _containers.ScalarMap[str, int]
     more: bool
     def __init__(self, deleted_counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class ExportSubjectRequest(_message.Message):
+    __slots__ = ("subject_id", "page_size", "page_token")
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    subject_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class SubjectRecord(_message.Message):
+    __slots__ = ("session", "message", "state", "item", "deleted")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ITEM_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    session: Session
+    message: Message
+    state: _states_pb2.AgentState
+    item: _states_pb2.SessionItem
+    deleted: bool
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., state: _Optional[_Union[_states_pb2.AgentState, _Mapping]] = ..., item: _Optional[_Union[_states_pb2.SessionItem, _Mapping]] = ..., deleted: _Optional[bool] = ...) -> None: ...
+
+class ExportSubjectResponse(_message.Message):
+    __slots__ = ("records", "next_page_token")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[SubjectRecord]
+    next_page_token: str
+    def __init__(self, records: _Optional[_Iterable[_Union[SubjectRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

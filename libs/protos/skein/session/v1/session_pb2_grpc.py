@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from skein.session.v1 import session_pb2 as skein_dot_session_dot_v1_dot_session__pb2
+from skein.session.v1 import states_pb2 as skein_dot_session_dot_v1_dot_states__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -62,6 +63,16 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionResponse.FromString,
                 _registered_method=True)
+        self.ArchiveSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/ArchiveSession',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionResponse.FromString,
+                _registered_method=True)
+        self.UnarchiveSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/UnarchiveSession',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionResponse.FromString,
+                _registered_method=True)
         self.DeleteSession = channel.unary_unary(
                 '/skein.session.v1.SessionService/DeleteSession',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionRequest.SerializeToString,
@@ -82,15 +93,100 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListMessagesRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListMessagesResponse.FromString,
                 _registered_method=True)
+        self.ListAgentMessages = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListAgentMessages',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListAgentMessagesRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListAgentMessagesResponse.FromString,
+                _registered_method=True)
+        self.GetRecentWindow = channel.unary_unary(
+                '/skein.session.v1.SessionService/GetRecentWindow',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.GetRecentWindowRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.GetRecentWindowResponse.FromString,
+                _registered_method=True)
         self.SearchMessages = channel.unary_unary(
                 '/skein.session.v1.SessionService/SearchMessages',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.SearchMessagesRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.SearchMessagesResponse.FromString,
                 _registered_method=True)
+        self.UpdateMessage = channel.unary_unary(
+                '/skein.session.v1.SessionService/UpdateMessage',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.UpdateMessageRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UpdateMessageResponse.FromString,
+                _registered_method=True)
         self.DeleteMessage = channel.unary_unary(
                 '/skein.session.v1.SessionService/DeleteMessage',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageResponse.FromString,
+                _registered_method=True)
+        self.StreamMessages = channel.unary_stream(
+                '/skein.session.v1.SessionService/StreamMessages',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.StreamMessagesRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StreamMessagesResponse.FromString,
+                _registered_method=True)
+        self.SummarizeSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/SummarizeSession',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.SummarizeSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.SummarizeSessionResponse.FromString,
+                _registered_method=True)
+        self.PutAgentState = channel.unary_unary(
+                '/skein.session.v1.SessionService/PutAgentState',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutAgentStateRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutAgentStateResponse.FromString,
+                _registered_method=True)
+        self.GetAgentState = channel.unary_unary(
+                '/skein.session.v1.SessionService/GetAgentState',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetAgentStateRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetAgentStateResponse.FromString,
+                _registered_method=True)
+        self.ListAgentStates = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListAgentStates',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListAgentStatesRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListAgentStatesResponse.FromString,
+                _registered_method=True)
+        self.DeleteAgentState = channel.unary_unary(
+                '/skein.session.v1.SessionService/DeleteAgentState',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateResponse.FromString,
+                _registered_method=True)
+        self.PutItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/PutItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.FromString,
+                _registered_method=True)
+        self.GetItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/GetItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.FromString,
+                _registered_method=True)
+        self.ListItems = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListItems',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.FromString,
+                _registered_method=True)
+        self.DeleteItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/DeleteItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.FromString,
+                _registered_method=True)
+        self.PurgeSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/PurgeSession',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSessionResponse.FromString,
+                _registered_method=True)
+        self.PurgeMessages = channel.unary_unary(
+                '/skein.session.v1.SessionService/PurgeMessages',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeMessagesRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeMessagesResponse.FromString,
+                _registered_method=True)
+        self.PurgeSubject = channel.unary_unary(
+                '/skein.session.v1.SessionService/PurgeSubject',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSubjectResponse.FromString,
+                _registered_method=True)
+        self.ExportSubject = channel.unary_unary(
+                '/skein.session.v1.SessionService/ExportSubject',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.FromString,
                 _registered_method=True)
 
 
@@ -122,8 +218,16 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """ListSessions pages through sessions, newest update first. A session that is
-        updated between two pages may be seen twice, never missed.
+        """ListSessions pages through sessions, newest update first, without archived
+        ones unless their state is asked for. At most 1,000 sessions are looked at
+        for a page, so one may be short, or empty, while a next_page_token says
+        that there are more. A session that is updated between two pages may be
+        seen twice, never missed: what was updated since the first page comes again
+        at the end, in order of ids. A list ends however fast sessions change; those
+        opened after its first page may be missing. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,8 +241,8 @@ class SessionServiceServicer:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
-        state.
+        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
+        archived session was to get another state.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,7 +251,35 @@ class SessionServiceServicer:
     def EndSession(self, request, context):
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer.
+        Repeating a request_id returns the first answer. A session that nobody
+        speaks in ends by itself when the tenant's policy says so
+        (session_idle_minutes), with the reason "idle"; paused and completed ones
+        stay.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ArchiveSession(self, request, context):
+        """ArchiveSession puts a session away: it is read by its id, its messages are
+        found, but lists leave it out and it takes no messages. Archiving it again
+        returns it unchanged. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnarchiveSession(self, request, context):
+        """UnarchiveSession brings an archived session back in the state that it had.
+        A session that is not archived comes back unchanged. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -176,7 +308,10 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-        - FAILED_PRECONDITION, SESSION_ENDED.
+        - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
+        idle for longer than the tenant's policy allows; it ends with this call if
+        it had not been ended yet.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
         DUPLICATE_IN_BATCH.
@@ -209,13 +344,65 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAgentMessages(self, request, context):
+        """ListAgentMessages pages through what an agent, or a person, or the two of
+        them said in any session, newest first. At most 1,000 messages are looked
+        at for a page, so one may be short, or empty, while a next_page_token says
+        that there are more. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRecentWindow(self, request, context):
+        """GetRecentWindow returns the newest messages of a session that fit a budget
+        of tokens, oldest first. When older ones are left out, the session's
+        summary stands for them, if there is one and it takes no more than half of
+        the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
+        message; parts, tool calls and tool returns count as JSON. At most 1,000
+        messages and 3 MiB come back. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SearchMessages(self, request, context):
-        """SearchMessages finds messages that hold the words of the query in any form
-        (English stems), best first, each with its neighbours in the session. For
-        search by meaning use recall.
+        """SearchMessages finds messages by their words (any of them, in any form, by
+        English stems; best first), as they are written (the query anywhere in the
+        text, in any case; newest first), by meaning, or by both meaning and words.
+        Each hit comes with its neighbours in the session. By meaning recall is
+        asked, which needs recall.read; when it is away, a hybrid search answers by
+        words alone and says so. As written, the newest 5,000 messages of the
+        session or tenant are looked into, and up to 5,000 older ones of the tenant
+        that hold a rare whole word of the query; truncated says that there were
+        more. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+        - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateMessage(self, request, context):
+        """UpdateMessage changes the fields named in update_mask: a correction, for
+        what was said otherwise is another message. Search knows the new text, and
+        no longer the old one, the moment the call returns. Messages of ended and
+        archived sessions can be corrected too. Repeating a request_id returns the
+        first answer.
+
+        Errors:
+        - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
+        CONTENT_EMPTY.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,6 +415,199 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StreamMessages(self, request, context):
+        """StreamMessages sends the messages of one session in order, as they are
+        appended, from after a sequence number or, without one, from now on. The
+        first answer comes at once, and while nobody speaks one comes every 15
+        seconds: a heartbeat, which holds no message. Whoever is cut off resumes
+        from the sequence of the last answer and misses and repeats nothing; changes
+        nothing, so it is safe to retry. Messages that were deleted meanwhile are
+        passed over, and corrections of messages that were sent are not sent.
+
+        It ends well (OK) when the session has ended or was archived and all of it
+        was sent, and after an hour, to be resumed; else when the caller hangs up or
+        its deadline is over. A credential that is revoked and a tenant that is
+        closed end it within ten seconds or so.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+        - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
+        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
+        may have.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SummarizeSession(self, request, context):
+        """SummarizeSession puts a session into a few words, at most max_characters:
+        its own most telling sentences, the same ones each time, or those of a
+        language model where the operator has configured one. A model that fails
+        is replaced by the former, and fallback_reason says why. Of long sessions
+        the newest 1,000 messages and 200,000 characters count. With store the
+        session keeps it as its summary. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutAgentState(self, request, context):
+        """PutAgentState stores what an agent keeps in mind, in a session or in none:
+        whole, or merged into what is there. With a revision it takes effect only
+        if that is current; with must_not_exist only if there is no state. When its
+        session is deleted a state stays, readable by the same name, and can no
+        longer be put; it goes when the session is purged. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+        - ALREADY_EXISTS, AGENT_STATE_EXISTS.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAgentState(self, request, context):
+        """GetAgentState reads the state of an agent in a session, or in none. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAgentStates(self, request, context):
+        """ListAgentStates pages through states that have not expired, by agent and
+        session, also those of deleted sessions. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAgentState(self, request, context):
+        """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+        repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutItem(self, request, context):
+        """PutItem stores a value under a key of a session for a limited time, in place
+        of the one that is there. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetItem(self, request, context):
+        """GetItem reads what a session has under a key. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListItems(self, request, context):
+        """ListItems pages through what a session has that has not expired, by key.
+        Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteItem(self, request, context):
+        """DeleteItem removes what a session has under a key, for good. Deleting again
+        is NOT_FOUND; repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - NOT_FOUND, ITEM_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeSession(self, request, context):
+        """PurgeSession removes a session for good, deleted before or not, with its
+        messages, their words and vectors in recall, items and agent states. Of its
+        id a salted digest stays, so that no session takes its place; answers that
+        are kept for repeated requests are emptied. A long session takes several
+        calls: while the receipt says that there is more, call again with another
+        request_id. From the first call on nobody reads the session. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeMessages(self, request, context):
+        """PurgeMessages removes messages for good, deleted before or not. The others
+        keep their sequence numbers. Their sessions lose their summaries, and titles
+        that were made of these messages; answers that are kept for repeated requests
+        about these sessions are emptied. Of external ids a salted digest stays, so
+        that no message takes their place. Names of nothing are passed over, so it
+        can be repeated. Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeSubject(self, request, context):
+        """PurgeSubject removes for good what is kept of one person: the person's
+        sessions, as PurgeSession does, and the messages that name the person in
+        sessions of others, as PurgeMessages does. While the receipt says that there
+        is more, call again with another request_id; when nothing is left the
+        receipt is empty. Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportSubject(self, request, context):
+        """ExportSubject pages through what PurgeSubject would remove: each session,
+        then its messages by sequence, its agent states and its items; at the end
+        messages in sessions of others. What was deleted and not purged is there as
+        well, and marked, so it takes the permission to write. A page may be short,
+        or empty, while a next_page_token says that there are more. It changes
+        nothing and needs no request_id: safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -261,6 +641,16 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionResponse.SerializeToString,
             ),
+            'ArchiveSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionResponse.SerializeToString,
+            ),
+            'UnarchiveSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnarchiveSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionResponse.SerializeToString,
+            ),
             'DeleteSession': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteSession,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteSessionRequest.FromString,
@@ -281,15 +671,100 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListMessagesRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListMessagesResponse.SerializeToString,
             ),
+            'ListAgentMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAgentMessages,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListAgentMessagesRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListAgentMessagesResponse.SerializeToString,
+            ),
+            'GetRecentWindow': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRecentWindow,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.GetRecentWindowRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.GetRecentWindowResponse.SerializeToString,
+            ),
             'SearchMessages': grpc.unary_unary_rpc_method_handler(
                     servicer.SearchMessages,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.SearchMessagesRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.SearchMessagesResponse.SerializeToString,
             ),
+            'UpdateMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateMessage,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UpdateMessageRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.UpdateMessageResponse.SerializeToString,
+            ),
             'DeleteMessage': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteMessage,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteMessageResponse.SerializeToString,
+            ),
+            'StreamMessages': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamMessages,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.StreamMessagesRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.StreamMessagesResponse.SerializeToString,
+            ),
+            'SummarizeSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.SummarizeSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.SummarizeSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.SummarizeSessionResponse.SerializeToString,
+            ),
+            'PutAgentState': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutAgentState,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutAgentStateRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutAgentStateResponse.SerializeToString,
+            ),
+            'GetAgentState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAgentState,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetAgentStateRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetAgentStateResponse.SerializeToString,
+            ),
+            'ListAgentStates': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAgentStates,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListAgentStatesRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListAgentStatesResponse.SerializeToString,
+            ),
+            'DeleteAgentState': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAgentState,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateResponse.SerializeToString,
+            ),
+            'PutItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.SerializeToString,
+            ),
+            'GetItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.SerializeToString,
+            ),
+            'ListItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListItems,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.SerializeToString,
+            ),
+            'DeleteItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.SerializeToString,
+            ),
+            'PurgeSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSessionResponse.SerializeToString,
+            ),
+            'PurgeMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeMessages,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeMessagesRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeMessagesResponse.SerializeToString,
+            ),
+            'PurgeSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeSubject,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSubjectRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PurgeSubjectResponse.SerializeToString,
+            ),
+            'ExportSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportSubject,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -441,6 +916,60 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
+    def ArchiveSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ArchiveSession',
+            skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnarchiveSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/UnarchiveSession',
+            skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteSession(request,
             target,
             options=(),
@@ -549,6 +1078,60 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
+    def ListAgentMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ListAgentMessages',
+            skein_dot_session_dot_v1_dot_session__pb2.ListAgentMessagesRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.ListAgentMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRecentWindow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/GetRecentWindow',
+            skein_dot_session_dot_v1_dot_session__pb2.GetRecentWindowRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.GetRecentWindowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def SearchMessages(request,
             target,
             options=(),
@@ -565,6 +1148,33 @@ class SessionService:
             '/skein.session.v1.SessionService/SearchMessages',
             skein_dot_session_dot_v1_dot_session__pb2.SearchMessagesRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.SearchMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/UpdateMessage',
+            skein_dot_session_dot_v1_dot_session__pb2.UpdateMessageRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.UpdateMessageResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -602,6 +1212,384 @@ class SessionService:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def StreamMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/skein.session.v1.SessionService/StreamMessages',
+            skein_dot_session_dot_v1_dot_session__pb2.StreamMessagesRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.StreamMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SummarizeSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/SummarizeSession',
+            skein_dot_session_dot_v1_dot_session__pb2.SummarizeSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.SummarizeSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutAgentState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/PutAgentState',
+            skein_dot_session_dot_v1_dot_states__pb2.PutAgentStateRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.PutAgentStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAgentState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/GetAgentState',
+            skein_dot_session_dot_v1_dot_states__pb2.GetAgentStateRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.GetAgentStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAgentStates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ListAgentStates',
+            skein_dot_session_dot_v1_dot_states__pb2.ListAgentStatesRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.ListAgentStatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAgentState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/DeleteAgentState',
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutItem(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/PutItem',
+            skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetItem(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/GetItem',
+            skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListItems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ListItems',
+            skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteItem(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/DeleteItem',
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/PurgeSession',
+            skein_dot_session_dot_v1_dot_states__pb2.PurgeSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.PurgeSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/PurgeMessages',
+            skein_dot_session_dot_v1_dot_states__pb2.PurgeMessagesRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.PurgeMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/PurgeSubject',
+            skein_dot_session_dot_v1_dot_states__pb2.PurgeSubjectRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.PurgeSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ExportSubject',
+            skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class UpkeepServiceStub:
     """UpkeepService is internal: the worker calls it. The gateway does not forward
@@ -623,6 +1611,11 @@ class UpkeepServiceStub:
                 '/skein.session.v1.UpkeepService/DeleteExpired',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredResponse.FromString,
+                _registered_method=True)
+        self.EndIdleSessions = channel.unary_unary(
+                '/skein.session.v1.UpkeepService/EndIdleSessions',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.session.v1.UpkeepService/PurgeTenant',
@@ -646,7 +1639,17 @@ class UpkeepServiceServicer:
 
     def DeleteExpired(self, request, context):
         """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names. Idempotent. System only.
+        the token names, and some of its agent states and items that are past their
+        time: called until it removes none. Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndIdleSessions(self, request, context):
+        """EndIdleSessions ends some of the active sessions of the token's tenant in
+        which nobody has spoken for longer than its policy allows, with the reason
+        "idle". Idempotent: called until it says that no more are left. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -676,6 +1679,11 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     servicer.DeleteExpired,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredResponse.SerializeToString,
+            ),
+            'EndIdleSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndIdleSessions,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -739,6 +1747,33 @@ class UpkeepService:
             '/skein.session.v1.UpkeepService/DeleteExpired',
             skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndIdleSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.UpkeepService/EndIdleSessions',
+            skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from skein.session.v1 import session_pb2 as _session_pb2
+from skein.session.v1 import states_pb2 as _states_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -50,8 +51,16 @@ class SessionServiceStub:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     ListSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]
-    """ListSessions pages through sessions, newest update first. A session that is
-    updated between two pages may be seen twice, never missed.
+    """ListSessions pages through sessions, newest update first, without archived
+    ones unless their state is asked for. At most 1,000 sessions are looked at
+    for a page, so one may be short, or empty, while a next_page_token says
+    that there are more. A session that is updated between two pages may be
+    seen twice, never missed: what was updated since the first page comes again
+    at the end, in order of ids. A list ends however fast sessions change; those
+    opened after its first page may be missing. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     UpdateSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]
     """UpdateSession changes the fields named in update_mask. A session that has
@@ -61,13 +70,33 @@ class SessionServiceStub:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
-      state.
+    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
+      archived session was to get another state.
     """
     EndSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer.
+    Repeating a request_id returns the first answer. A session that nobody
+    speaks in ends by itself when the tenant's policy says so
+    (session_idle_minutes), with the reason "idle"; paused and completed ones
+    stay.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    """
+    ArchiveSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.ArchiveSessionRequest, _session_pb2.ArchiveSessionResponse]
+    """ArchiveSession puts a session away: it is read by its id, its messages are
+    found, but lists leave it out and it takes no messages. Archiving it again
+    returns it unchanged. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    """
+    UnarchiveSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UnarchiveSessionRequest, _session_pb2.UnarchiveSessionResponse]
+    """UnarchiveSession brings an archived session back in the state that it had.
+    A session that is not archived comes back unchanged. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -88,7 +117,10 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-    - FAILED_PRECONDITION, SESSION_ENDED.
+    - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
+      idle for longer than the tenant's policy allows; it ends with this call if
+      it had not been ended yet.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
@@ -109,13 +141,53 @@ class SessionServiceStub:
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
+    ListAgentMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]
+    """ListAgentMessages pages through what an agent, or a person, or the two of
+    them said in any session, newest first. At most 1,000 messages are looked
+    at for a page, so one may be short, or empty, while a next_page_token says
+    that there are more. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+    """
+    GetRecentWindow: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]
+    """GetRecentWindow returns the newest messages of a session that fit a budget
+    of tokens, oldest first. When older ones are left out, the session's
+    summary stands for them, if there is one and it takes no more than half of
+    the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
+    message; parts, tool calls and tool returns count as JSON. At most 1,000
+    messages and 3 MiB come back. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    """
     SearchMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]
-    """SearchMessages finds messages that hold the words of the query in any form
-    (English stems), best first, each with its neighbours in the session. For
-    search by meaning use recall.
+    """SearchMessages finds messages by their words (any of them, in any form, by
+    English stems; best first), as they are written (the query anywhere in the
+    text, in any case; newest first), by meaning, or by both meaning and words.
+    Each hit comes with its neighbours in the session. By meaning recall is
+    asked, which needs recall.read; when it is away, a hybrid search answers by
+    words alone and says so. As written, the newest 5,000 messages of the
+    session or tenant are looked into, and up to 5,000 older ones of the tenant
+    that hold a rare whole word of the query; truncated says that there were
+    more. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+    - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+    """
+    UpdateMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]
+    """UpdateMessage changes the fields named in update_mask: a correction, for
+    what was said otherwise is another message. Search knows the new text, and
+    no longer the old one, the moment the call returns. Messages of ended and
+    archived sessions can be corrected too. Repeating a request_id returns the
+    first answer.
+
+    Errors:
+    - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
+      CONTENT_EMPTY.
     """
     DeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]
     """DeleteMessage removes one message from every list and from recall. The
@@ -124,6 +196,143 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    """
+    StreamMessages: _grpc.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]
+    """StreamMessages sends the messages of one session in order, as they are
+    appended, from after a sequence number or, without one, from now on. The
+    first answer comes at once, and while nobody speaks one comes every 15
+    seconds: a heartbeat, which holds no message. Whoever is cut off resumes
+    from the sequence of the last answer and misses and repeats nothing; changes
+    nothing, so it is safe to retry. Messages that were deleted meanwhile are
+    passed over, and corrections of messages that were sent are not sent.
+
+    It ends well (OK) when the session has ended or was archived and all of it
+    was sent, and after an hour, to be resumed; else when the caller hangs up or
+    its deadline is over. A credential that is revoked and a tenant that is
+    closed end it within ten seconds or so.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+    - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
+    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
+      may have.
+    """
+    SummarizeSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.SummarizeSessionRequest, _session_pb2.SummarizeSessionResponse]
+    """SummarizeSession puts a session into a few words, at most max_characters:
+    its own most telling sentences, the same ones each time, or those of a
+    language model where the operator has configured one. A model that fails
+    is replaced by the former, and fallback_reason says why. Of long sessions
+    the newest 1,000 messages and 200,000 characters count. With store the
+    session keeps it as its summary. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    """
+    PutAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]
+    """PutAgentState stores what an agent keeps in mind, in a session or in none:
+    whole, or merged into what is there. With a revision it takes effect only
+    if that is current; with must_not_exist only if there is no state. When its
+    session is deleted a state stays, readable by the same name, and can no
+    longer be put; it goes when the session is purged. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+    - ALREADY_EXISTS, AGENT_STATE_EXISTS.
+    - ABORTED, REVISION_STALE.
+    """
+    GetAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.GetAgentStateRequest, _states_pb2.GetAgentStateResponse]
+    """GetAgentState reads the state of an agent in a session, or in none. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+    """
+    ListAgentStates: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListAgentStatesRequest, _states_pb2.ListAgentStatesResponse]
+    """ListAgentStates pages through states that have not expired, by agent and
+    session, also those of deleted sessions. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    DeleteAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteAgentStateRequest, _states_pb2.DeleteAgentStateResponse]
+    """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+    repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    """
+    PutItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutItemRequest, _states_pb2.PutItemResponse]
+    """PutItem stores a value under a key of a session for a limited time, in place
+    of the one that is there. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
+    """
+    GetItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.GetItemRequest, _states_pb2.GetItemResponse]
+    """GetItem reads what a session has under a key. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+    """
+    ListItems: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListItemsRequest, _states_pb2.ListItemsResponse]
+    """ListItems pages through what a session has that has not expired, by key.
+    Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    DeleteItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteItemRequest, _states_pb2.DeleteItemResponse]
+    """DeleteItem removes what a session has under a key, for good. Deleting again
+    is NOT_FOUND; repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - NOT_FOUND, ITEM_NOT_FOUND.
+    """
+    PurgeSession: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]
+    """PurgeSession removes a session for good, deleted before or not, with its
+    messages, their words and vectors in recall, items and agent states. Of its
+    id a salted digest stays, so that no session takes its place; answers that
+    are kept for repeated requests are emptied. A long session takes several
+    calls: while the receipt says that there is more, call again with another
+    request_id. From the first call on nobody reads the session. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+    """
+    PurgeMessages: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeMessagesRequest, _states_pb2.PurgeMessagesResponse]
+    """PurgeMessages removes messages for good, deleted before or not. The others
+    keep their sequence numbers. Their sessions lose their summaries, and titles
+    that were made of these messages; answers that are kept for repeated requests
+    about these sessions are emptied. Of external ids a salted digest stays, so
+    that no message takes their place. Names of nothing are passed over, so it
+    can be repeated. Repeating a request_id returns the first answer.
+    """
+    PurgeSubject: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]
+    """PurgeSubject removes for good what is kept of one person: the person's
+    sessions, as PurgeSession does, and the messages that name the person in
+    sessions of others, as PurgeMessages does. While the receipt says that there
+    is more, call again with another request_id; when nothing is left the
+    receipt is empty. Repeating a request_id returns the first answer.
+    """
+    ExportSubject: _grpc.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]
+    """ExportSubject pages through what PurgeSubject would remove: each session,
+    then its messages by sequence, its agent states and its items; at the end
+    messages in sessions of others. What was deleted and not purged is there as
+    well, and marked, so it takes the permission to write. A page may be short,
+    or empty, while a next_page_token says that there are more. It changes
+    nothing and needs no request_id: safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
 
 @_typing.type_check_only
@@ -148,8 +357,16 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """ListSessions pages through sessions, newest update first. A session that is
-    updated between two pages may be seen twice, never missed.
+    """ListSessions pages through sessions, newest update first, without archived
+    ones unless their state is asked for. At most 1,000 sessions are looked at
+    for a page, so one may be short, or empty, while a next_page_token says
+    that there are more. A session that is updated between two pages may be
+    seen twice, never missed: what was updated since the first page comes again
+    at the end, in order of ids. A list ends however fast sessions change; those
+    opened after its first page may be missing. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     UpdateSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]  # type: ignore[assignment]
     """UpdateSession changes the fields named in update_mask. A session that has
@@ -159,13 +376,33 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
-      state.
+    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
+      archived session was to get another state.
     """
     EndSession: _aio.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]  # type: ignore[assignment]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer.
+    Repeating a request_id returns the first answer. A session that nobody
+    speaks in ends by itself when the tenant's policy says so
+    (session_idle_minutes), with the reason "idle"; paused and completed ones
+    stay.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    """
+    ArchiveSession: _aio.UnaryUnaryMultiCallable[_session_pb2.ArchiveSessionRequest, _session_pb2.ArchiveSessionResponse]  # type: ignore[assignment]
+    """ArchiveSession puts a session away: it is read by its id, its messages are
+    found, but lists leave it out and it takes no messages. Archiving it again
+    returns it unchanged. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    """
+    UnarchiveSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UnarchiveSessionRequest, _session_pb2.UnarchiveSessionResponse]  # type: ignore[assignment]
+    """UnarchiveSession brings an archived session back in the state that it had.
+    A session that is not archived comes back unchanged. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -186,7 +423,10 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-    - FAILED_PRECONDITION, SESSION_ENDED.
+    - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
+      idle for longer than the tenant's policy allows; it ends with this call if
+      it had not been ended yet.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
@@ -207,13 +447,53 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
+    ListAgentMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]  # type: ignore[assignment]
+    """ListAgentMessages pages through what an agent, or a person, or the two of
+    them said in any session, newest first. At most 1,000 messages are looked
+    at for a page, so one may be short, or empty, while a next_page_token says
+    that there are more. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+    """
+    GetRecentWindow: _aio.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]  # type: ignore[assignment]
+    """GetRecentWindow returns the newest messages of a session that fit a budget
+    of tokens, oldest first. When older ones are left out, the session's
+    summary stands for them, if there is one and it takes no more than half of
+    the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
+    message; parts, tool calls and tool returns count as JSON. At most 1,000
+    messages and 3 MiB come back. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    """
     SearchMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]  # type: ignore[assignment]
-    """SearchMessages finds messages that hold the words of the query in any form
-    (English stems), best first, each with its neighbours in the session. For
-    search by meaning use recall.
+    """SearchMessages finds messages by their words (any of them, in any form, by
+    English stems; best first), as they are written (the query anywhere in the
+    text, in any case; newest first), by meaning, or by both meaning and words.
+    Each hit comes with its neighbours in the session. By meaning recall is
+    asked, which needs recall.read; when it is away, a hybrid search answers by
+    words alone and says so. As written, the newest 5,000 messages of the
+    session or tenant are looked into, and up to 5,000 older ones of the tenant
+    that hold a rare whole word of the query; truncated says that there were
+    more. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+    - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+    """
+    UpdateMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]  # type: ignore[assignment]
+    """UpdateMessage changes the fields named in update_mask: a correction, for
+    what was said otherwise is another message. Search knows the new text, and
+    no longer the old one, the moment the call returns. Messages of ended and
+    archived sessions can be corrected too. Repeating a request_id returns the
+    first answer.
+
+    Errors:
+    - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
+      CONTENT_EMPTY.
     """
     DeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]  # type: ignore[assignment]
     """DeleteMessage removes one message from every list and from recall. The
@@ -222,6 +502,143 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    """
+    StreamMessages: _aio.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]  # type: ignore[assignment]
+    """StreamMessages sends the messages of one session in order, as they are
+    appended, from after a sequence number or, without one, from now on. The
+    first answer comes at once, and while nobody speaks one comes every 15
+    seconds: a heartbeat, which holds no message. Whoever is cut off resumes
+    from the sequence of the last answer and misses and repeats nothing; changes
+    nothing, so it is safe to retry. Messages that were deleted meanwhile are
+    passed over, and corrections of messages that were sent are not sent.
+
+    It ends well (OK) when the session has ended or was archived and all of it
+    was sent, and after an hour, to be resumed; else when the caller hangs up or
+    its deadline is over. A credential that is revoked and a tenant that is
+    closed end it within ten seconds or so.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+    - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
+    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
+      may have.
+    """
+    SummarizeSession: _aio.UnaryUnaryMultiCallable[_session_pb2.SummarizeSessionRequest, _session_pb2.SummarizeSessionResponse]  # type: ignore[assignment]
+    """SummarizeSession puts a session into a few words, at most max_characters:
+    its own most telling sentences, the same ones each time, or those of a
+    language model where the operator has configured one. A model that fails
+    is replaced by the former, and fallback_reason says why. Of long sessions
+    the newest 1,000 messages and 200,000 characters count. With store the
+    session keeps it as its summary. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    """
+    PutAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]  # type: ignore[assignment]
+    """PutAgentState stores what an agent keeps in mind, in a session or in none:
+    whole, or merged into what is there. With a revision it takes effect only
+    if that is current; with must_not_exist only if there is no state. When its
+    session is deleted a state stays, readable by the same name, and can no
+    longer be put; it goes when the session is purged. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+    - ALREADY_EXISTS, AGENT_STATE_EXISTS.
+    - ABORTED, REVISION_STALE.
+    """
+    GetAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.GetAgentStateRequest, _states_pb2.GetAgentStateResponse]  # type: ignore[assignment]
+    """GetAgentState reads the state of an agent in a session, or in none. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+    """
+    ListAgentStates: _aio.UnaryUnaryMultiCallable[_states_pb2.ListAgentStatesRequest, _states_pb2.ListAgentStatesResponse]  # type: ignore[assignment]
+    """ListAgentStates pages through states that have not expired, by agent and
+    session, also those of deleted sessions. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    DeleteAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteAgentStateRequest, _states_pb2.DeleteAgentStateResponse]  # type: ignore[assignment]
+    """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+    repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
+    """
+    PutItem: _aio.UnaryUnaryMultiCallable[_states_pb2.PutItemRequest, _states_pb2.PutItemResponse]  # type: ignore[assignment]
+    """PutItem stores a value under a key of a session for a limited time, in place
+    of the one that is there. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
+    """
+    GetItem: _aio.UnaryUnaryMultiCallable[_states_pb2.GetItemRequest, _states_pb2.GetItemResponse]  # type: ignore[assignment]
+    """GetItem reads what a session has under a key. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+    """
+    ListItems: _aio.UnaryUnaryMultiCallable[_states_pb2.ListItemsRequest, _states_pb2.ListItemsResponse]  # type: ignore[assignment]
+    """ListItems pages through what a session has that has not expired, by key.
+    Safe to retry.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    DeleteItem: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteItemRequest, _states_pb2.DeleteItemResponse]  # type: ignore[assignment]
+    """DeleteItem removes what a session has under a key, for good. Deleting again
+    is NOT_FOUND; repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - NOT_FOUND, ITEM_NOT_FOUND.
+    """
+    PurgeSession: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]  # type: ignore[assignment]
+    """PurgeSession removes a session for good, deleted before or not, with its
+    messages, their words and vectors in recall, items and agent states. Of its
+    id a salted digest stays, so that no session takes its place; answers that
+    are kept for repeated requests are emptied. A long session takes several
+    calls: while the receipt says that there is more, call again with another
+    request_id. From the first call on nobody reads the session. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+    """
+    PurgeMessages: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeMessagesRequest, _states_pb2.PurgeMessagesResponse]  # type: ignore[assignment]
+    """PurgeMessages removes messages for good, deleted before or not. The others
+    keep their sequence numbers. Their sessions lose their summaries, and titles
+    that were made of these messages; answers that are kept for repeated requests
+    about these sessions are emptied. Of external ids a salted digest stays, so
+    that no message takes their place. Names of nothing are passed over, so it
+    can be repeated. Repeating a request_id returns the first answer.
+    """
+    PurgeSubject: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]  # type: ignore[assignment]
+    """PurgeSubject removes for good what is kept of one person: the person's
+    sessions, as PurgeSession does, and the messages that name the person in
+    sessions of others, as PurgeMessages does. While the receipt says that there
+    is more, call again with another request_id; when nothing is left the
+    receipt is empty. Repeating a request_id returns the first answer.
+    """
+    ExportSubject: _aio.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]  # type: ignore[assignment]
+    """ExportSubject pages through what PurgeSubject would remove: each session,
+    then its messages by sequence, its agent states and its items; at the end
+    messages in sessions of others. What was deleted and not purged is there as
+    well, and marked, so it takes the permission to write. A page may be short,
+    or empty, while a next_page_token says that there are more. It changes
+    nothing and needs no request_id: safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -261,8 +678,16 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ListSessionsResponse, _abc.Awaitable[_session_pb2.ListSessionsResponse]]:
-        """ListSessions pages through sessions, newest update first. A session that is
-        updated between two pages may be seen twice, never missed.
+        """ListSessions pages through sessions, newest update first, without archived
+        ones unless their state is asked for. At most 1,000 sessions are looked at
+        for a page, so one may be short, or empty, while a next_page_token says
+        that there are more. A session that is updated between two pages may be
+        seen twice, never missed: what was updated since the first page comes again
+        at the end, in order of ids. A list ends however fast sessions change; those
+        opened after its first page may be missing. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
 
     @_abc_1.abstractmethod
@@ -278,8 +703,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - FAILED_PRECONDITION, SESSION_ENDED: an ended session was to get another
-          state.
+        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
+          archived session was to get another state.
         """
 
     @_abc_1.abstractmethod
@@ -290,7 +715,39 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.EndSessionResponse, _abc.Awaitable[_session_pb2.EndSessionResponse]]:
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer.
+        Repeating a request_id returns the first answer. A session that nobody
+        speaks in ends by itself when the tenant's policy says so
+        (session_idle_minutes), with the reason "idle"; paused and completed ones
+        stay.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        """
+
+    @_abc_1.abstractmethod
+    def ArchiveSession(
+        self,
+        request: _session_pb2.ArchiveSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.ArchiveSessionResponse, _abc.Awaitable[_session_pb2.ArchiveSessionResponse]]:
+        """ArchiveSession puts a session away: it is read by its id, its messages are
+        found, but lists leave it out and it takes no messages. Archiving it again
+        returns it unchanged. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def UnarchiveSession(
+        self,
+        request: _session_pb2.UnarchiveSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.UnarchiveSessionResponse, _abc.Awaitable[_session_pb2.UnarchiveSessionResponse]]:
+        """UnarchiveSession brings an archived session back in the state that it had.
+        A session that is not archived comes back unchanged. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -323,7 +780,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-        - FAILED_PRECONDITION, SESSION_ENDED.
+        - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
+          idle for longer than the tenant's policy allows; it ends with this call if
+          it had not been ended yet.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
           DUPLICATE_IN_BATCH.
@@ -358,17 +818,75 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListAgentMessages(
+        self,
+        request: _session_pb2.ListAgentMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.ListAgentMessagesResponse, _abc.Awaitable[_session_pb2.ListAgentMessagesResponse]]:
+        """ListAgentMessages pages through what an agent, or a person, or the two of
+        them said in any session, newest first. At most 1,000 messages are looked
+        at for a page, so one may be short, or empty, while a next_page_token says
+        that there are more. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRecentWindow(
+        self,
+        request: _session_pb2.GetRecentWindowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.GetRecentWindowResponse, _abc.Awaitable[_session_pb2.GetRecentWindowResponse]]:
+        """GetRecentWindow returns the newest messages of a session that fit a budget
+        of tokens, oldest first. When older ones are left out, the session's
+        summary stands for them, if there is one and it takes no more than half of
+        the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
+        message; parts, tool calls and tool returns count as JSON. At most 1,000
+        messages and 3 MiB come back. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
     def SearchMessages(
         self,
         request: _session_pb2.SearchMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.SearchMessagesResponse, _abc.Awaitable[_session_pb2.SearchMessagesResponse]]:
-        """SearchMessages finds messages that hold the words of the query in any form
-        (English stems), best first, each with its neighbours in the session. For
-        search by meaning use recall.
+        """SearchMessages finds messages by their words (any of them, in any form, by
+        English stems; best first), as they are written (the query anywhere in the
+        text, in any case; newest first), by meaning, or by both meaning and words.
+        Each hit comes with its neighbours in the session. By meaning recall is
+        asked, which needs recall.read; when it is away, a hybrid search answers by
+        words alone and says so. As written, the newest 5,000 messages of the
+        session or tenant are looked into, and up to 5,000 older ones of the tenant
+        that hold a rare whole word of the query; truncated says that there were
+        more. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+        - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateMessage(
+        self,
+        request: _session_pb2.UpdateMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.UpdateMessageResponse, _abc.Awaitable[_session_pb2.UpdateMessageResponse]]:
+        """UpdateMessage changes the fields named in update_mask: a correction, for
+        what was said otherwise is another message. Search knows the new text, and
+        no longer the old one, the moment the call returns. Messages of ended and
+        archived sessions can be corrected too. Repeating a request_id returns the
+        first answer.
+
+        Errors:
+        - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
+          CONTENT_EMPTY.
         """
 
     @_abc_1.abstractmethod
@@ -383,6 +901,227 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def StreamMessages(
+        self,
+        request: _session_pb2.StreamMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_session_pb2.StreamMessagesResponse], _abc.AsyncIterator[_session_pb2.StreamMessagesResponse]]:
+        """StreamMessages sends the messages of one session in order, as they are
+        appended, from after a sequence number or, without one, from now on. The
+        first answer comes at once, and while nobody speaks one comes every 15
+        seconds: a heartbeat, which holds no message. Whoever is cut off resumes
+        from the sequence of the last answer and misses and repeats nothing; changes
+        nothing, so it is safe to retry. Messages that were deleted meanwhile are
+        passed over, and corrections of messages that were sent are not sent.
+
+        It ends well (OK) when the session has ended or was archived and all of it
+        was sent, and after an hour, to be resumed; else when the caller hangs up or
+        its deadline is over. A credential that is revoked and a tenant that is
+        closed end it within ten seconds or so.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+        - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
+        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
+          may have.
+        """
+
+    @_abc_1.abstractmethod
+    def SummarizeSession(
+        self,
+        request: _session_pb2.SummarizeSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.SummarizeSessionResponse, _abc.Awaitable[_session_pb2.SummarizeSessionResponse]]:
+        """SummarizeSession puts a session into a few words, at most max_characters:
+        its own most telling sentences, the same ones each time, or those of a
+        language model where the operator has configured one. A model that fails
+        is replaced by the former, and fallback_reason says why. Of long sessions
+        the newest 1,000 messages and 200,000 characters count. With store the
+        session keeps it as its summary. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def PutAgentState(
+        self,
+        request: _states_pb2.PutAgentStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.PutAgentStateResponse, _abc.Awaitable[_states_pb2.PutAgentStateResponse]]:
+        """PutAgentState stores what an agent keeps in mind, in a session or in none:
+        whole, or merged into what is there. With a revision it takes effect only
+        if that is current; with must_not_exist only if there is no state. When its
+        session is deleted a state stays, readable by the same name, and can no
+        longer be put; it goes when the session is purged. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+        - ALREADY_EXISTS, AGENT_STATE_EXISTS.
+        - ABORTED, REVISION_STALE.
+        """
+
+    @_abc_1.abstractmethod
+    def GetAgentState(
+        self,
+        request: _states_pb2.GetAgentStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.GetAgentStateResponse, _abc.Awaitable[_states_pb2.GetAgentStateResponse]]:
+        """GetAgentState reads the state of an agent in a session, or in none. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAgentStates(
+        self,
+        request: _states_pb2.ListAgentStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.ListAgentStatesResponse, _abc.Awaitable[_states_pb2.ListAgentStatesResponse]]:
+        """ListAgentStates pages through states that have not expired, by agent and
+        session, also those of deleted sessions. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteAgentState(
+        self,
+        request: _states_pb2.DeleteAgentStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.DeleteAgentStateResponse, _abc.Awaitable[_states_pb2.DeleteAgentStateResponse]]:
+        """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+        repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
+        """
+
+    @_abc_1.abstractmethod
+    def PutItem(
+        self,
+        request: _states_pb2.PutItemRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.PutItemResponse, _abc.Awaitable[_states_pb2.PutItemResponse]]:
+        """PutItem stores a value under a key of a session for a limited time, in place
+        of the one that is there. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
+        """
+
+    @_abc_1.abstractmethod
+    def GetItem(
+        self,
+        request: _states_pb2.GetItemRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.GetItemResponse, _abc.Awaitable[_states_pb2.GetItemResponse]]:
+        """GetItem reads what a session has under a key. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+        """
+
+    @_abc_1.abstractmethod
+    def ListItems(
+        self,
+        request: _states_pb2.ListItemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.ListItemsResponse, _abc.Awaitable[_states_pb2.ListItemsResponse]]:
+        """ListItems pages through what a session has that has not expired, by key.
+        Safe to retry.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteItem(
+        self,
+        request: _states_pb2.DeleteItemRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.DeleteItemResponse, _abc.Awaitable[_states_pb2.DeleteItemResponse]]:
+        """DeleteItem removes what a session has under a key, for good. Deleting again
+        is NOT_FOUND; repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - NOT_FOUND, ITEM_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeSession(
+        self,
+        request: _states_pb2.PurgeSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.PurgeSessionResponse, _abc.Awaitable[_states_pb2.PurgeSessionResponse]]:
+        """PurgeSession removes a session for good, deleted before or not, with its
+        messages, their words and vectors in recall, items and agent states. Of its
+        id a salted digest stays, so that no session takes its place; answers that
+        are kept for repeated requests are emptied. A long session takes several
+        calls: while the receipt says that there is more, call again with another
+        request_id. From the first call on nobody reads the session. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeMessages(
+        self,
+        request: _states_pb2.PurgeMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.PurgeMessagesResponse, _abc.Awaitable[_states_pb2.PurgeMessagesResponse]]:
+        """PurgeMessages removes messages for good, deleted before or not. The others
+        keep their sequence numbers. Their sessions lose their summaries, and titles
+        that were made of these messages; answers that are kept for repeated requests
+        about these sessions are emptied. Of external ids a salted digest stays, so
+        that no message takes their place. Names of nothing are passed over, so it
+        can be repeated. Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeSubject(
+        self,
+        request: _states_pb2.PurgeSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_states_pb2.PurgeSubjectResponse, _abc.Awaitable[_states_pb2.PurgeSubjectResponse]]:
+        """PurgeSubject removes for good what is kept of one person: the person's
+        sessions, as PurgeSession does, and the messages that name the person in
+        sessions of others, as PurgeMessages does. While the receipt says that there
+        is more, call again with another request_id; when nothing is left the
+        receipt is empty. Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def ExportSubject(
+        self,
+        request: _session_pb2.ExportSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.ExportSubjectResponse, _abc.Awaitable[_session_pb2.ExportSubjectResponse]]:
+        """ExportSubject pages through what PurgeSubject would remove: each session,
+        then its messages by sequence, its agent states and its items; at the end
+        messages in sessions of others. What was deleted and not purged is there as
+        well, and marked, so it takes the permission to write. A page may be short,
+        or empty, while a next_page_token says that there are more. It changes
+        nothing and needs no request_id: safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
@@ -402,7 +1141,13 @@ class UpkeepServiceStub:
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]
     """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names. Idempotent. System only.
+    the token names, and some of its agent states and items that are past their
+    time: called until it removes none. Idempotent. System only.
+    """
+    EndIdleSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]
+    """EndIdleSessions ends some of the active sessions of the token's tenant in
+    which nobody has spoken for longer than its policy allows, with the reason
+    "idle". Idempotent: called until it says that no more are left. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -426,7 +1171,13 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names. Idempotent. System only.
+    the token names, and some of its agent states and items that are past their
+    time: called until it removes none. Idempotent. System only.
+    """
+    EndIdleSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]  # type: ignore[assignment]
+    """EndIdleSessions ends some of the active sessions of the token's tenant in
+    which nobody has spoken for longer than its policy allows, with the reason
+    "idle". Idempotent: called until it says that no more are left. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -459,7 +1210,19 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteExpiredResponse, _abc.Awaitable[_session_pb2.DeleteExpiredResponse]]:
         """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names. Idempotent. System only.
+        the token names, and some of its agent states and items that are past their
+        time: called until it removes none. Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def EndIdleSessions(
+        self,
+        request: _session_pb2.EndIdleSessionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.EndIdleSessionsResponse, _abc.Awaitable[_session_pb2.EndIdleSessionsResponse]]:
+        """EndIdleSessions ends some of the active sessions of the token's tenant in
+        which nobody has spoken for longer than its policy allows, with the reason
+        "idle". Idempotent: called until it says that no more are left. System only.
         """
 
     @_abc_1.abstractmethod

@@ -1,2 +1,56 @@
--- Core memory blocks.
-SELECT 1;
+-- Core memory: short texts that agents carry in every prompt.
+
+CREATE TABLE memory.blocks (
+    tenant_id uuid NOT NULL
+        CONSTRAINT blocks_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    block_id text COLLATE "C" NOT NULL CONSTRAINT blocks_block_id_length CHECK (char_length(block_id) BETWEEN 1 AND 255),
+    label text NOT NULL CONSTRAINT blocks_label_length CHECK (char_length(label) BETWEEN 1 AND 50),
+    value text NOT NULL,
+    max_characters integer NOT NULL DEFAULT 2000
+        CONSTRAINT blocks_max_characters_range CHECK (max_characters BETWEEN 1 AND 100000),
+    description text,
+    read_only boolean NOT NULL DEFAULT false,
+    is_template boolean NOT NULL DEFAULT false,
+    template_name text,
+    -- The person it is about; empty for nobody, as it is part of a key.
+    subject_id text NOT NULL DEFAULT '',
+    metadata jsonb,
+    delete_time timestamptz,
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    CONSTRAINT blocks_pkey PRIMARY KEY (tenant_id, block_id),
+    CONSTRAINT blocks_value_within_limit CHECK (char_length(value) <= max_characters)
+);
+CREATE INDEX blocks_label ON memory.blocks (tenant_id, label, block_id);
+CREATE INDEX blocks_subject ON memory.blocks (tenant_id, subject_id, block_id) WHERE subject_id <> '';
+CREATE INDEX blocks_template_name ON memory.blocks (tenant_id, template_name, block_id)
+    WHERE template_name IS NOT NULL;
+
+-- Which agents carry which blocks. Label and person are the block's, kept here so that they are unique for each agent.
+CREATE TABLE memory.block_agents (
+    tenant_id uuid NOT NULL,
+    agent_id text NOT NULL CONSTRAINT block_agents_agent_id_length CHECK (char_length(agent_id) BETWEEN 1 AND 255),
+    block_id text COLLATE "C" NOT NULL,
+    label text NOT NULL,
+    subject_id text NOT NULL DEFAULT '',
+    attach_time timestamptz NOT NULL,
+    attached_by text NOT NULL,
+    CONSTRAINT block_agents_pkey PRIMARY KEY (tenant_id, agent_id, block_id),
+    CONSTRAINT block_agents_label_key UNIQUE (tenant_id, agent_id, subject_id, label),
+    CONSTRAINT block_agents_block_fkey FOREIGN KEY (tenant_id, block_id)
+        REFERENCES memory.blocks (tenant_id, block_id) ON DELETE CASCADE
+);
+CREATE INDEX block_agents_block ON memory.block_agents (tenant_id, block_id, agent_id);
+
+ALTER TABLE memory.blocks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.blocks FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.blocks
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+ALTER TABLE memory.block_agents ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.block_agents FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.block_agents
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.blocks, memory.block_agents TO skein_memory;

@@ -1,0 +1,252 @@
+"""The access log's writer: every call of some servicers is recorded, in batches, seconds after it at the latest.
+
+A tenant with `audit_strict` has each access recorded before it begins, and refused when that cannot be done. Everybody
+else's is written behind the answer; what is lost on the way is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter as Tally
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
+
+import asyncpg
+from grpc import aio
+from prometheus_client import Counter
+
+from skein_kit import logs
+from skein_kit.accesses import Access, access_of, used
+from skein_kit.background import alongside
+from skein_kit.errors import AccessNotRecorded, Refusal
+from skein_kit.ids import new_ids, now
+from skein_kit.sql import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from uuid import UUID
+
+    from google.protobuf.message import Message
+
+    from skein_kit.call import Call
+    from skein_kit.database import Database
+    from skein_kit.policies import Policies, Policy
+
+# How long a record waits for others to be written with it.
+FLUSH_SECONDS = 1.0
+# Records that wait at most; what comes beyond is lost, and counted.
+MAX_WAITING = 20_000
+_ROWS_AT_ONCE = 500
+_STOP_SECONDS = 5.0
+# What touches nothing of a tenant, and reading the log itself, which would grow by being read.
+_UNRECORDED = frozenset(
+    {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
+)
+
+RECORDED = Counter("skein_access_log_records_total", "Accesses recorded.", ["service"])
+LOST = Counter("skein_access_log_lost_total", "Accesses that could not be recorded.", ["service"])
+
+log = logs.get("skein")
+
+
+class AccessLog:
+    """Records what the calls of one service touch."""
+
+    def __init__(self, database: Database, policies: Policies, *, counts_uses: bool) -> None:
+        """Write with the service's role; with `counts_uses` memories that are handed out are counted as used."""
+        self._database = database
+        self._policies = policies
+        self._counts_uses = counts_uses
+        queries = Queries.of("skein_kit")
+        self._insert, self._finish = queries["insert_accesses"], queries["finish_access"]
+        self._count = queries["count_accesses"]
+        self._waiting: list[Access] = []
+        self._uses: dict[UUID, Tally[UUID]] = {}
+        self._wake = asyncio.Event()
+        self._recorded, self._lost = RECORDED.labels(database.service), LOST.labels(database.service)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Self]:
+        """Write while the block runs, and what still waits when it ends."""
+        async with alongside(access_log=self._keep_writing):
+            yield self
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self.flush()
+        self._lose(len(self._waiting))
+
+    def watching(self, servicer: object) -> Watched:
+        """Return a servicer that answers the same, and has every call recorded."""
+        return Watched(servicer, self)
+
+    async def answer(
+        self, method: Callable[[Any, Any], Awaitable[Message]], request: Message, context: Call
+    ) -> Message:
+        """Have a method answer, and record what came of it. Raises AccessNotRecorded."""
+        tenant_id = context.caller.tenant_id if context.caller is not None else None
+        if tenant_id is None:
+            return await method(request, context)
+        at = now()
+        policy = await self._policy(tenant_id)
+
+        def access(response: Message | None, reason: str | None) -> Access:
+            return access_of(
+                context,
+                tenant_id,
+                request,
+                response,
+                at=at,
+                error_reason=reason,
+                with_query=policy.audit_query_text,
+            )
+
+        begun = await self._begin(access(None, None)) if policy.audit_strict else None
+        try:
+            response = await method(request, context)
+        except BaseException as error:
+            ended = access(None, _reason(error))
+            if begun is None:
+                self._take(ended)
+            else:
+                # It is recorded as begun in any case.
+                with suppress(AccessNotRecorded):
+                    await self._end(begun, ended)
+            raise
+        if begun is None:
+            self._take(access(response, None))
+        else:
+            await self._end(begun, access(response, None))
+        self._use(response, tenant_id)
+        return response
+
+    async def flush(self) -> None:
+        """Write everything that waits, tenant by tenant; what the database does not take is lost."""
+        waiting, self._waiting = self._waiting, []
+        uses, self._uses = self._uses, {}
+        tenants: dict[UUID, list[Access]] = {}
+        for access in waiting:
+            tenants.setdefault(access.tenant_id, []).append(access)
+        for tenant_id in tenants.keys() | uses.keys():
+            await self._write(tenant_id, tenants.get(tenant_id, []), uses.get(tenant_id, Tally()))
+
+    async def _keep_writing(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._wake.wait()
+            self._wake.clear()
+            await self.flush()
+
+    async def _write(self, tenant_id: UUID, accesses: list[Access], uses: Tally[UUID]) -> None:
+        rows = [row for access in accesses for row in access.rows(new_ids(access.create_time, access.row_count))]
+        try:
+            async with self._database.tenant(tenant_id, lasting=False) as tx:
+                await tx.insert(self._insert, tenant_id, rows)
+            self._recorded.inc(len(accesses))
+        except (Refusal, asyncpg.PostgresError) as error:
+            self._lose(len(accesses))
+            log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
+            return
+        await self._count_uses(tenant_id, uses)
+
+    async def _count_uses(self, tenant_id: UUID, uses: Tally[UUID]) -> None:
+        """Count uses in the order of ids, so that two services never wait for each other; purged memories have none."""
+        at = now()
+        rows = [
+            {"memory_id": memory_id, "access_count": count, "last_access_time": at}
+            for memory_id, count in sorted(uses.items())
+        ]
+        try:
+            try:
+                async with self._database.tenant(tenant_id, lasting=False) as tx:
+                    await tx.insert(self._count, tenant_id, rows)
+            except asyncpg.ForeignKeyViolationError:
+                for row in rows:
+                    with suppress(asyncpg.ForeignKeyViolationError):
+                        async with self._database.tenant(tenant_id, lasting=False) as tx:
+                            await tx.insert(self._count, tenant_id, [row])
+        except (Refusal, asyncpg.PostgresError) as error:
+            log.warning("uses_lost", tenant_id=str(tenant_id), count=len(rows), error=type(error).__name__)
+
+    async def _begin(self, access: Access) -> dict[UUID | None, UUID]:
+        """Record an access before it begins; return its rows by the memories that they name."""
+        ids = new_ids(access.create_time, access.row_count)
+        try:
+            async with self._database.tenant(access.tenant_id) as tx:
+                await tx.insert(self._insert, access.tenant_id, access.rows(ids))
+        except (Refusal, asyncpg.PostgresError) as error:
+            raise AccessNotRecorded from error
+        return dict(zip(access.places, ids, strict=True))
+
+    async def _end(self, begun: dict[UUID | None, UUID], access: Access) -> None:
+        """Say how a recorded access ended, and which other memories it touched; no answer leaves before that."""
+        rest = access.of(tuple(id_ for id_ in access.memory_ids if id_ not in begun))
+        try:
+            async with self._database.tenant(access.tenant_id) as tx:
+                await tx.execute(
+                    self._finish,
+                    tenant_id=access.tenant_id,
+                    access_ids=list(begun.values()),
+                    success=access.success,
+                    error_reason=access.error_reason,
+                    item_count=access.item_count,
+                )
+                if rest.memory_ids:
+                    await tx.insert(self._insert, access.tenant_id, rest.rows(new_ids(now(), rest.row_count)))
+        except (Refusal, asyncpg.PostgresError) as error:
+            raise AccessNotRecorded from error
+        self._recorded.inc()
+
+    def _take(self, access: Access) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            self._lose(1)
+            return
+        self._waiting.append(access)
+        if len(self._waiting) >= _ROWS_AT_ONCE:
+            self._wake.set()
+
+    def _use(self, response: Message, tenant_id: UUID) -> None:
+        if self._counts_uses:
+            found = list(used(response))
+            if found:
+                self._uses.setdefault(tenant_id, Tally()).update(found)
+
+    def _lose(self, count: int) -> None:
+        if count:
+            self._lost.inc(count)
+
+    async def _policy(self, tenant_id: UUID) -> Policy:
+        known = self._policies.known(tenant_id)
+        if known is not None:
+            return known
+        async with self._database.tenant(tenant_id) as tx:
+            return await self._policies.of(tx, tenant_id)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, Refusal):
+        return error.reason
+    if isinstance(error, aio.AioRpcError):
+        return error.code().name
+    return "CANCELLED" if isinstance(error, asyncio.CancelledError) else "INTERNAL"
+
+
+class Watched:
+    """A servicer whose unary methods are recorded. Streams pass: what they send was recorded when it was written."""
+
+    def __init__(self, servicer: object, access_log: AccessLog) -> None:
+        """Answer as `servicer` does."""
+        self._servicer = servicer
+        self._access_log = access_log
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the servicer's method, recorded if it answers once."""
+        method = getattr(self._servicer, name)
+        if name in _UNRECORDED or not inspect.iscoroutinefunction(method):
+            return method
+
+        async def recorded(request: Message, context: Call) -> Message:
+            return await self._access_log.answer(method, request, context)
+
+        return recorded

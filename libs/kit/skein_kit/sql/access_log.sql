@@ -1,0 +1,22 @@
+-- insert_accesses --
+-- Record accesses.
+INSERT INTO memory.access_log
+    (tenant_id, access_id, operation, method, principal, memory_id, session_id, agent_id, subject_id, item_count,
+     request_data, success, error_reason, client_address, request_id, create_time)
+VALUES
+    (:tenant_id, :access_id, :operation, :method, :principal, :memory_id, :session_id, :agent_id, :subject_id,
+     :item_count, :request_data, :success, :error_reason, :client_address, :request_id, :create_time);
+
+-- finish_access --
+-- Say how an access ended that was recorded before it began.
+UPDATE memory.access_log
+SET success = :success, error_reason = :error_reason, item_count = :item_count
+WHERE tenant_id = :tenant_id AND access_id = ANY (:access_ids::uuid[]);
+
+-- count_accesses --
+-- Count uses of memories.
+INSERT INTO memory.accesses AS known (tenant_id, memory_id, access_count, last_access_time)
+VALUES (:tenant_id, :memory_id, :access_count, :last_access_time)
+ON CONFLICT ON CONSTRAINT accesses_pkey DO UPDATE
+    SET access_count = known.access_count + excluded.access_count,
+        last_access_time = greatest(known.last_access_time, excluded.last_access_time);

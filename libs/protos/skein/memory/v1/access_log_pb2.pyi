@@ -1,0 +1,92 @@
+import datetime
+
+from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AccessOperation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACCESS_OPERATION_UNSPECIFIED: _ClassVar[AccessOperation]
+    ACCESS_OPERATION_CREATE: _ClassVar[AccessOperation]
+    ACCESS_OPERATION_READ: _ClassVar[AccessOperation]
+    ACCESS_OPERATION_UPDATE: _ClassVar[AccessOperation]
+    ACCESS_OPERATION_DELETE: _ClassVar[AccessOperation]
+    ACCESS_OPERATION_SEARCH: _ClassVar[AccessOperation]
+ACCESS_OPERATION_UNSPECIFIED: AccessOperation
+ACCESS_OPERATION_CREATE: AccessOperation
+ACCESS_OPERATION_READ: AccessOperation
+ACCESS_OPERATION_UPDATE: AccessOperation
+ACCESS_OPERATION_DELETE: AccessOperation
+ACCESS_OPERATION_SEARCH: AccessOperation
+
+class AccessLogEntry(_message.Message):
+    __slots__ = ("access_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "success", "error_reason", "client_address", "call_request_id", "create_time")
+    ACCESS_ID_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    ITEM_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_DATA_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_REASON_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CALL_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    access_id: str
+    operation: AccessOperation
+    method: str
+    principal: str
+    memory_id: str
+    session_id: str
+    agent_id: str
+    subject_id: str
+    item_count: int
+    request_data: _struct_pb2.Struct
+    success: bool
+    error_reason: str
+    client_address: str
+    call_request_id: str
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, access_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListAccessLogRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    FAILED_ONLY_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    memory_id: str
+    session_id: str
+    agent_id: str
+    operation: AccessOperation
+    failed_only: bool
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., failed_only: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListAccessLogResponse(_message.Message):
+    __slots__ = ("accesses", "next_page_token")
+    ACCESSES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    accesses: _containers.RepeatedCompositeFieldContainer[AccessLogEntry]
+    next_page_token: str
+    def __init__(self, accesses: _Optional[_Iterable[_Union[AccessLogEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,139 @@
+"""Forget: one person's sessions, memories and profile, erased for good service by service, and one receipt of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import states_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_kit.access import RULES
+from skein_kit.ids import new_id, now
+from skein_kit.wire import time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein.memory.v1 import memory_pb2_grpc
+    from skein.session.v1 import session_pb2_grpc
+    from skein.tenancy.v1 import tenancy_pb2_grpc
+    from skein_kit.identity import Caller
+
+# Left of the caller's time when no further step is begun.
+_MARGIN_SECONDS = 2.0
+_PARTS = (
+    RULES["/skein.session.v1.SessionService/PurgeSubject"],
+    RULES["/skein.memory.v1.MemoryService/PurgeMemories"],
+    RULES["/skein.tenancy.v1.TenancyService/DeleteSubject"],
+)
+
+
+class Forgetting:
+    """The services that keep something of a person."""
+
+    def __init__(
+        self,
+        sessions: session_pb2_grpc.SessionServiceAsyncStub,
+        memories: memory_pb2_grpc.MemoryServiceAsyncStub,
+        tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
+    ) -> None:
+        """Call all of them through these stubs."""
+        self._sessions = sessions
+        self._memories = memories
+        self._tenancy = tenancy
+
+    async def forget(self, caller: Caller, request: pb.ForgetRequest, left: Callable[[], float]) -> pb.ForgetResponse:
+        """Erase what there is of a person, step by step, until `left` says that the caller's time is nearly over."""
+        # Asked before any part begins, so that nobody erases half a person for want of a permission.
+        for rule in _PARTS:
+            rule.check(caller)
+        erasures, more = list[pb.Erasure](), False
+        for service, steps in (
+            ("session", self._of_sessions),
+            ("memory", self._of_memories),
+            ("tenancy", self._profile),
+        ):
+            counts, receipts = Counter[str](), list[str]()
+            async for removed, receipt_id, goes_on in steps(request):
+                counts.update(removed)
+                if receipt_id and removed:
+                    receipts.append(receipt_id)
+                more = goes_on
+                if more and left() < _MARGIN_SECONDS:
+                    break
+            erasures.append(pb.Erasure(service=service, deleted_counts=counts, receipt_ids=receipts))
+            if more:
+                break
+        return _receipt(erasures, more=more, at=now())
+
+    async def _of_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+        step, more = 0, True
+        while more:
+            asked = states_pb2.PurgeSubjectRequest(
+                subject_id=request.subject_id, dry_run=request.dry_run, request_id=_step(request, "sessions", step)
+            )
+            receipt = (await self._sessions.PurgeSubject(asked)).receipt
+            # What would be removed is said at once, however much there is.
+            more, step = receipt.more and not request.dry_run, step + 1
+            yield dict(receipt.counts), "", more
+
+    async def _of_memories(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+        step, token, more = 0, "", True
+        selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=request.subject_id))
+        while more:
+            asked = memory_pb2.PurgeMemoriesRequest(
+                selection=selection,
+                dry_run=request.dry_run,
+                page_token=token,
+                request_id=_step(request, "memories", step),
+            )
+            response = await self._memories.PurgeMemories(asked)
+            token, step = response.next_page_token, step + 1
+            more = bool(token)
+            yield dict(response.receipt.deleted_counts), response.receipt.receipt_id, more
+
+    async def _profile(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+        try:
+            if request.dry_run:
+                await self._tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id=request.subject_id))
+            else:
+                asked = subjects_pb2.DeleteSubjectRequest(
+                    subject_id=request.subject_id, request_id=_step(request, "profile", 0)
+                )
+                await self._tenancy.DeleteSubject(asked)
+        except aio.AioRpcError as error:
+            # Not everybody who is spoken of has a profile.
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            yield {}, "", False
+            return
+        yield {"tenancy.subjects": 1}, "", False
+
+
+def _step(request: pb.ForgetRequest, part: str, step: int) -> str:
+    """Name one step of a request, so that a repeated one gets the answer that the first got."""
+    return f"forget:{request.request_id}:{part}:{step}" if request.request_id else ""
+
+
+def _receipt(erasures: list[pb.Erasure], *, more: bool, at: datetime) -> pb.ForgetResponse:
+    receipt_id = str(new_id(at))
+    said = [
+        receipt_id,
+        at.isoformat(),
+        [[erasure.service, sorted(erasure.deleted_counts.items()), list(erasure.receipt_ids)] for erasure in erasures],
+    ]
+    return pb.ForgetResponse(
+        erasures=erasures,
+        receipt_id=receipt_id,
+        forget_time=time(at),
+        digest=hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest(),
+        more=more,
+    )

@@ -1,0 +1,151 @@
+"""Items on their way into a tenant's memory: read and checked before anything is stored. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.errors import FieldInvalid, Refusal
+from skein_kit.ids import new_id, parse_id, time_of
+from skein_kit.interceptors import validate
+from skein_kit.wire import moment
+from skein_memory.blocks import Block, BlockDraft
+from skein_memory.links import LinkDraft
+from skein_memory.memories import MAX_AHEAD, Draft, Memory
+from skein_memory.portable import Given, Trouble, same_json
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+# An id that was made from the time that its memory was created at lies in the same month.
+_NEAR = timedelta(days=1)
+_UUID7 = 7
+
+
+class Mode(StrEnum):
+    """What to do with what is there already."""
+
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+    SKIP = "skip_existing"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arriving:
+    """One item that can be stored: what its message says, and when it was changed last where it comes from."""
+
+    place: int
+    kind: str
+    said: object
+    changed: datetime | None
+    agent_ids: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True, slots=True)
+class Arrivals:
+    """Items that can be stored, by kind, and what is wrong with the others."""
+
+    items: dict[str, list[Arriving]] = field(default_factory=dict)
+    troubles: list[Trouble] = field(default_factory=list)
+
+    @property
+    def memories(self) -> list[Memory]:
+        """Return the memories among them."""
+        return [item.said for item in self.items.get("memory", []) if isinstance(item.said, Memory)]
+
+    @property
+    def count(self) -> int:
+        """Return how many items were given."""
+        return len(self.troubles) + sum(map(len, self.items.values()))
+
+
+def arrivals_of(given: Sequence[Given | Trouble], *, at: datetime, by: str, max_content: int) -> Arrivals:
+    """Read items; what is refused is named with the reason."""
+    found = Arrivals()
+    for one in given:
+        if isinstance(one, Trouble):
+            found.troubles.append(one)
+            continue
+        try:
+            validate(one.message)
+            found.items.setdefault(one.kind, []).append(_arriving(one, at=at, by=by, max_content=max_content))
+        except Refusal as refusal:
+            found.troubles.append(trouble(one.place, one.kind, refusal))
+    return found
+
+
+def trouble(place: int, kind: str, refusal: Refusal) -> Trouble:
+    """Return a refusal as what it says of an item."""
+    first = refusal.violations[0][0] if refusal.violations else ""
+    return Trouble(place=place, kind=kind, reason=refusal.reason, field=first)
+
+
+def united(before: Memory, given: Memory, mode: Mode, *, is_later: bool, at: datetime, by: str) -> Memory:
+    """Return what becomes of a memory that is there already; itself when nothing changes."""
+    if mode is Mode.SKIP:
+        return before
+    wins = mode is Mode.OVERWRITE or is_later
+    draft = given.draft if wins else before.draft
+    tags = given.draft.tags
+    if mode is Mode.MERGE:
+        tags = tuple(sorted({*before.draft.tags, *given.draft.tags}))
+    draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
+    is_back = wins and not before.is_active
+    if not is_back and (not before.is_active or same_draft(before.draft, draft)):
+        return before
+    return replace(before.revised(draft, at=at, by=by), delete_time=None)
+
+
+def same_draft(one: Draft, other: Draft) -> bool:
+    """Say whether two drafts say the same, however their JSON is written."""
+    return (
+        replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
+        and same_json(one.data, other.data)
+        and same_json(one.metadata, other.metadata)
+    )
+
+
+def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arriving:
+    message = one.message
+    agent_ids: tuple[str, ...] = ()
+    said: object = message
+    if one.kind == "memory":
+        said = _memory(message, at=at, by=by, max_content=max_content)
+    elif one.kind == "link":
+        said = LinkDraft.of(message)
+    elif one.kind == "block":
+        agent_ids = tuple(message.agent_ids)
+        message = message.block
+        if not message.block_id:
+            raise FieldInvalid(violations=[("block_id", "must name the block")])
+        said = Block.made(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
+    return Arriving(
+        place=one.place, kind=one.kind, said=said, changed=moment(message, "update_time"), agent_ids=agent_ids
+    )
+
+
+def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
+    draft = Draft.of(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
+    given = str(message.memory_id)  # type: ignore[attr-defined]  # As said.
+    memory_id = kept_id(given, draft.create_time, at)
+    if memory_id is None:
+        memory_id = new_id(draft.create_time)
+        if given and draft.external_id is None:
+            # So that links, and the same import another time, still find it.
+            draft = replace(draft, external_id=given)
+    return Memory(
+        memory_id=memory_id, draft=draft, revision=1, update_time=at, delete_time=None, created_by=by, updated_by=by
+    )
+
+
+def kept_id(text: str, created: datetime, at: datetime) -> UUID | None:
+    """Return an id that can be kept: one that was made from the time that its item was created at; else None."""
+    id_ = parse_id(text)
+    if id_ is None or id_.version != _UUID7:
+        return None
+    made = time_of(id_)
+    return id_ if abs(made - created) <= _NEAR and made <= at + MAX_AHEAD else None

@@ -1,0 +1,102 @@
+"""Cold storage: files of JSON lines, packed, each known by its checksum. No SQL.
+
+A file belongs to one tenant and one archive. It is written beside its place and moved there, so that what has its name
+is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_memory.errors import ArchiveDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+    from uuid import UUID
+
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """A file that was written: the SHA-256 and the length of its bytes."""
+
+    checksum: bytes
+    byte_count: int
+
+
+class Cold:
+    """The files of all tenants below one folder; services on several machines need one that they share."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep files below `folder`, which is made at the first use."""
+        self._folder = folder
+
+    async def write(self, tenant_id: UUID, archive_id: UUID, lines: Iterable[str]) -> Written:
+        """Store lines under a name that their checksum is part of."""
+        return await asyncio.to_thread(self._write, tenant_id, archive_id, "\n".join(lines))
+
+    async def read(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Sequence[str]:
+        """Return the lines of a file. Raises ArchiveDamaged when it is missing or not what was written."""
+        return await asyncio.to_thread(self._read, tenant_id, archive_id, checksum)
+
+    async def delete(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> None:
+        """Remove a file; one that is not there is passed over."""
+        await asyncio.to_thread(self._delete, self._path(tenant_id, archive_id, checksum))
+
+    async def delete_tenant(self, tenant_id: UUID) -> int:
+        """Remove every file of a tenant, also those that nothing names any more; return how many."""
+        return await asyncio.to_thread(self._delete_tenant, tenant_id)
+
+    def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> Written:
+        # Without a time, so that the same lines are the same file.
+        packed = gzip.compress(text.encode(), mtime=0)
+        written = Written(checksum=hashlib.sha256(packed).digest(), byte_count=len(packed))
+        path = self._path(tenant_id, archive_id, written.checksum)
+        path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return written
+
+    def _read(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Sequence[str]:
+        try:
+            packed = self._path(tenant_id, archive_id, checksum).read_bytes()
+        except OSError as error:
+            raise ArchiveDamaged(archive_id=str(archive_id)) from error
+        if hashlib.sha256(packed).digest() != checksum:
+            raise ArchiveDamaged(archive_id=str(archive_id))
+        text = gzip.decompress(packed).decode()
+        return text.split("\n") if text else []
+
+    @staticmethod
+    def _delete(path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def _delete_tenant(self, tenant_id: UUID) -> int:
+        folder = self._folder / str(tenant_id)
+        files = list(folder.iterdir()) if folder.is_dir() else []
+        for file in files:
+            file.unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
+        return len(files)
+
+    def _path(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Path:
+        return self._folder / str(tenant_id) / f"{archive_id}-{checksum.hex()[:16]}.jsonl.gz"

@@ -1,0 +1,95 @@
+"""Telling watches what happened: signed requests to addresses that are judged first. No SQL."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter
+
+from skein_kit import logs
+from skein_kit.errors import FieldInvalid
+from skein_kit.ids import new_id, now
+from skein_kit.outbound import OutboundRefused
+from skein_memory.errors import SecretSealed
+from skein_memory.store.watches import Outcome
+from skein_memory.watches import body_of, headers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from skein_kit.outbound import Outbound
+    from skein_memory.store.watches import Attempt, WatchStore
+    from skein_memory.watches import Watch
+
+DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a webhook.", ["outcome"])
+TIMEOUT_SECONDS = 10.0
+# Attempts of one call that wait for their receivers at the same time.
+_AT_ONCE = 8
+
+log = logs.get("memory")
+
+
+class Delivering:
+    """Sends what is due."""
+
+    def __init__(self, store: WatchStore, outbound: Outbound) -> None:
+        """Claim from `store`, send through `outbound`."""
+        self._store = store
+        self._outbound = outbound
+
+    def must_take(self, url: str) -> None:
+        """Refuse a webhook that nothing could ever be sent to. Raises FieldInvalid."""
+        try:
+            self._outbound.must_take(url)
+        except OutboundRefused:
+            raise FieldInvalid(violations=[("watch.webhook_url", "must be an https URL of a public host")]) from None
+
+    async def deliver(self, tenant_id: UUID, limit: int) -> tuple[int, int, bool]:
+        """Queue what happened, and try up to `limit` deliveries that are due.
+
+        Return how many were delivered, how many failed, and whether more is due already.
+        """
+        more = await self._store.queue(tenant_id, at=now())
+        attempts = await self._store.claim(tenant_id, at=now(), count=limit)
+        if not attempts:
+            return 0, 0, more
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(attempt: Attempt) -> Outcome:
+            async with room:
+                body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
+                error = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
+            return Outcome(attempt=attempt, error=error)
+
+        outcomes: Sequence[Outcome] = await asyncio.gather(*(one(attempt) for attempt in attempts))
+        await self._store.finish(tenant_id, outcomes, at=now())
+        failed = sum(outcome.error is not None for outcome in outcomes)
+        return len(outcomes) - failed, failed, more or len(attempts) == limit
+
+    async def test(self, tenant_id: UUID, watch: Watch) -> str | None:
+        """Send an event that never happened; return what went wrong, None for nothing."""
+        at = now()
+        event = {
+            "event_type": "test",
+            "entity_type": "watch",
+            "entity_id": str(watch.watch_id),
+            "summary": "a test of the watch",
+            "payload": {},
+        }
+        return await self._send(tenant_id, watch, new_id(at), body_of(watch.watch_id, event, at))
+
+    async def _send(self, tenant_id: UUID, watch: Watch, delivery_id: UUID, body: bytes) -> str | None:
+        try:
+            headers = headers_of(self._store.key_of(tenant_id, watch), delivery_id, body, now())
+            await self._outbound.send(watch.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS)
+        except OutboundRefused as refused:
+            DELIVERIES.labels("failed").inc()
+            return str(refused)
+        except SecretSealed:
+            DELIVERIES.labels("failed").inc()
+            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
+            return "key"
+        DELIVERIES.labels("delivered").inc()
+        return None

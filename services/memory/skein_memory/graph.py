@@ -1,0 +1,170 @@
+"""The graph that links make: what is met on a walk, ways from one memory to another, links that tags suggest.
+
+No gRPC, no SQL, no clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import combinations
+from typing import NamedTuple
+from uuid import UUID
+
+DEFAULT_NODES = 80
+SUBGRAPH_NODES = 120
+DEFAULT_HOPS = 1
+ACTIVATION_HOPS = 2
+MAX_RADIUS = 4
+MAX_PATH_HOPS = 8
+DEFAULT_PATHS = 5
+# Characters of a title that are told.
+TOLD_TITLE = 200
+# Tags that are told of an inferred link, and how many make it as strong as can be.
+TOLD_TAGS = 10
+_ENOUGH_TAGS = 3
+
+
+class Step(NamedTuple):
+    """A link as a walk meets it: from the memory where the walk is to the one at the link's other end."""
+
+    near_id: UUID
+    far_id: UUID
+    link_id: UUID
+    relation: str
+    weight: float
+
+
+def by_strength(step: Step) -> tuple[float, int]:
+    """Order steps: the strongest first, of equal ones the newest."""
+    return -step.weight, -step.link_id.int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """A memory that a walk met, and the link by which it was met first: None where the walk began."""
+
+    memory_id: UUID
+    type: str
+    title: str | None
+    hop: int
+    via_link_id: UUID | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inferred:
+    """Two memories that share tags; the first is the older."""
+
+    from_memory_id: UUID
+    to_memory_id: UUID
+    shared_tags: tuple[str, ...]
+
+    @property
+    def weight(self) -> float:
+        """Return how much the shared tags say, up to 1."""
+        return min(1.0, len(self.shared_tags) / _ENOUGH_TAGS)
+
+
+def inferred(
+    tags: Mapping[UUID, Sequence[str]], linked: set[frozenset[UUID]], *, most: int
+) -> tuple[list[Inferred], bool]:
+    """Return pairs that share tags and are not `linked`, those with the most first; and whether there are others."""
+    numbers = {tag: number for number, tag in enumerate(sorted({tag for own in tags.values() for tag in own}))}
+    # A set of tags as the bits of one number: what two share is counted without looking at each tag.
+    bits = {memory_id: sum(1 << numbers[tag] for tag in own) for memory_id, own in sorted(tags.items()) if own}
+    found = [
+        (-shared.bit_count(), older, newer)
+        for older, newer in combinations(bits, 2)
+        if (shared := bits[older] & bits[newer]) and frozenset((older, newer)) not in linked
+    ]
+    found.sort()
+    return [
+        Inferred(
+            from_memory_id=older, to_memory_id=newer, shared_tags=tuple(sorted(set(tags[older]) & set(tags[newer])))
+        )
+        for _, older, newer in found[:most]
+    ], len(found) > most
+
+
+@dataclass(slots=True)
+class Roads:
+    """The steps that a search for paths knows of: of several between two memories, in one direction, the strongest."""
+
+    ahead: dict[UUID, dict[UUID, Step]] = field(default_factory=dict)
+    _ordered: dict[UUID, list[Step]] = field(default_factory=dict)
+
+    def add(self, step: Step) -> None:
+        """Learn of a step."""
+        known = self.ahead.setdefault(step.near_id, {})
+        if step.far_id not in known or by_strength(step) < by_strength(known[step.far_id]):
+            known[step.far_id] = step
+            self._ordered.pop(step.near_id, None)
+
+    def of(self, node: UUID) -> list[Step]:
+        """Return the steps from a node, the strongest first."""
+        if node not in self._ordered:
+            self._ordered[node] = sorted(self.ahead.get(node, {}).values(), key=by_strength)
+        return self._ordered[node]
+
+    def distances(self, goal: UUID, *, within: int) -> dict[UUID, int]:
+        """Return how many steps it takes at least from each node to the goal."""
+        behind: dict[UUID, list[UUID]] = {}
+        for near, steps in self.ahead.items():
+            for far in steps:
+                behind.setdefault(far, []).append(near)
+        found, waiting = {goal: 0}, deque([goal])
+        while waiting:
+            node = waiting.popleft()
+            if found[node] == within:
+                continue
+            for near in behind.get(node, ()):
+                if near not in found:
+                    found[near] = found[node] + 1
+                    waiting.append(near)
+        return found
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a search may still do."""
+
+    left: int
+    # It was used up at some time.
+    is_spent: bool = False
+
+    def take(self) -> bool:
+        """Spend one; False when nothing is left."""
+        self.left -= 1
+        self.is_spent = self.is_spent or self.left < 0
+        return not self.is_spent
+
+
+def shortest_paths(roads: Roads, start: UUID, goal: UUID, *, hops: int, count: int, budget: Budget) -> list[list[Step]]:
+    """Return up to `count` paths that meet no node twice, shortest first; of equally long ones in the order of steps.
+
+    A path that can still be completed within `hops` waits by the length that it will have at least, so the first that
+    are complete are the shortest. Fewer come back when the budget ends.
+    """
+    left = roads.distances(goal, within=hops)
+    if start not in left:
+        return []
+    found: list[list[Step]] = []
+    # Of two that wait with one length the one goes on whose steps were stronger from the first on.
+    waiting: list[tuple[int, tuple[int, ...], list[Step]]] = [(left[start], (), [])]
+    while waiting and len(found) < count:
+        _, ranks, path = heappop(waiting)
+        here = path[-1].far_id if path else start
+        if here == goal:
+            found.append(path)
+            continue
+        met = {start, *(step.far_id for step in path)}
+        for rank, step in enumerate(roads.of(here)):
+            length = len(path) + 1 + left.get(step.far_id, hops)
+            if length > hops or step.far_id in met:
+                continue
+            if not budget.take():
+                return found
+            heappush(waiting, (length, (*ranks, rank), [*path, step]))
+    return found

@@ -1,0 +1,169 @@
+"""How secrets are sealed: AES-256-GCM under a key of the tenant's own, itself sealed with the master key. No SQL.
+
+A sealed value names what it belongs to (tenant and memory, or tenant and key), so that no two rows change places.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from skein_kit.ids import new_id
+from skein_kit.settings import SettingInvalid
+from skein_memory.errors import MasterKeyMissing, SecretSealed
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+_HOW = "make one with: python3 -c 'import secrets; print(secrets.token_hex(32))'"
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sealed:
+    """A value that only the right key opens."""
+
+    nonce: bytes
+    ciphertext: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MasterKey:
+    """A key that seals tenants' keys, and the name under which the database knows it."""
+
+    secret: bytes = field(repr=False)
+    fingerprint: str
+
+    @classmethod
+    def of(cls, text: str, *, variable: str) -> Self:
+        """Read 32 bytes as hex or base64. Raises SettingInvalid, which names the variable and never its value."""
+        secret = _bytes_of(text.strip())
+        if len(secret) != _KEY_BYTES:
+            raise SettingInvalid(f"{variable} should hold 32 bytes as hex or base64; {_HOW}.")
+        return cls(secret=secret, fingerprint=hashlib.sha256(b"skein master key v1" + secret).hexdigest()[:16])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrappedKey:
+    """A tenant's key as it lies in the database."""
+
+    key_id: UUID
+    master_key: str
+    sealed: Sealed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TenantKey:
+    """A tenant's key, opened."""
+
+    key_id: UUID
+    secret: bytes = field(repr=False)
+
+    @classmethod
+    def new(cls, at: datetime) -> Self:
+        """Make a key of random bytes."""
+        return cls(key_id=new_id(at), secret=secrets.token_bytes(_KEY_BYTES))
+
+    def seal(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Sealed:
+        """Seal a memory's secret."""
+        return _seal(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
+
+    def open(self, sealed: Sealed, *, tenant_id: UUID, memory_id: UUID) -> str:
+        """Return a memory's secret. Raises SecretSealed when it was sealed with another key, or for another memory."""
+        return _open(self.secret, sealed, _memory_name(tenant_id, memory_id)).decode()
+
+
+class MasterKeys:
+    """The master key and the one before it, either of which may be missing."""
+
+    def __init__(self, current: MasterKey | None, previous: MasterKey | None = None) -> None:
+        """Seal with `current`; open with either."""
+        self._current = current
+        self._known = {key.fingerprint: key for key in (current, previous) if key is not None}
+
+    @classmethod
+    def of(cls, current: str, previous: str = "") -> Self:
+        """Read the settings; empty ones are missing keys. Raises SettingInvalid."""
+        return cls(
+            MasterKey.of(current, variable="SKEIN_MASTER_KEY") if current.strip() else None,
+            MasterKey.of(previous, variable="SKEIN_MASTER_KEY_PREVIOUS") if previous.strip() else None,
+        )
+
+    @property
+    def current(self) -> str:
+        """Return the fingerprint of the key that seals; empty without one."""
+        return "" if self._current is None else self._current.fingerprint
+
+    def must_open(self, used: set[str]) -> None:
+        """Raise SettingInvalid unless every master key that is in use is here."""
+        missing = ", ".join(sorted(used - self._known.keys()))
+        if not missing:
+            return
+        if self._current is None:
+            message = f"SKEIN_MASTER_KEY is needed: there are secrets, sealed under the master key {missing}."
+        else:
+            message = (
+                f"Secrets are sealed under the master key {missing}, which is neither SKEIN_MASTER_KEY"
+                f" ({self.current}) nor SKEIN_MASTER_KEY_PREVIOUS; give it as SKEIN_MASTER_KEY_PREVIOUS."
+            )
+        raise SettingInvalid(message)
+
+    def must_seal(self) -> None:
+        """Refuse to go on without a key to seal with. Raises MasterKeyMissing."""
+        if self._current is None:
+            raise MasterKeyMissing
+
+    def wrap(self, key: TenantKey, *, tenant_id: UUID) -> WrappedKey:
+        """Seal a tenant's key. Raises MasterKeyMissing."""
+        if self._current is None:
+            raise MasterKeyMissing
+        sealed = _seal(self._current.secret, key.secret, _key_name(tenant_id, key.key_id))
+        return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, sealed=sealed)
+
+    def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
+        """Open a tenant's key. Raises SecretSealed when its master key is not here."""
+        master = self._known.get(wrapped.master_key)
+        if master is None:
+            raise SecretSealed(master_key=wrapped.master_key)
+        secret = _open(master.secret, wrapped.sealed, _key_name(tenant_id, wrapped.key_id))
+        return TenantKey(key_id=wrapped.key_id, secret=secret)
+
+
+def _bytes_of(text: str) -> bytes:
+    if _HEX.fullmatch(text):
+        return bytes.fromhex(text)
+    try:
+        return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _memory_name(tenant_id: UUID, memory_id: UUID) -> bytes:
+    return b"skein secret v1" + tenant_id.bytes + memory_id.bytes
+
+
+def _key_name(tenant_id: UUID, key_id: UUID) -> bytes:
+    return b"skein tenant key v1" + tenant_id.bytes + key_id.bytes
+
+
+def _seal(key: bytes, value: bytes, name: bytes) -> Sealed:
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return Sealed(nonce=nonce, ciphertext=AESGCM(key).encrypt(nonce, value, name))
+
+
+def _open(key: bytes, sealed: Sealed, name: bytes) -> bytes:
+    try:
+        return AESGCM(key).decrypt(sealed.nonce, sealed.ciphertext, name)
+    except (InvalidTag, ValueError):
+        raise SecretSealed from None

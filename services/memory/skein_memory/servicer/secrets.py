@@ -1,0 +1,60 @@
+"""Types of memories and the secrets among them: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.call import Context, caller
+from skein_kit.ids import now
+from skein_kit.requests import Once
+from skein_memory import types
+from skein_memory.parts import Rpcs
+
+if TYPE_CHECKING:
+    from skein_kit.policies import Policy
+
+
+class SecretRpcs(Rpcs):
+    """What types there are, and what the vault holds."""
+
+    async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
+        policy = await self._parts.memories.policy(caller(context).tenant())
+        own = [name for name in policy.memory_types if name not in types.BUILT_IN]
+        return pb.ListMemoryTypesResponse(
+            memory_types=[
+                *(_type(type_, policy) for type_ in types.BUILT_IN.values()),
+                *(_type(types.Type(name=name, description="The tenant's own."), policy) for name in own),
+            ],
+            others_accepted=not policy.memory_types,
+        )
+
+    async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
+        who = caller(context)
+        memory_id, secret = await self._parts.secrets.reveal(
+            who.tenant(), Once.of(who, request), request.memory_id, pb.RevealSecretResponse(), at=now()
+        )
+        return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
+
+    async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
+        who = caller(context)
+
+        def respond(key_id: str, resealed: int, more: bool) -> pb.RotateTenantKeyResponse:  # noqa: FBT001 - as told.
+            return pb.RotateTenantKeyResponse(key_id=key_id, resealed_count=resealed, more=more)
+
+        rotated = await self._parts.secrets.rotate(who.tenant(), Once.of(who, request), respond, at=now())
+        return pb.RotateTenantKeyResponse.FromString(rotated) if isinstance(rotated, bytes) else rotated
+
+
+def _type(type_: types.Type, policy: Policy) -> pb.MemoryType:
+    return pb.MemoryType(
+        type=type_.name,
+        description=type_.description,
+        json_schema=json_format.ParseDict(type_.schema, Struct()),
+        built_in=type_.name in types.BUILT_IN,
+        searched_fields=type_.searched,
+        accepted=not policy.memory_types or type_.name in policy.memory_types,
+    )

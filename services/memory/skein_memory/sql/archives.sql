@@ -1,0 +1,266 @@
+-- oldest_idle --
+-- Read the oldest memories of a range of ids that were not changed since a time, those of the vault and of snapshots
+-- apart; or those of one session. At most `scan` of them are looked at.
+SELECT looked.memory_id,
+    (looked.update_time < :idle_since AND looked.type <> 'knowledge_vault' AND looked.is_active AND NOT EXISTS (
+        SELECT FROM memory.snapshot_items AS copied
+        WHERE copied.tenant_id = :tenant_id AND copied.memory_id = looked.memory_id)) AS goes
+FROM (
+    SELECT memory_id, update_time, type, is_active
+    FROM memory.entries
+    WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
+        AND (:session_id::text IS NULL OR session_id = :session_id)
+    ORDER BY memory_id
+    LIMIT :scan
+) AS looked
+ORDER BY looked.memory_id;
+
+-- insert_archive --
+-- Note an archive whose file is written.
+INSERT INTO memory.archives
+    (tenant_id, archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by)
+VALUES
+    (:tenant_id, :archive_id, :label, :memory_count, :byte_count, :checksum, :from_time, :to_time, :create_time,
+     :created_by);
+
+-- insert_archived --
+-- Note which memories lie in an archive.
+INSERT INTO memory.archived (tenant_id, memory_id, archive_id, external_id, subject_id, session_id)
+VALUES (:tenant_id, :memory_id, :archive_id, :external_id, :subject_id, :session_id);
+
+-- list_archives --
+-- Read the newest archives that are older than one.
+SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by
+FROM memory.archives
+WHERE tenant_id = :tenant_id AND archive_id < :before_id
+ORDER BY archive_id DESC
+LIMIT :count;
+
+-- get_archive --
+-- Read an archive.
+SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by
+FROM memory.archives
+WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
+
+-- lock_archive --
+-- Read an archive and keep others from it until the transaction ends.
+SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by
+FROM memory.archives
+WHERE tenant_id = :tenant_id AND archive_id = :archive_id
+FOR UPDATE;
+
+-- delete_archive --
+-- Forget an archive, with the list of what lies in it.
+DELETE FROM memory.archives
+WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
+
+-- shrink_archive --
+-- Say that an archive holds less than before, in a file of another checksum.
+UPDATE memory.archives
+SET memory_count = :memory_count, byte_count = :byte_count, checksum = :checksum
+WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
+
+-- delete_archived --
+-- Forget that memories lie in an archive.
+DELETE FROM memory.archived
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- find_archived --
+-- Find which archives hold memories, by their ids or external ids.
+SELECT memory_id, archive_id
+FROM memory.archived
+WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR external_id = ANY (:external_ids::text[]));
+
+-- find_archived_subject --
+-- Find some memories about a person that lie in archives.
+SELECT memory_id, archive_id
+FROM memory.archived
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+ORDER BY archive_id
+LIMIT :count;
+
+-- find_existing --
+-- Return those of some ids that name a memory, deleted or not.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- cold_entries --
+-- Read all that memory.entries has of some memories, whole rows as JSON: memories on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.entries AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_entries --
+-- Put rows of memory.entries back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.entries
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.entries, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_tags --
+-- Read all that memory.tags has of some memories, whole rows as JSON: tags on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.tags AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_tags --
+-- Put rows of memory.tags back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.tags
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.tags, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_versions --
+-- Read all that memory.versions has of some memories, whole rows as JSON: earlier versions on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.versions AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_versions --
+-- Put rows of memory.versions back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.versions
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.versions, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_accesses --
+-- Read all that memory.accesses has of some memories, whole rows as JSON: counts of use on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.accesses AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_accesses --
+-- Put rows of memory.accesses back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.accesses
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.accesses, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_properties --
+-- Read all that memory.properties has of some memories, whole rows as JSON: properties on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.properties AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_properties --
+-- Put rows of memory.properties back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.properties
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.properties, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_external_ids --
+-- Read all that memory.external_ids has of some memories, whole rows as JSON: ids in other systems on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.external_ids AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_external_ids --
+-- Put rows of memory.external_ids back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.external_ids
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.external_ids, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_fact_keys --
+-- Read all that memory.fact_keys has of some memories, whole rows as JSON: keys of facts on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.fact_keys AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_fact_keys --
+-- Put rows of memory.fact_keys back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.fact_keys
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.fact_keys, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_tasks --
+-- Read all that memory.tasks has of some memories, whole rows as JSON: states of tasks on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.tasks AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- warm_tasks --
+-- Put rows of memory.tasks back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.tasks
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.tasks, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_links --
+-- Read all that memory.links has of some memories, whole rows as JSON: links on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.links AS kept
+WHERE tenant_id = :tenant_id AND (from_memory_id = ANY (:memory_ids::uuid[]) OR to_memory_id = ANY (:memory_ids))
+ORDER BY 1;
+
+-- warm_links --
+-- Put rows of memory.links back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.links
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.links, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_revisions --
+-- Read all that memory.revisions has of some memories, whole rows as JSON: earlier states on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.revisions AS kept
+WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids))
+ORDER BY 1;
+
+-- warm_revisions --
+-- Put rows of memory.revisions back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.revisions
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.revisions, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_aliases --
+-- Read all that memory.aliases has of some memories, whole rows as JSON: aliases on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.aliases AS kept
+WHERE tenant_id = :tenant_id AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids))
+ORDER BY 1;
+
+-- warm_aliases --
+-- Put rows of memory.aliases back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.aliases
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.aliases, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- cold_conflict_resolutions --
+-- Read all that memory.conflict_resolutions has of some memories, whole rows as JSON: resolutions of conflicts on their way to cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.conflict_resolutions AS kept
+WHERE tenant_id = :tenant_id AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids))
+ORDER BY 1;
+
+-- warm_conflict_resolutions --
+-- Put rows of memory.conflict_resolutions back from cold storage; those whose place is taken meanwhile are passed over.
+INSERT INTO memory.conflict_resolutions
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.conflict_resolutions, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;

@@ -1,0 +1,152 @@
+-- insert_block --
+-- Store a block.
+INSERT INTO memory.blocks
+    (tenant_id, block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id,
+     metadata, revision, create_time, update_time, delete_time, created_by, updated_by)
+VALUES
+    (:tenant_id, :block_id, :label, :value, :max_characters, :description, :read_only, :is_template, :template_name,
+     :subject_id, :metadata, :revision, :create_time, :update_time, :delete_time, :created_by, :updated_by);
+
+-- update_block --
+-- Store a block's next revision.
+UPDATE memory.blocks
+SET label = :label, value = :value, max_characters = :max_characters, description = :description,
+    read_only = :read_only, is_template = :is_template, template_name = :template_name, subject_id = :subject_id,
+    metadata = :metadata, revision = :revision, update_time = :update_time, delete_time = :delete_time,
+    updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND block_id = :block_id;
+
+-- get_block --
+-- Read a block, deleted or not.
+SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
+       revision, create_time, update_time, delete_time, created_by, updated_by
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = :block_id;
+
+-- lock_block --
+-- Read a block, deleted or not, and keep others from changing it until the transaction ends.
+SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
+       revision, create_time, update_time, delete_time, created_by, updated_by
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = :block_id
+FOR NO KEY UPDATE;
+
+-- list_blocks --
+-- Read blocks that pass a filter in the order of their ids; a null condition does not restrict.
+SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
+       revision, create_time, update_time, delete_time, created_by, updated_by
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id > :after_id
+    AND (:show_deleted::boolean OR delete_time IS NULL)
+    AND (:label::text IS NULL OR label = :label)
+    AND (:subject_id::text IS NULL OR (subject_id = :subject_id AND subject_id <> ''))
+    AND (:template_name::text IS NULL OR template_name = :template_name)
+    AND (:is_template::boolean IS NULL OR is_template = :is_template)
+ORDER BY block_id
+LIMIT :count;
+
+-- list_agent_blocks --
+-- Read blocks that an agent carries in the order of their ids: all, or those about one person and about nobody.
+SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
+       blocks.subject_id, metadata, revision, create_time, update_time, delete_time, created_by, updated_by
+FROM memory.block_agents
+JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
+WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
+    AND block_agents.block_id > :after_id
+    AND (:subject_id::text IS NULL OR block_agents.subject_id = '' OR block_agents.subject_id = :subject_id)
+    AND blocks.delete_time IS NULL
+ORDER BY block_agents.block_id
+LIMIT :count;
+
+-- weigh_prompt --
+-- Name the blocks that an agent carries about one person and about nobody, with the bytes of their values.
+SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes
+FROM memory.block_agents
+JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
+WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
+    AND block_agents.subject_id = ANY (:subject_ids::text[])
+    AND blocks.delete_time IS NULL;
+
+-- get_blocks --
+-- Read blocks by id, in no order.
+SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
+       revision, create_time, update_time, delete_time, created_by, updated_by
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]) AND delete_time IS NULL;
+
+-- lock_agent --
+-- Let the attachments of one agent be counted and added to by one transaction at a time.
+SELECT pg_advisory_xact_lock(hashtextextended(place.tenant_id::text || ' block_agents ' || place.agent_id, 0))
+FROM (VALUES (:tenant_id::uuid, :agent_id::text)) AS place (tenant_id, agent_id);
+
+-- count_agent_blocks --
+-- Count what an agent carries about one person, or about nobody, that is not deleted.
+SELECT count(*)
+FROM memory.block_agents
+JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
+WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
+    AND block_agents.subject_id = :subject_id AND blocks.delete_time IS NULL;
+
+-- free_label --
+-- Take deleted blocks with a label from an agent, so that another can have its place.
+DELETE FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND subject_id = :subject_id AND label = :label
+    AND block_id IN (SELECT blocks.block_id FROM memory.blocks
+                     WHERE blocks.tenant_id = :tenant_id AND blocks.label = :label AND blocks.delete_time IS NOT NULL);
+
+-- free_labels --
+-- Take deleted blocks with a label from every agent that carries a block, so that this one can have their place.
+DELETE FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND label = :label AND subject_id = :subject_id
+    AND agent_id IN (SELECT own.agent_id FROM memory.block_agents AS own
+                     WHERE own.tenant_id = :tenant_id AND own.block_id = :block_id)
+    AND block_id IN (SELECT blocks.block_id FROM memory.blocks
+                     WHERE blocks.tenant_id = :tenant_id AND blocks.label = :label AND blocks.delete_time IS NOT NULL);
+
+-- attach_block --
+-- Give a block to an agent; nothing happens when it has it, or another one with its label.
+INSERT INTO memory.block_agents (tenant_id, agent_id, block_id, label, subject_id, attach_time, attached_by)
+VALUES (:tenant_id, :agent_id, :block_id, :label, :subject_id, :attach_time, :attached_by)
+ON CONFLICT DO NOTHING;
+
+-- get_attachment --
+-- Say whether an agent has a block.
+SELECT block_id
+FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
+
+-- find_rival --
+-- Return another block with a label that an agent has which carries this block.
+SELECT other.block_id
+FROM memory.block_agents AS own
+JOIN memory.block_agents AS other ON other.tenant_id = :tenant_id AND other.agent_id = own.agent_id
+    AND other.label = :label AND other.subject_id = :subject_id AND other.block_id <> own.block_id
+WHERE own.tenant_id = :tenant_id AND own.block_id = :block_id
+LIMIT 1;
+
+-- detach_block --
+-- Take a block from an agent.
+DELETE FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
+
+-- rename_attachments --
+-- Say anew, wherever a block is attached, what its label is and whom it is about.
+UPDATE memory.block_agents
+SET label = :label, subject_id = :subject_id
+WHERE tenant_id = :tenant_id AND block_id = :block_id;
+
+-- list_block_agents --
+-- Read the agents that a block is attached to, in the order of their ids.
+SELECT agent_id, attach_time, attached_by
+FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND block_id = :block_id AND agent_id > :after_id
+ORDER BY agent_id
+LIMIT :count;
+
+-- list_revisions --
+-- Read what something was before its changes, newest first, from the one before a revision on.
+SELECT item_id, revision, state, from_time, until_time, changed_by
+FROM memory.revisions
+WHERE tenant_id = :tenant_id AND kind = :kind AND item_id = :item_id AND revision < :before_revision
+ORDER BY revision DESC
+LIMIT :count;

@@ -1,0 +1,268 @@
+-- find_memories --
+-- Return those of some ids that name a memory, deleted or not.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- last_kept_revision --
+-- Return the number of the last earlier state that is kept of something, so that its successor counts on.
+SELECT max(revision)
+FROM memory.revisions
+WHERE tenant_id = :tenant_id AND kind = :kind AND item_id = :item_id;
+
+-- lock_source_trust --
+-- Read what was said of a source, and keep others from saying more until the transaction ends.
+SELECT source_key, trust, notes, revision, create_time, update_time, created_by, updated_by
+FROM memory.source_trust
+WHERE tenant_id = :tenant_id AND source_key = :source_key
+FOR NO KEY UPDATE;
+
+-- get_source_trust --
+-- Read what was said of a source.
+SELECT source_key, trust, notes, revision, create_time, update_time, created_by, updated_by
+FROM memory.source_trust
+WHERE tenant_id = :tenant_id AND source_key = :source_key;
+
+-- list_source_trust --
+-- Read what was said of sources, in the order of their keys.
+SELECT source_key, trust, notes, revision, create_time, update_time, created_by, updated_by
+FROM memory.source_trust
+WHERE tenant_id = :tenant_id AND source_key > :after
+ORDER BY source_key
+LIMIT :count;
+
+-- insert_source_trust --
+-- Say something of a source for the first time; nothing is inserted when somebody else did at the same time.
+INSERT INTO memory.source_trust
+    (tenant_id, source_key, trust, notes, revision, create_time, update_time, created_by, updated_by)
+VALUES
+    (:tenant_id, :source_key, :trust, :notes, :revision, :create_time, :update_time, :created_by, :updated_by)
+ON CONFLICT ON CONSTRAINT source_trust_pkey DO NOTHING;
+
+-- update_source_trust --
+-- Say something else of a source.
+UPDATE memory.source_trust
+SET trust = :trust, notes = :notes, revision = :revision, update_time = :update_time, updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND source_key = :source_key;
+
+-- delete_source_trust --
+-- Forget what was said of a source.
+DELETE FROM memory.source_trust
+WHERE tenant_id = :tenant_id AND source_key = :source_key;
+
+-- lock_aliases --
+-- Let one transaction at a time change a tenant's aliases: what one of them may be depends on others. The row counts
+-- nothing.
+INSERT INTO memory.usage AS known (tenant_id, kind, slot, amount)
+VALUES (:tenant_id, 'aliases', 0, 0)
+ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE SET amount = known.amount;
+
+-- get_aliases --
+-- Read the aliases that some memories are.
+SELECT alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time, created_by,
+       updated_by
+FROM memory.aliases
+WHERE tenant_id = :tenant_id AND alias_memory_id = ANY (:memory_ids::uuid[]);
+
+-- list_aliases --
+-- Read aliases in the order of their ids, of all memories.
+SELECT alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time, created_by,
+       updated_by
+FROM memory.aliases
+WHERE tenant_id = :tenant_id AND alias_memory_id > :after
+ORDER BY alias_memory_id
+LIMIT :count;
+
+-- list_aliases_of --
+-- Read the aliases of one memory in the order of their ids.
+SELECT alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time, created_by,
+       updated_by
+FROM memory.aliases
+WHERE tenant_id = :tenant_id AND canonical_memory_id = :canonical_memory_id AND alias_memory_id > :after
+ORDER BY alias_memory_id
+LIMIT :count;
+
+-- count_aliases --
+-- Count a tenant's aliases, up to so many.
+SELECT count(*) FROM (SELECT FROM memory.aliases WHERE tenant_id = :tenant_id LIMIT :most) AS these;
+
+-- put_alias --
+-- Say what a memory stands for.
+INSERT INTO memory.aliases
+    (tenant_id, alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time, created_by,
+     updated_by)
+VALUES
+    (:tenant_id, :alias_memory_id, :canonical_memory_id, :confidence, :note, :revision, :create_time, :update_time,
+     :created_by, :updated_by)
+ON CONFLICT ON CONSTRAINT aliases_pkey DO UPDATE
+SET canonical_memory_id = excluded.canonical_memory_id, confidence = excluded.confidence, note = excluded.note,
+    revision = excluded.revision, update_time = excluded.update_time, updated_by = excluded.updated_by;
+
+-- delete_alias --
+-- Let a memory stand for itself again.
+DELETE FROM memory.aliases
+WHERE tenant_id = :tenant_id AND alias_memory_id = :alias_memory_id;
+
+-- walk_contradictions --
+-- Read the newest links that say that two memories contradict each other and are older than one link.
+SELECT link_id, from_memory_id, to_memory_id
+FROM memory.links
+WHERE tenant_id = :tenant_id AND relation = 'contradicts' AND link_id < :before_id
+ORDER BY link_id DESC
+LIMIT :count;
+
+-- find_contradictions --
+-- Return those of some pairs, given as two lists, that a link says contradict each other, in this direction.
+SELECT asked.from_memory_id, asked.to_memory_id
+FROM unnest(:from_ids::uuid[], :to_ids::uuid[]) AS asked (from_memory_id, to_memory_id)
+CROSS JOIN LATERAL (
+    SELECT FROM memory.links
+    WHERE links.tenant_id = :tenant_id AND links.from_memory_id = asked.from_memory_id
+        AND links.to_memory_id = asked.to_memory_id AND links.relation = 'contradicts'
+    LIMIT 1) AS found;
+
+-- walk_keys --
+-- Read memories with keys in the order of their fingerprints, so that those with the same key lie together.
+SELECT fingerprint, memory_id, type, content_hash
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND fingerprint >= :from_fingerprint AND fingerprint < :before_fingerprint
+    AND is_active AND archive_time IS NULL
+ORDER BY fingerprint, memory_id
+LIMIT :count;
+
+-- walk_fingerprints --
+-- Read memories in the order of their fingerprints, so that those that say the same lie together.
+SELECT fingerprint, memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND (fingerprint, memory_id) > (:after_fingerprint, :after_id)
+    AND is_active AND archive_time IS NULL
+ORDER BY fingerprint, memory_id
+LIMIT :count;
+
+-- get_resolutions --
+-- Read what was said of some pairs, given as two lists.
+SELECT found.*
+FROM unnest(:a_ids::uuid[], :b_ids::uuid[]) AS asked (a_memory_id, b_memory_id)
+CROSS JOIN LATERAL (
+    SELECT resolution_id, a_memory_id, b_memory_id, status, canonical_memory_id, note, link_id, closed_time, revision,
+           create_time, update_time, created_by, updated_by
+    FROM memory.conflict_resolutions AS said
+    WHERE said.tenant_id = :tenant_id AND said.a_memory_id = asked.a_memory_id
+        AND said.b_memory_id = asked.b_memory_id
+    LIMIT 1) AS found;
+
+-- list_resolutions --
+-- Read what was said of conflicts, newest first, older than one.
+SELECT resolution_id, a_memory_id, b_memory_id, status, canonical_memory_id, note, link_id, closed_time, revision,
+       create_time, update_time, created_by, updated_by
+FROM memory.conflict_resolutions
+WHERE tenant_id = :tenant_id AND resolution_id < :before_id AND (:status::text IS NULL OR status = :status)
+ORDER BY resolution_id DESC
+LIMIT :count;
+
+-- put_resolution --
+-- Say what became of a conflict.
+INSERT INTO memory.conflict_resolutions
+    (tenant_id, resolution_id, a_memory_id, b_memory_id, status, canonical_memory_id, note, link_id, closed_time,
+     revision, create_time, update_time, created_by, updated_by)
+VALUES
+    (:tenant_id, :resolution_id, :a_memory_id, :b_memory_id, :status, :canonical_memory_id, :note, :link_id,
+     :closed_time, :revision, :create_time, :update_time, :created_by, :updated_by)
+ON CONFLICT ON CONSTRAINT conflict_resolutions_pkey DO UPDATE
+SET status = excluded.status, canonical_memory_id = excluded.canonical_memory_id, note = excluded.note,
+    link_id = excluded.link_id, closed_time = excluded.closed_time, revision = excluded.revision,
+    update_time = excluded.update_time, updated_by = excluded.updated_by;
+
+-- find_links_of --
+-- Find up to so many links from and to some memories; a link between two of them comes twice.
+(SELECT link_id FROM memory.links
+ WHERE tenant_id = :tenant_id AND from_memory_id = ANY (:memory_ids::uuid[]) LIMIT :count)
+UNION ALL
+(SELECT link_id FROM memory.links
+ WHERE tenant_id = :tenant_id AND to_memory_id = ANY (:memory_ids::uuid[]) LIMIT :count);
+
+-- list_neighbours --
+-- Read the newest links of a memory, in both directions, each with the memory at its other end.
+SELECT link_id, relation, other_id
+FROM ((SELECT link_id, relation, to_memory_id AS other_id FROM memory.links
+       WHERE tenant_id = :tenant_id AND from_memory_id = :memory_id
+       ORDER BY link_id DESC LIMIT :count)
+      UNION ALL
+      (SELECT link_id, relation, from_memory_id AS other_id FROM memory.links
+       WHERE tenant_id = :tenant_id AND to_memory_id = :memory_id
+       ORDER BY link_id DESC LIMIT :count)) AS both_ways
+ORDER BY link_id DESC
+LIMIT :count;
+
+-- find_idle --
+-- Find memories whose idleness began to count before a time, longest idle first.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND decay_time <= :before AND is_active AND archive_time IS NULL
+ORDER BY decay_time
+LIMIT :count;
+
+-- read_idleness --
+-- Read how far memories have decayed, and when they were last read.
+SELECT memory_id, decay_time, decay_periods,
+       (SELECT last_access_time FROM memory.accesses
+        WHERE accesses.tenant_id = :tenant_id AND accesses.memory_id = entries.memory_id) AS last_access_time
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- mark_decay --
+-- Note from when on a memory's idleness counts for the next decay; null: for none.
+UPDATE memory.entries
+SET decay_time = :decay_time, decay_periods = :decay_periods
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- find_review_candidates --
+-- Find memories that may deserve a second look: the most important of each level, the least sure and the oldest, so many
+-- of each.
+SELECT memory_id FROM (
+    SELECT important.memory_id
+    FROM (VALUES ('strategic'), ('tactical'), ('operational'), ('contextual')) AS levels (level)
+    CROSS JOIN LATERAL (
+        SELECT memory_id FROM memory.entries
+        WHERE entries.tenant_id = :tenant_id AND entries.level = levels.level AND is_active AND archive_time IS NULL
+        ORDER BY importance DESC LIMIT :count) AS important) AS by_importance
+UNION
+(SELECT memory_id FROM memory.entries
+ WHERE tenant_id = :tenant_id AND is_active AND archive_time IS NULL
+ ORDER BY confidence LIMIT :count)
+UNION
+(SELECT memory_id FROM memory.entries
+ WHERE tenant_id = :tenant_id AND is_active AND archive_time IS NULL
+ ORDER BY memory_id LIMIT :count);
+
+-- list_kinds --
+-- Read of the newest memories of a range of ids what they are counted by.
+SELECT memory_id, type, scope, level, importance
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id >= :from_id AND memory_id < :before_id
+    AND is_active AND archive_time IS NULL
+ORDER BY memory_id DESC
+LIMIT :count;
+
+-- list_tags_since --
+-- Read the tags of the newest memories down to one.
+SELECT memory_id, tag
+FROM memory.tags
+WHERE tenant_id = :tenant_id AND memory_id >= :from_id
+ORDER BY memory_id DESC
+LIMIT :count;
+
+-- list_relations --
+-- Read the relations of the newest links.
+SELECT relation
+FROM memory.links
+WHERE tenant_id = :tenant_id
+ORDER BY link_id DESC
+LIMIT :count;
+
+-- read_totals --
+-- Read how many memories and links a tenant has.
+SELECT kind, sum(amount)::bigint AS amount
+FROM memory.usage
+WHERE tenant_id = :tenant_id AND kind IN ('memories', 'links')
+GROUP BY kind;

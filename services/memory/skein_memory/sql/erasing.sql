@@ -1,0 +1,136 @@
+-- erase_versions --
+-- Remove what memories said before.
+DELETE FROM memory.versions
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_revisions --
+-- Remove earlier states of what names memories.
+DELETE FROM memory.revisions
+WHERE tenant_id = :tenant_id
+    AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
+
+-- erase_accesses --
+-- Remove how often memories were used.
+DELETE FROM memory.accesses
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_links --
+-- Remove the links of memories, both ways.
+DELETE FROM memory.links
+WHERE tenant_id = :tenant_id
+    AND (from_memory_id = ANY (:memory_ids::uuid[]) OR to_memory_id = ANY (:memory_ids::uuid[]));
+
+-- erase_tags --
+-- Remove the tags of memories.
+DELETE FROM memory.tags
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_properties --
+-- Remove the properties of memories.
+DELETE FROM memory.properties
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_external_ids --
+-- Remove the ids that memories have in other systems.
+DELETE FROM memory.external_ids
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_fact_keys --
+-- Remove the keys that facts hold.
+DELETE FROM memory.fact_keys
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_documents --
+-- Take memories out of the search index; their postings and vectors go with them.
+DELETE FROM recall.documents
+WHERE tenant_id = :tenant_id AND item_id = ANY (:memory_ids::uuid[]);
+
+-- erase_entries --
+-- Remove memories; whatever else hangs on them goes with them.
+DELETE FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- empty_answers --
+-- Empty the stored answers that speak of memories: repeated, the request gets an answer without them and does nothing.
+-- Answers are kept for a day; each is looked through once, however many memories are asked for.
+UPDATE memory.requests
+SET response = ''
+WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
+    AND method <> ALL (:spared::text[])
+    AND EXISTS (
+        SELECT FROM regexp_matches(
+            encode(response, 'escape'), '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') AS found (ids)
+        WHERE found.ids[1] = ANY (:names::text[]));
+
+-- content_digests --
+-- Return the SHA-256 of each text that memories have said, with its type.
+SELECT DISTINCT said.memory_id, sha256(convert_to(said.type || E'\n' || said.content, 'UTF8')) AS content_hash
+FROM (
+    SELECT memory_id, type, content FROM memory.entries
+    WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
+    UNION ALL
+    SELECT memory_id, type, content FROM memory.versions
+    WHERE versions.tenant_id = :tenant_id AND versions.memory_id = ANY (:memory_ids::uuid[])
+) AS said
+WHERE said.content <> '';
+
+-- take_salt --
+-- Give a tenant the salt of its tombstones, unless it has one.
+INSERT INTO memory.tombstone_salts (tenant_id, salt)
+VALUES (:tenant_id, :salt)
+ON CONFLICT ON CONSTRAINT tombstone_salts_pkey DO NOTHING;
+
+-- read_salt --
+-- Read the salt of a tenant's tombstones.
+SELECT salt FROM memory.tombstone_salts WHERE tenant_id = :tenant_id;
+
+-- insert_tombstones --
+-- Remember the digests of what was purged; those that are there stay.
+INSERT INTO memory.tombstones (tenant_id, digest, create_time)
+VALUES (:tenant_id, :digest, :create_time)
+ON CONFLICT ON CONSTRAINT tombstones_pkey DO NOTHING;
+
+-- find_tombstones --
+-- Return those of some digests that belong to what was purged.
+SELECT digest FROM memory.tombstones
+WHERE tenant_id = :tenant_id AND digest = ANY (:digests::bytea[]);
+
+-- external_ids_of --
+-- Return the ids that memories have in other systems.
+SELECT external_id FROM memory.external_ids
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_secrets --
+-- Remove the secrets of memories of the vault.
+DELETE FROM memory.secrets
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_tasks --
+-- Remove memories from the lists of tasks.
+DELETE FROM memory.tasks
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- erase_aliases --
+-- Remove what memories are names of, and what has them as a name.
+DELETE FROM memory.aliases
+WHERE tenant_id = :tenant_id
+    AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids::uuid[]));
+
+-- erase_conflict_resolutions --
+-- Remove how conflicts of memories were resolved.
+DELETE FROM memory.conflict_resolutions
+WHERE tenant_id = :tenant_id
+    AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids::uuid[]));
+
+-- erase_snapshot_items --
+-- Remove what snapshots copied of memories, and of what names them.
+DELETE FROM memory.snapshot_items
+WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
+
+-- oldest_memories --
+-- Look at the oldest memories of a range of ids, and say which were not changed since a time either.
+SELECT memory_id, update_time < :before AS goes
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
+ORDER BY memory_id
+LIMIT :scan;

@@ -1,0 +1,106 @@
+-- walk_entries --
+-- Look at the newest memories of a range of ids, and say of each whether it passes.
+SELECT entries.memory_id, ({condition}) AS passes
+FROM (
+    SELECT * FROM memory.entries
+    WHERE tenant_id = :tenant_id AND memory_id >= :from_id AND memory_id < :before_id
+    ORDER BY memory_id DESC
+    LIMIT :count
+) AS entries
+ORDER BY entries.memory_id DESC;
+
+-- walk_column --
+-- Look at the newest memories of a range of ids that have one of some values in an indexed column, and say of each
+-- whether it passes. Each value is read in order from the index.
+SELECT entries.memory_id, ({condition}) AS passes
+FROM unnest(:values::text[]) AS wanted (value)
+CROSS JOIN LATERAL (
+    SELECT * FROM memory.entries
+    WHERE tenant_id = :tenant_id AND {column} = {value} AND memory_id >= :from_id AND memory_id < :before_id
+    ORDER BY memory_id DESC
+    LIMIT :count
+) AS entries
+ORDER BY entries.memory_id DESC
+LIMIT :count;
+
+-- walk_tags --
+-- Find the newest memories of a range of ids that carry one of some tags.
+SELECT DISTINCT tagged.memory_id
+FROM unnest(:values::text[]) AS wanted (value)
+CROSS JOIN LATERAL (
+    SELECT tags.memory_id FROM memory.tags
+    WHERE tags.tenant_id = :tenant_id AND tags.tag = wanted.value
+        AND tags.memory_id >= :from_id AND tags.memory_id < :before_id
+    ORDER BY tags.memory_id DESC
+    LIMIT :count
+) AS tagged
+ORDER BY tagged.memory_id DESC
+LIMIT :count;
+
+-- walk_properties --
+-- Find the newest memories of a range of ids that have one of some properties, or too many to be known by them.
+SELECT DISTINCT found.memory_id
+FROM unnest(:names::text[], :values::text[]) AS wanted (name, value)
+CROSS JOIN LATERAL (
+    SELECT properties.memory_id FROM memory.properties
+    WHERE properties.tenant_id = :tenant_id AND properties.name = wanted.name AND properties.value = wanted.value
+        AND properties.memory_id >= :from_id AND properties.memory_id < :before_id
+    ORDER BY properties.memory_id DESC
+    LIMIT :count
+) AS found
+ORDER BY found.memory_id DESC
+LIMIT :count;
+
+-- passing_entries --
+-- Return those of some memories that pass.
+SELECT entries.memory_id
+FROM memory.entries
+WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]) AND ({condition});
+
+-- passing_versions --
+-- Say of those of some memories that a later version has replaced since a time whether what they said then passes.
+SELECT versions.memory_id, ({condition}) AS passes
+FROM (
+    SELECT DISTINCT ON (memory_id) * FROM memory.versions
+    WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND until_time > :as_of_time
+    ORDER BY memory_id, revision
+) AS versions;
+
+-- find_first_known --
+-- Return since when memories have been known.
+SELECT memory_id, coalesce(
+    (SELECT versions.update_time FROM memory.versions
+     WHERE versions.tenant_id = :tenant_id AND versions.memory_id = entries.memory_id
+     ORDER BY versions.revision LIMIT 1), entries.update_time) AS known_time
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- versions_at --
+-- Read what memories said at a time, of those that have said something else since; the oldest version that ceased later.
+SELECT DISTINCT ON (memory_id)
+       memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
+       scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
+       revision, create_time, update_time, delete_time, created_by, updated_by, tags
+FROM memory.versions
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND until_time > :as_of_time
+ORDER BY memory_id, revision;
+
+-- list_versions --
+-- Read the newest earlier versions of a memory below a revision.
+SELECT memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
+       scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
+       revision, create_time, update_time, delete_time, created_by, updated_by, tags, until_time
+FROM memory.versions
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND revision < :before_revision
+ORDER BY revision DESC
+LIMIT :count;
+
+-- insert_properties --
+-- Name the scalar properties of memories.
+INSERT INTO memory.properties (tenant_id, memory_id, name, value)
+VALUES (:tenant_id, :memory_id, :name, :value);
+
+-- delete_properties --
+-- Take the properties off a memory.
+DELETE FROM memory.properties
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id;

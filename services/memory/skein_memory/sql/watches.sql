@@ -1,0 +1,155 @@
+-- insert_watch --
+-- Store a watch whose place in the log is now: what transactions that are still at work will commit is after it.
+INSERT INTO memory.watches
+    (tenant_id, watch_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
+     change_id, create_time, update_time, created_by, updated_by)
+VALUES
+    (:tenant_id, :watch_id, :display_name, :event_types, :condition, :webhook_url, :master_key, :nonce, :ciphertext,
+     pg_snapshot_xmin(pg_current_snapshot())::text::bigint, '00000000-0000-0000-0000-000000000000', :create_time,
+     :create_time, :created_by, :created_by);
+
+-- get_watch --
+-- Read a watch.
+SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+FROM memory.watches
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+
+-- get_watches --
+-- Read some watches.
+SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+FROM memory.watches
+WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
+
+-- lock_watch --
+-- Read a watch and keep others from changing it until the transaction ends.
+SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+FROM memory.watches
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id
+FOR NO KEY UPDATE;
+
+-- list_watches --
+-- Read the newest watches that are older than one.
+SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+FROM memory.watches
+WHERE tenant_id = :tenant_id AND watch_id < :before_id
+ORDER BY watch_id DESC
+LIMIT :count;
+
+-- update_watch --
+-- Store a watch's next revision; one that becomes active goes on with what happens from now on.
+UPDATE memory.watches
+SET display_name = :display_name, event_types = :event_types, condition = :condition, webhook_url = :webhook_url,
+    transaction = CASE WHEN :is_active AND NOT is_active
+                       THEN pg_snapshot_xmin(pg_current_snapshot())::text::bigint ELSE transaction END,
+    change_id = CASE WHEN :is_active AND NOT is_active
+                     THEN '00000000-0000-0000-0000-000000000000'::uuid ELSE change_id END,
+    failures = CASE WHEN :is_active AND NOT is_active THEN 0 ELSE failures END,
+    disable_time = CASE WHEN :is_active THEN NULL ELSE disable_time END,
+    is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+
+-- rekey_watch --
+-- Give a watch another key, or the same under another master key.
+UPDATE memory.watches
+SET master_key = :master_key, nonce = :nonce, ciphertext = :ciphertext
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+
+-- delete_watch --
+-- Remove a watch with its deliveries.
+DELETE FROM memory.watches
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id
+RETURNING master_key;
+
+-- lock_active_watches --
+-- Read the watches that wait for something, those apart that another worker looks at, and keep others from them.
+SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, transaction, change_id
+FROM memory.watches
+WHERE tenant_id = :tenant_id AND is_active
+ORDER BY watch_id
+LIMIT :count
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- changes_after_place --
+-- Read events from after a place in the log on, up to the oldest transaction that is still at work.
+SELECT transaction, change_id, event_type, entity_type, entity_id
+FROM memory.changes
+WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
+    AND transaction < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+ORDER BY transaction, change_id
+LIMIT :count;
+
+-- advance_watch --
+-- Remember up to where a watch has its deliveries queued.
+UPDATE memory.watches
+SET transaction = :transaction, change_id = :change_id
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+
+-- insert_deliveries --
+-- Queue deliveries; those that are queued already are passed over.
+INSERT INTO memory.deliveries (tenant_id, delivery_id, watch_id, change_id, state, next_time, create_time)
+VALUES (:tenant_id, :delivery_id, :watch_id, :change_id, 'waiting', :create_time, :create_time)
+ON CONFLICT ON CONSTRAINT deliveries_change_key DO NOTHING;
+
+-- claim_deliveries --
+-- Take deliveries that are due, those apart that another worker takes; nobody else takes them before `until`.
+UPDATE memory.deliveries
+SET attempts = attempts + 1, next_time = :until
+WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
+    SELECT delivery_id FROM memory.deliveries
+    WHERE tenant_id = :tenant_id AND state = 'waiting' AND next_time <= :at AND EXISTS (
+        SELECT FROM memory.watches
+        WHERE watches.tenant_id = :tenant_id AND watches.watch_id = deliveries.watch_id AND watches.is_active)
+    ORDER BY next_time
+    LIMIT :count
+    FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING delivery_id, watch_id, change_id, attempts;
+
+-- told_changes --
+-- Read what is sent of events.
+SELECT change_id, event_type, entity_type, entity_id, summary, payload, create_time
+FROM memory.changes
+WHERE tenant_id = :tenant_id AND change_id = ANY (:change_ids::uuid[]);
+
+-- finish_delivery --
+-- Say what came of an attempt.
+UPDATE memory.deliveries
+SET state = :state, next_time = :next_time, last_error = :last_error, finish_time = :finish_time
+WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id;
+
+-- count_attempt --
+-- Say on a watch what came of attempts; one that failed too often is switched off.
+UPDATE memory.watches
+SET failures = CASE WHEN :delivered::boolean THEN 0 ELSE failures + :failed::integer END,
+    last_delivery_time = CASE WHEN :delivered THEN :at ELSE last_delivery_time END,
+    last_error = coalesce(:last_error::text, last_error),
+    is_active = is_active AND (:delivered OR failures + :failed < :most::integer),
+    disable_time = CASE WHEN is_active AND NOT :delivered AND failures + :failed >= :most THEN :at ELSE disable_time END
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id
+RETURNING (disable_time = :at) IS true AS is_disabled, failures;
+
+-- list_deliveries --
+-- Read the newest deliveries of a watch that are older than one; a null state does not restrict.
+SELECT delivery_id, watch_id, change_id, state, attempts, next_time, last_error, create_time, finish_time
+FROM memory.deliveries
+WHERE tenant_id = :tenant_id AND watch_id = :watch_id AND delivery_id < :before_id
+    AND (:state::text IS NULL OR state = :state)
+ORDER BY delivery_id DESC
+LIMIT :count;
+
+-- retry_delivery --
+-- Have a delivery tried again at once, as if for the first time.
+UPDATE memory.deliveries
+SET state = 'waiting', attempts = 0, next_time = :at, finish_time = NULL
+WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state <> 'delivered'
+RETURNING delivery_id, watch_id, change_id, state, attempts, next_time, last_error, create_time, finish_time;
+
+-- delete_old_deliveries --
+-- Remove some of the deliveries that ended long ago.
+DELETE FROM memory.deliveries
+WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
+    SELECT delivery_id FROM memory.deliveries
+    WHERE tenant_id = :tenant_id AND finish_time < :before LIMIT :count));

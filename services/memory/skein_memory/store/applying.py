@@ -1,0 +1,395 @@
+"""Items stored into a tenant's memory within one transaction: new ones made, others changed as the mode says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from skein_kit.errors import DuplicateInBatch, Refusal
+from skein_kit.ids import new_id
+from skein_memory import types
+from skein_memory.aliases import Alias
+from skein_memory.arriving import Arrivals, Arriving, Mode, trouble, united
+from skein_memory.conflicts import STATUSES, Resolution
+from skein_memory.errors import AliasCycle, FactKeyTaken, MemoryNotFound
+from skein_memory.events import Event
+from skein_memory.links import Link, LinkDraft
+from skein_memory.memories import Memory, documents_of
+from skein_memory.portable import PURGED, Trouble
+from skein_memory.scores import source_key
+from skein_memory.store import blocks, edges, entries, history, names, tombstones
+from skein_memory.store.history import Former
+from skein_memory.store.queries import QUERIES
+from skein_memory.trust import SourceTrust
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from skein_kit.database import Transaction
+    from skein_kit.policies import Policy
+    from skein_kit.postings import Document
+
+_FIRST = UUID(int=0)
+
+
+class Applying:
+    """One transaction's worth of items, and what became of them."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID, policy: Policy, mode: Mode, *, at: datetime, by: str) -> None:
+        """Store in this transaction, in the name of `by`."""
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._policy = policy
+        self._mode = mode
+        self._at = at
+        self._by = by
+        self.created: list[str] = []
+        self.updated: list[str] = []
+        self.unchanged: list[str] = []
+        self.removed: list[str] = []
+        self.troubles: list[Trouble] = []
+        # Whose vectors are still to be made.
+        self.documents: list[Document] = []
+        # What comes and goes, for the quotas.
+        self.usage = {"memories": 0, "links": 0}
+
+    async def apply(self, arrivals: Arrivals) -> None:
+        """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
+        self.troubles += arrivals.troubles
+        items = arrivals.items
+        if "alias" in items:
+            # Before any memory is locked, as everybody does who changes aliases.
+            await self._tx.execute(QUERIES["lock_aliases"], tenant_id=self._tenant_id)
+        await self._memories(items.get("memory", []))
+        for kind, store in (
+            ("link", self._link),
+            ("source_trust", self._trust),
+            ("alias", self._alias),
+            ("conflict", self._conflict),
+            ("block", self._block),
+        ):
+            for item in items.get(kind, []):
+                try:
+                    getattr(self, await store(item)).append(kind)
+                except Refusal as refusal:
+                    self.troubles.append(trouble(item.place, kind, refusal))
+
+    async def _memories(self, items: Sequence[Arriving]) -> None:
+        if not items:
+            return
+        tx, tenant_id = self._tx, self._tenant_id
+        given = [memory for item in items if isinstance(memory := item.said, Memory)]
+        external = await self._holders("external_id", [memory.draft.external_id for memory in given])
+        keys = await self._holders("key", [memory.fact_key for memory in given])
+        ids = {memory.memory_id for memory in given} | {*external.values(), *keys.values()}
+        there = await entries.locked_all(tx, tenant_id, list(ids))
+        buried = await tombstones.any_of(tx, tenant_id, given)
+        new: list[Memory] = []
+        taken: set[object] = set()
+        for item, memory in zip(items, given, strict=True):
+            before = (
+                there.get(memory.memory_id)
+                or there.get(external.get(memory.draft.external_id or "", _FIRST))
+                or there.get(keys.get(memory.fact_key or "", _FIRST))
+            )
+            named: set[tuple[str, object]] = {("id", before.memory_id if before else memory.memory_id)}
+            named |= {(n, v) for n, v in (("x", memory.draft.external_id), ("k", memory.fact_key)) if v is not None}
+            try:
+                types.must_be_accepted(self._policy, [memory.draft.type])
+                if not taken.isdisjoint(named):
+                    raise DuplicateInBatch
+                taken |= named
+                if before is None and memory.memory_id not in buried:
+                    new.append(memory)
+                    self.created.append("memory")
+                elif before is None:
+                    self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
+                else:
+                    await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
+            except Refusal as refusal:
+                self.troubles.append(trouble(item.place, "memory", refusal))
+        documents = documents_of(new, at=self._at)
+        await entries.insert(tx, tenant_id, new, documents, at=self._at)
+        self.documents += documents
+        self.usage["memories"] += len(new)
+
+    async def _unite(
+        self, item: Arriving, before: Memory, given: Memory, keys: dict[str, UUID], *, is_buried: bool
+    ) -> None:
+        is_later = item.changed is not None and item.changed > before.update_time
+        after = united(before, given, self._mode, is_later=is_later, at=self._at, by=self._by)
+        if after is before:
+            self.unchanged.append("memory")
+            return
+        if is_buried:
+            self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
+            return
+        if after.fact_key is not None and keys.get(after.fact_key, before.memory_id) != before.memory_id:
+            raise FactKeyTaken(key=after.fact_key)
+        kind = "memory_updated" if before.is_active else "memory_restored"
+        self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)
+        self.usage["memories"] += int(after.is_active) - int(before.is_active)
+        self.updated.append("memory")
+
+    async def _holders(self, column: str, wanted: Sequence[str | None]) -> dict[str, UUID]:
+        found = [name for name in wanted if name is not None]
+        if not found:
+            return {}
+        query = QUERIES["find_external_ids" if column == "external_id" else "find_fact_keys"]
+        rows = await self._tx.rows(query, tenant_id=self._tenant_id, **{f"{column}s": found})
+        return {row[column]: row["memory_id"] for row in rows}
+
+    async def _ends(self, *wanted: str) -> list[UUID]:
+        """Return the memories that names stand for. Raises MemoryNotFound."""
+        found = await names.read(self._tx, QUERIES["find_active"], self._tenant_id, wanted)
+        if not found.keys() >= set(wanted):
+            raise MemoryNotFound
+        return [found[name]["memory_id"] for name in wanted]
+
+    def _keeps(self, item: Arriving, update_time: datetime) -> bool:
+        """Say whether what is there stays as it is."""
+        if self._mode is Mode.MERGE:
+            return item.changed is None or item.changed <= update_time
+        return self._mode is Mode.SKIP
+
+    async def _link(self, item: Arriving) -> str:
+        draft: Any = item.said
+        assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
+        from_id, to_id = await self._ends(draft.from_name, draft.to_name)
+        made = draft.between(from_id, to_id, at=self._at, by=self._by)
+        held = await edges.pairs(self._tx, self._tenant_id, [made.pair])
+        if made.pair not in held:
+            await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
+            self.usage["links"] += 1
+            return "created"
+        before: Link = await edges.locked(self._tx, self._tenant_id, held[made.pair])
+        after = before if self._keeps(item, before.update_time) else before.revised(draft, at=self._at, by=self._by)
+        if after is before:
+            return "unchanged"
+        await edges.replace(self._tx, self._tenant_id, before, after)
+        return "updated"
+
+    async def _trust(self, item: Arriving) -> str:
+        message: Any = item.said
+        key = source_key(message.source_key)
+        row = await self._tx.row(QUERIES["lock_source_trust"], tenant_id=self._tenant_id, source_key=key)
+        before = None if row is None else SourceTrust(**dict(row))
+        said = {"trust": message.trust, "notes": message.notes or None}
+        if before is not None:
+            if self._keeps(item, before.update_time) or said == {"trust": before.trust, "notes": before.notes}:
+                return "unchanged"
+            state = {"source_key": key, "trust": before.trust, "notes": before.notes}
+            await self._keep("source_trust", before.source_trust_id, before, state)
+        last = before.revision if before else await self._last("source_trust", SourceTrust.id_of(key))
+        columns = {"source_key": key, **said, "revision": last + 1, "update_time": self._at, "updated_by": self._by}
+        if before is None:
+            columns |= {"create_time": self._at, "created_by": self._by}
+        query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
+        await self._tx.execute(query, tenant_id=self._tenant_id, **columns)
+        await self._tell("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
+        return "updated" if before else "created"
+
+    async def _alias(self, item: Arriving) -> str:
+        message: Any = item.said
+        alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
+        rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
+        known = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
+        root = known[root].canonical_memory_id if root in known else root
+        followers = await self._tx.rows(
+            QUERIES["list_aliases_of"],
+            tenant_id=self._tenant_id,
+            canonical_memory_id=alias_id,
+            after=_FIRST,
+            count=1,
+        )
+        if root == alias_id or followers:
+            raise AliasCycle
+        before = known.get(alias_id)
+        said = (root, message.confidence, message.note or None)
+        if before is not None:
+            if self._keeps(item, before.update_time):
+                return "unchanged"
+            if said == (before.canonical_memory_id, before.confidence, before.note):
+                return "unchanged"
+            await self._keep_alias(before)
+        last = before.revision if before else await self._last("alias", str(alias_id))
+        after = Alias(
+            alias_memory_id=alias_id,
+            canonical_memory_id=root,
+            confidence=message.confidence,
+            note=message.note or None,
+            revision=last + 1,
+            create_time=before.create_time if before else self._at,
+            update_time=self._at,
+            created_by=before.created_by if before else self._by,
+            updated_by=self._by,
+        )
+        await self._tx.execute(QUERIES["put_alias"], tenant_id=self._tenant_id, **asdict(after))
+        await self._tell("memory_entity_resolved", "alias", str(alias_id))
+        return "updated" if before else "created"
+
+    async def _conflict(self, item: Arriving) -> str:
+        message: Any = item.said
+        a_id, b_id = sorted(await self._ends(message.a_memory_id, message.b_memory_id))
+        canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
+        if a_id == b_id or canonical not in {None, a_id, b_id}:
+            raise MemoryNotFound
+        rows = await self._tx.rows(QUERIES["get_resolutions"], tenant_id=self._tenant_id, a_ids=[a_id], b_ids=[b_id])
+        before = Resolution(**dict(rows[0])) if rows else None
+        status = STATUSES.get(message.status, "needs_review")
+        said = (status, canonical, message.note or None)
+        if before is not None:
+            if self._keeps(item, before.update_time):
+                return "unchanged"
+            if said == (before.status, before.canonical_memory_id, before.note):
+                return "unchanged"
+            await self._keep_conflict(before)
+        last = before.revision if before else await self._last("conflict", f"{a_id}|{b_id}")
+        after = Resolution(
+            resolution_id=before.resolution_id if before else new_id(self._at),
+            a_memory_id=a_id,
+            b_memory_id=b_id,
+            status=status,
+            canonical_memory_id=canonical,
+            note=message.note or None,
+            link_id=before.link_id if before else None,
+            closed_time=before.closed_time if before else None,
+            revision=last + 1,
+            create_time=before.create_time if before else self._at,
+            update_time=self._at,
+            created_by=before.created_by if before else self._by,
+            updated_by=self._by,
+        )
+        await self._tx.execute(QUERIES["put_resolution"], tenant_id=self._tenant_id, **asdict(after))
+        await self._tell("memory_conflict_resolved", "conflict", f"{a_id}|{b_id}")
+        return "updated" if before else "created"
+
+    async def _block(self, item: Arriving) -> str:
+        given: Any = item.said
+        before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
+        outcome = "created"
+        if before is None:
+            await blocks.insert(self._tx, self._tenant_id, given)
+        elif self._keeps(item, before.update_time):
+            return "unchanged"
+        else:
+            after = replace(before.revised(given.draft, at=self._at, by=self._by), delete_time=None)
+            outcome = "updated"
+            if before.is_active and blocks.same(before, after):
+                outcome = "unchanged"
+            else:
+                await blocks.replace(
+                    self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event="block_updated"
+                )
+        for agent_id in item.agent_ids:
+            try:
+                new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
+            except Refusal as refusal:
+                self.troubles.append(trouble(item.place, "block", refusal))
+                continue
+            outcome = "updated" if new and outcome == "unchanged" else outcome
+        return outcome
+
+    async def remove(self, kind: str, item_ids: Sequence[str]) -> None:
+        """Delete items that are there: memories and blocks so that they can be restored, the others for good."""
+        tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
+        self.removed += [kind] * len(item_ids)
+        if kind == "memory":
+            found = await entries.locked_all(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            for memory in found.values():
+                if memory.is_active:
+                    gone = memory.deleted(at=at, by=by)
+                    await entries.replace(tx, tenant_id, memory, gone, at=at, event="memory_deleted")
+                    self.usage["memories"] -= 1
+        elif kind == "link":
+            gone_links = await edges.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
+            self.usage["links"] -= len(gone_links)
+        else:
+            for item_id in item_ids:
+                await self._remove_one(kind, item_id)
+
+    async def _remove_one(self, kind: str, item_id: str) -> None:
+        tx, tenant_id = self._tx, self._tenant_id
+        if kind == "block":
+            block = await blocks.locked_if_any(tx, tenant_id, item_id)
+            if block is not None and block.is_active:
+                gone = block.deleted(at=self._at, by=self._by)
+                await blocks.replace(tx, tenant_id, block, gone, at=self._at, by=self._by, event="block_deleted")
+        elif kind == "source_trust":
+            row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
+            if row is not None:
+                trust = SourceTrust(**dict(row))
+                state = {"source_key": item_id, "trust": trust.trust, "notes": trust.notes}
+                await self._keep(kind, trust.source_trust_id, trust, state)
+                await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
+                await self._tell("memory_source_trust_set", kind, trust.source_trust_id)
+        elif kind == "alias":
+            await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
+            for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):
+                await self._keep_alias(Alias(**dict(row)))
+                await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=UUID(item_id))
+                await self._tell("memory_entity_separated", kind, item_id)
+        elif kind == "conflict":
+            a_id, _, b_id = item_id.partition("|")
+            pair = {"a_ids": [UUID(a_id)], "b_ids": [UUID(b_id)]}
+            for row in await tx.rows(QUERIES["get_resolutions"], tenant_id=tenant_id, **pair):
+                await self._keep_conflict(Resolution(**dict(row)))
+                await tx.execute(
+                    QUERIES["delete_resolution"],
+                    tenant_id=tenant_id,
+                    a_memory_id=row["a_memory_id"],
+                    b_memory_id=row["b_memory_id"],
+                )
+                await self._tell("memory_conflict_resolved", kind, item_id)
+
+    async def _last(self, kind: str, item_id: str) -> int:
+        return await history.last_kept(self._tx, self._tenant_id, kind, item_id)
+
+    async def _keep_alias(self, before: Alias) -> None:
+        state = {
+            "canonical_memory_id": str(before.canonical_memory_id),
+            "confidence": before.confidence,
+            "note": before.note,
+        }
+        ends = (before.alias_memory_id, before.canonical_memory_id)
+        await self._keep("alias", str(before.alias_memory_id), before, state, *ends)
+
+    async def _keep_conflict(self, before: Resolution) -> None:
+        state = {
+            "status": before.status,
+            "canonical_memory_id": before.canonical_memory_id and str(before.canonical_memory_id),
+            "note": before.note,
+        }
+        ends = (before.a_memory_id, before.b_memory_id)
+        await self._keep("conflict", f"{ends[0]}|{ends[1]}", before, state, *ends)
+
+    async def _keep(
+        self,
+        kind: str,
+        item_id: str,
+        before: SourceTrust | Alias | Resolution,
+        state: object,
+        memory_id: UUID | None = None,
+        other_memory_id: UUID | None = None,
+    ) -> None:
+        was = Former(
+            kind=kind,
+            item_id=item_id,
+            revision=before.revision,
+            state=json.dumps(state, ensure_ascii=False, separators=(",", ":")),
+            from_time=before.update_time,
+            until_time=self._at,
+            changed_by=before.updated_by,
+            memory_id=memory_id,
+            other_memory_id=other_memory_id,
+        )
+        await history.keep(self._tx, self._tenant_id, [was])
+
+    async def _tell(self, kind: str, entity_type: str, entity_id: str) -> None:
+        event = Event(
+            type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} brought in or taken back"
+        )
+        await history.record(self._tx, self._tenant_id, [event], at=self._at, by=self._by)

@@ -1,0 +1,435 @@
+"""Memories on their way to cold storage and back: whole rows, so that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit import postings
+from skein_kit.ids import first_id, new_id, parse_id, time_of
+from skein_memory.erasing import CONTENT
+from skein_memory.errors import ArchiveNotFound
+from skein_memory.events import Event
+from skein_memory.store import entries, history, tombstones
+from skein_memory.store.queries import QUERIES
+from skein_memory.store.tables import Store
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database import Transaction
+    from skein_kit.months import Months
+    from skein_kit.policies import Policy
+    from skein_kit.postings import Document
+    from skein_kit.requests import Once
+    from skein_memory.cold import Cold, Written
+    from skein_memory.store.tables import Tables
+
+Response = TypeVar("Response", bound=Message)
+
+# What a memory has, parents before children; for each table the columns that name memories, all of which must be there
+# when a row comes back. Secrets are apart: what has one stays.
+KEPT: Mapping[str, Sequence[str]] = {
+    "entries": ("memory_id",),
+    "tags": ("memory_id",),
+    "versions": ("memory_id",),
+    "accesses": ("memory_id",),
+    "properties": ("memory_id",),
+    "external_ids": ("memory_id",),
+    "fact_keys": ("memory_id",),
+    "tasks": ("memory_id",),
+    "links": ("from_memory_id", "to_memory_id"),
+    "revisions": ("memory_id", "other_memory_id"),
+    "aliases": ("alias_memory_id", "canonical_memory_id"),
+    "conflict_resolutions": ("a_memory_id", "b_memory_id"),
+}
+# For each table the statements that take rows out of it and bring them back.
+_STATEMENTS: Mapping[str, tuple[str, str]] = {
+    "entries": ("cold_entries", "warm_entries"),
+    "tags": ("cold_tags", "warm_tags"),
+    "versions": ("cold_versions", "warm_versions"),
+    "accesses": ("cold_accesses", "warm_accesses"),
+    "properties": ("cold_properties", "warm_properties"),
+    "external_ids": ("cold_external_ids", "warm_external_ids"),
+    "fact_keys": ("cold_fact_keys", "warm_fact_keys"),
+    "tasks": ("cold_tasks", "warm_tasks"),
+    "links": ("cold_links", "warm_links"),
+    "revisions": ("cold_revisions", "warm_revisions"),
+    "aliases": ("cold_aliases", "warm_aliases"),
+    "conflict_resolutions": ("cold_conflict_resolutions", "warm_conflict_resolutions"),
+}
+# Memories of one file, and how many are looked at to find them.
+MEMORIES_PER_ARCHIVE = 500
+_SCAN = 2000
+# Looks of one call that may find nothing.
+_SCANS = 200
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+_BEFORE_ALL = UUID(int=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Going:
+    """Which memories go: those that were not changed since a time, or those of a session."""
+
+    idle_since: datetime
+    before_id: UUID
+    after_id: UUID = _BEFORE_ALL
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Portion:
+    """Memories that go together, all that they have, and where to go on; None when everything was looked at."""
+
+    going: list[UUID]
+    rows: dict[str, list[dict[str, Any]]]
+    after_id: UUID | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A file that nothing names yet."""
+
+    archive_id: UUID
+    written: Written
+
+
+class ArchiveStore(Store):
+    """Takes memories to cold storage and back."""
+
+    def __init__(self, tables: Tables, months: Months, cold: Cold) -> None:
+        """Use what all stores share, and the files."""
+        super().__init__(tables)
+        self._months = months
+        self._cold = cold
+
+    async def policy(self, tenant_id: UUID) -> Policy:
+        """Return the rules that a tenant remembers by."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await self._policies.of(tx, tenant_id)
+
+    async def archive(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        going: Going,
+        respond: Callable[[asyncpg.Record | None, UUID | None], Response],
+        *,
+        label: str,
+        at: datetime,
+    ) -> Response | bytes:
+        """Take a portion of memories to a file and out of the tables; or return the request's first answer.
+
+        The file is written before anything is deleted; memories that are changed meanwhile stay. A call that is cut off
+        leaves a file that nothing names, and the next one takes the same memories.
+        """
+        portion = await self._portion(tenant_id, going)
+        if portion.going:
+            file = await self._file(tenant_id, portion, at)
+            async with self._database.tenant(tenant_id) as tx:
+                first = await self._requests.claim(tx, tenant_id, once)
+                if first is None:
+                    row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=once.principal)
+                    response = respond(row, portion.after_id if row is not None else going.after_id)
+                    await self._requests.answer(tx, tenant_id, once, response)
+            if first is not None or row is None:
+                await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
+            return response if first is None else first
+        return respond(None, portion.after_id)
+
+    async def archive_idle(
+        self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
+    ) -> tuple[int, bool]:
+        """Take a portion of what was not changed since a time; return how many, and whether there may be more."""
+        going = Going(idle_since=idle_since, before_id=first_id(idle_since))
+        for _ in range(_SCANS):
+            portion = await self._portion(tenant_id, going)
+            if portion.going or portion.after_id is None:
+                break
+            going = replace(going, after_id=portion.after_id)
+        if not portion.going:
+            return 0, False
+        file = await self._file(tenant_id, portion, at)
+        async with self._database.tenant(tenant_id) as tx:
+            row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=by)
+        if row is None:
+            await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
+        return (0 if row is None else len(portion.going)), portion.after_id is not None
+
+    async def _portion(self, tenant_id: UUID, going: Going) -> Portion:
+        """Read what goes next, with all that it has."""
+        async with self._database.tenant(tenant_id) as tx:
+            looked = await tx.rows(
+                QUERIES["oldest_idle"],
+                tenant_id=tenant_id,
+                idle_since=going.idle_since,
+                after_id=going.after_id,
+                before_id=going.before_id,
+                session_id=going.session_id,
+                scan=_SCAN,
+            )
+            found = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
+            rows = await _kept(tx, tenant_id, found) if found else {}
+        return Portion(going=found, rows=rows, after_id=_next(looked, found))
+
+    async def _file(self, tenant_id: UUID, portion: Portion, at: datetime) -> File:
+        archive_id = new_id(at)
+        written = await self._cold.write(tenant_id, archive_id, _lines(portion.rows))
+        return File(archive_id=archive_id, written=written)
+
+    async def _take(
+        self, tx: Transaction, tenant_id: UUID, portion: Portion, file: File, *, label: str, at: datetime, by: str
+    ) -> asyncpg.Record | None:
+        """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
+        locked = await entries.locked_all(tx, tenant_id, portion.going)
+        # Compared by what hangs on them too: a link or a tag changes no revision.
+        if await _kept(tx, tenant_id, portion.going) != portion.rows:
+            return None
+        for query in CONTENT.values():
+            await tx.execute(query, tenant_id=tenant_id, memory_ids=portion.going)
+        await tx.execute(
+            QUERIES["insert_archive"],
+            tenant_id=tenant_id,
+            archive_id=file.archive_id,
+            label=label,
+            memory_count=len(portion.going),
+            byte_count=file.written.byte_count,
+            checksum=file.written.checksum,
+            from_time=time_of(min(portion.going)),
+            to_time=time_of(max(portion.going)),
+            create_time=at,
+            created_by=by,
+        )
+        await tx.insert(
+            QUERIES["insert_archived"],
+            tenant_id,
+            [_archived(memory_id, file.archive_id, memory.draft) for memory_id, memory in locked.items()],
+        )
+        created = _event("archive_created", file.archive_id, len(portion.going))
+        await history.record(tx, tenant_id, [created], at=at, by=by)
+        active = sum(memory.is_active for memory in locked.values())
+        await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -len(portion.rows["links"])})
+        return await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=file.archive_id)
+
+    async def list_archives(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[asyncpg.Record]:
+        """Read up to `count` archives older than `before`, newest first."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await tx.rows(
+                QUERIES["list_archives"], tenant_id=tenant_id, before_id=before or _AFTER_ALL, count=count
+            )
+
+    async def restore(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        archive_id: UUID,
+        respond: Callable[[int, int], Response],
+        *,
+        at: datetime,
+    ) -> tuple[Response, list[Document]] | bytes:
+        """Bring an archive's memories back and forget it; or return the request's first answer.
+
+        `respond` is told how many came back, and how many were passed over because they were purged meanwhile or are
+        there already. With the answer come the documents whose vectors are to be made. Raises ArchiveNotFound and
+        ArchiveDamaged.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if archive is None:
+                first = await self._requests.claim(tx, tenant_id, once)
+                if first is None:
+                    raise ArchiveNotFound
+                return first
+        rows = _rows(await self._cold.read(tenant_id, archive_id, archive["checksum"]))
+        ids = [UUID(row["memory_id"]) for row in rows["entries"]]
+        await self._months.ensure(time_of(id_) for id_ in ids)
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            if await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id) is None:
+                raise ArchiveNotFound
+            there = await _existing(tx, tenant_id, ids)
+            coming = [id_ for id_ in ids if id_ not in there]
+            links = await _put_back(tx, tenant_id, rows, set(coming))
+            memories = await entries.read(tx, tenant_id, coming)
+            purged = await tombstones.any_of(tx, tenant_id, list(memories.values()))
+            for query in CONTENT.values() if purged else ():
+                await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged))
+            kept = [memory for id_, memory in memories.items() if id_ not in purged]
+            documents = [document for memory in kept if (document := memory.document(at)) is not None]
+            await postings.put(tx, tenant_id, documents)
+            await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            restored = _event("archive_restored", archive_id, len(kept))
+            await history.record(tx, tenant_id, [restored], at=at, by=once.principal)
+            response = respond(len(kept), len(ids) - len(kept))
+            await self._requests.answer(tx, tenant_id, once, response)
+            active = sum(memory.is_active for memory in kept)
+            await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
+        await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+        return response, documents
+
+    async def expunge(
+        self, tenant_id: UUID, *, names: Sequence[str], subject_id: str, at: datetime, dry_run: bool
+    ) -> list[UUID]:
+        """Take memories out of the archives that they lie in, for good: by their ids or external ids, or a person's.
+
+        Return which; with `dry_run` those that would go. Tombstones stay. Raises ArchiveDamaged.
+        """
+        done: list[UUID] = []
+        while True:
+            by_archive = await self._archived(tenant_id, names, subject_id)
+            done += [id_ for ids in by_archive.values() for id_ in ids]
+            if dry_run or not by_archive:
+                return done
+            for archive_id, ids in sorted(by_archive.items()):
+                await self._expunge(tenant_id, archive_id, ids, at=at)
+            if not subject_id:
+                return done
+
+    async def _archived(self, tenant_id: UUID, names: Sequence[str], subject_id: str) -> dict[UUID, set[UUID]]:
+        """Find some of the memories that are meant in cold storage, by their archives."""
+        if not names and not subject_id:
+            return {}
+        async with self._database.tenant(tenant_id) as tx:
+            if subject_id:
+                rows = await tx.rows(
+                    QUERIES["find_archived_subject"], tenant_id=tenant_id, subject_id=subject_id, count=_SCAN
+                )
+            else:
+                ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
+                rows = await tx.rows(
+                    QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(names)
+                )
+        found: dict[UUID, set[UUID]] = {}
+        for row in rows:
+            found.setdefault(row["archive_id"], set()).add(row["memory_id"])
+        return found
+
+    async def delete_files(self, tenant_id: UUID) -> int:
+        """Remove every file of a tenant that is being deleted."""
+        return await self._cold.delete_tenant(tenant_id)
+
+    async def _expunge(self, tenant_id: UUID, archive_id: UUID, ids: set[UUID], *, at: datetime) -> None:
+        async with self._database.tenant(tenant_id) as tx:
+            archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
+        if archive is None:
+            return
+        names = {str(id_) for id_ in ids}
+        rows = _rows(await self._cold.read(tenant_id, archive_id, archive["checksum"]))
+        left = {
+            table: [row for row in held if not any(row[column] in names for column in KEPT[table])]
+            for table, held in rows.items()
+        }
+        written = await self._cold.write(tenant_id, archive_id, _lines(left)) if left["entries"] else None
+        async with self._database.tenant(tenant_id) as tx:
+            locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if locked is None or locked["checksum"] != archive["checksum"]:
+                # Somebody else changed or restored it: what is left is found again by the next call.
+                return
+            await tombstones.write(tx, tenant_id, sorted(ids), at=at)
+            await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=sorted(ids))
+            if written is None:
+                await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            else:
+                await tx.execute(
+                    QUERIES["shrink_archive"],
+                    tenant_id=tenant_id,
+                    archive_id=archive_id,
+                    memory_count=len(left["entries"]),
+                    byte_count=written.byte_count,
+                    checksum=written.checksum,
+                )
+        await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+
+
+async def _kept(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[str, list[dict[str, Any]]]:
+    """Read all that some memories have, by table."""
+    return {
+        table: [
+            json.loads(row["row"])
+            for row in await tx.rows(QUERIES[_STATEMENTS[table][0]], tenant_id=tenant_id, memory_ids=list(memory_ids))
+        ]
+        for table in KEPT
+    }
+
+
+async def _put_back(
+    tx: Transaction, tenant_id: UUID, rows: Mapping[str, Sequence[dict[str, Any]]], coming: set[UUID]
+) -> int:
+    """Store rows whose memories are all there; return how many links came back."""
+    named = {
+        UUID(row[column])
+        for table, held in rows.items()
+        for row in held
+        for column in KEPT[table]
+        if row[column] is not None
+    }
+    there = coming | await _existing(tx, tenant_id, sorted(named - coming))
+    links = 0
+    for table, columns in KEPT.items():
+        own = [
+            row
+            for row in rows.get(table, ())
+            if all(row[column] is None or UUID(row[column]) in there for column in columns)
+            and any(row[column] is not None and UUID(row[column]) in coming for column in columns)
+        ]
+        if own:
+            stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=json.dumps(own))
+            links += stored if table == "links" else 0
+    return links
+
+
+async def _existing(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+    rows = await tx.rows(QUERIES["find_existing"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {row["memory_id"] for row in rows}
+
+
+def _lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
+    yield json.dumps({"format": "skein_archive_v1"})
+    for table, held in rows.items():
+        for row in held:
+            yield json.dumps({"table": table, "row": row}, separators=(",", ":"))
+
+
+def _rows(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in KEPT}
+    for line in lines[1:]:
+        said = json.loads(line)
+        rows[said["table"]].append(said["row"])
+    return rows
+
+
+def _next(looked: Sequence[asyncpg.Record], found: Sequence[UUID]) -> UUID | None:
+    """Return where the next step begins; None when everything was looked at."""
+    if len(found) == MEMORIES_PER_ARCHIVE:
+        return found[-1]
+    last: UUID | None = looked[-1]["memory_id"] if len(looked) == _SCAN else None
+    return last
+
+
+def _archived(memory_id: UUID, archive_id: UUID, draft: Any) -> dict[str, object]:
+    return {
+        "memory_id": memory_id,
+        "archive_id": archive_id,
+        "external_id": draft.external_id,
+        "subject_id": draft.subject_id,
+        "session_id": draft.session_id,
+    }
+
+
+def _event(kind: str, archive_id: UUID, count: int) -> Event:
+    return Event(
+        type=kind,
+        entity_type="archive",
+        entity_id=str(archive_id),
+        summary=f"{kind.replace('_', ' ')}: {count} memories",
+        payload={"count": count},
+    )

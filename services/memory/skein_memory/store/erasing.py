@@ -1,0 +1,207 @@
+"""Removing memories for good, with every copy of what they say; and forgetting many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.ids import first_id, new_id
+from skein_kit.requests import LIFETIME
+from skein_memory.erasing import CONTENT, SPARED_ANSWERS, Receipt, purged
+from skein_memory.store import entries, finding, history, names, tombstones
+from skein_memory.store.queries import QUERIES
+from skein_memory.store.tables import Store
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_kit.database import Transaction
+    from skein_kit.requests import Once
+    from skein_memory.filters import Filter
+    from skein_memory.memories import Memory
+
+Response = TypeVar("Response", bound=Message)
+
+# Memories whose time is over that one call purges, and how it looks for them.
+_RETIRED_AT_ONCE = 200
+_SCAN = 2000
+_SCANS = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erased:
+    """What became of a selection: `receipt` for what went for good, and where to go on; None when nothing is left."""
+
+    memory_ids: list[UUID]
+    receipt: Receipt | None
+    not_found: list[str]
+    after: UUID | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Which memories are meant: those that pass, and of `names` only if there are any."""
+
+    names: Sequence[str]
+    filter: Filter
+    after: UUID | None
+    count: int
+
+
+class _Undone(Exception):
+    """Leaves a transaction without a trace."""
+
+
+class ErasingStore(Store):
+    """Removes memories."""
+
+    async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
+        """Read the memories of a selection, newest first; and where to go on, None when there are no more."""
+        async with self._database.tenant(tenant_id) as tx:
+            found, _ = await _selected(tx, tenant_id, selection, at=at)
+            return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
+
+    async def purge(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        selection: Selection,
+        respond: Callable[[Erased], Response],
+        *,
+        at: datetime,
+        by: str,
+        dry_run: bool,
+    ) -> Response | bytes:
+        """Remove the memories of a selection for good, or find out what would go; or return the first answer."""
+        response: Response | None = None
+        try:
+            async with self._database.tenant(tenant_id) as tx:
+                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                if first is not None:
+                    return first
+                found, not_found = await _selected(tx, tenant_id, selection, at=at)
+                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                receipt = await self._erase(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
+                erased = Erased(memory_ids=memory_ids, receipt=receipt, not_found=not_found, after=found.after)
+                response = respond(erased)
+                if dry_run:
+                    raise _Undone  # noqa: TRY301 - it ends the transaction.
+                await self._requests.answer(tx, tenant_id, once, response)
+        except _Undone:
+            assert response is not None  # noqa: S101 - made before it was undone.
+        return response
+
+    async def forget(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        selection: Selection,
+        respond: Callable[[Erased], Response],
+        *,
+        at: datetime,
+        by: str,
+        dry_run: bool,
+    ) -> Response | bytes:
+        """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
+        async with self._database.tenant(tenant_id) as tx:
+            first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            found, not_found = await _selected(tx, tenant_id, selection, at=at)
+            memory_ids = found.memory_ids
+            if not dry_run:
+                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                memories = await entries.read(tx, tenant_id, memory_ids)
+                for memory in memories.values():
+                    gone = memory.deleted(at=at, by=by)
+                    await entries.replace(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
+            response = respond(Erased(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
+            if not dry_run:
+                await self._requests.answer(tx, tenant_id, once, response)
+                await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
+        return response
+
+    async def retain(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
+        """Purge some of what is older than a tenant keeps: made and last changed before a time.
+
+        Return how many, and whether there may be more.
+        """
+        after_id = UUID(int=0)
+        async with self._database.tenant(tenant_id) as tx:
+            for _ in range(_SCANS):
+                looked = await tx.rows(
+                    QUERIES["oldest_memories"],
+                    tenant_id=tenant_id,
+                    after_id=after_id,
+                    before_id=first_id(before),
+                    before=before,
+                    scan=_SCAN,
+                )
+                going = [row["memory_id"] for row in looked if row["goes"]][:_RETIRED_AT_ONCE]
+                if going or len(looked) < _SCAN:
+                    break
+                after_id = looked[-1]["memory_id"]
+            if going:
+                await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=going)
+                await self._erase(tx, tenant_id, going, at=at, by=by, dry_run=False)
+        return len(going), len(going) == _RETIRED_AT_ONCE
+
+    async def _erase(
+        self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool
+    ) -> Receipt:
+        """Remove locked memories, with all that holds something of them, and leave tombstones."""
+        receipt_id, counts = new_id(at), dict[str, int]()
+        if memory_ids:
+            active = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
+            await tombstones.write(tx, tenant_id, memory_ids, at=at)
+            for table, query in CONTENT.items():
+                if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
+                    counts[table] = removed
+            emptied = await tx.execute(
+                QUERIES["empty_answers"],
+                tenant_id=tenant_id,
+                since_time=at - LIFETIME,
+                names=[str(id_) for id_ in memory_ids],
+                spared=list(SPARED_ANSWERS),
+            )
+            if emptied:
+                counts["memory.requests"] = emptied
+            await history.record(tx, tenant_id, purged(memory_ids, receipt_id), at=at, by=by)
+            await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -counts.get("memory.links", 0)})
+        return Receipt(
+            receipt_id=receipt_id,
+            purge_time=at,
+            memory_ids=tuple(memory_ids),
+            deleted_counts=counts,
+            dry_run=dry_run,
+        )
+
+
+async def _selected(
+    tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
+) -> tuple[finding.Found, list[str]]:
+    """Find the memories that are meant, and those of the names that mean none."""
+    if not selection.names:
+        found = await finding.find(tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at)
+        return found, []
+    rows = await names.read(tx, QUERIES["find_first_known"], tenant_id, selection.names)
+    memory_ids = [row["memory_id"] for row in rows.values()]
+    found = await finding.find_among(
+        tx, tenant_id, selection.filter, memory_ids, after=selection.after, count=selection.count, at=at
+    )
+    return found, [name for name in dict.fromkeys(selection.names) if name not in rows]
+
+
+async def _locked(
+    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, at: datetime
+) -> list[UUID]:
+    """Keep others from changing memories; return those that still pass, as somebody may just have changed one."""
+    if not memory_ids:
+        return []
+    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))
+    still = await finding.passing(tx, tenant_id, wanted.condition(at), memory_ids)
+    return [id_ for id_ in memory_ids if id_ in still]

@@ -1,0 +1,299 @@
+"""Finding memories that pass a filter, a bounded number of rows at a time, and what they said at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit import filtering
+from skein_kit.filtering import ENTRIES, VERSIONS
+from skein_kit.filtering.compiling import compiled
+from skein_kit.ids import parse_id
+from skein_kit.sql import completed
+from skein_memory.errors import MemoryNotFound, MemoryNotKnownThen
+from skein_memory.links import Link
+from skein_memory.store import entries, names
+from skein_memory.store.queries import QUERIES
+from skein_memory.store.scoring import scored
+from skein_memory.store.tables import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from skein_kit.database import Transaction
+    from skein_kit.filtering import Expression
+    from skein_kit.sql import Query
+    from skein_memory.filters import Filter, Lead
+    from skein_memory.memories import Memory
+
+# Memories that one call looks at, whether they pass or not, and those of one statement.
+LOOKS = 5000
+_MOST_AT_ONCE = 1000
+_GROWTH = 4
+_LAST_REVISION = (1 << 63) - 1
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+# How the columns that lead are compared: the hash is no text.
+_VALUES = {"content_hash": "decode(wanted.value, 'hex')"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """Ids of memories that pass, newest first; `after` is where to go on, None when there is nothing more."""
+
+    memory_ids: list[UUID]
+    after: UUID | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """The first memories of a page, the ids of its others, and where the next page goes on."""
+
+    memories: list[Memory]
+    rest: list[UUID]
+    after: UUID | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Version:
+    """What a memory said until a time; None for what it says now."""
+
+    memory: Memory
+    until_time: datetime | None
+
+
+class FindingStore(Store):
+    """Finds memories, and reads what they said before."""
+
+    async def list_memories(
+        self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, portion: int, at: datetime
+    ) -> Listed:
+        """Find up to `count` memories that pass, newest first, after the one at `after`; read the first `portion`."""
+        async with self._database.tenant(tenant_id) as tx:
+            found = await find(tx, tenant_id, wanted, after=after, count=count, at=at)
+            first = await self._shown(tx, tenant_id, found.memory_ids[:portion], wanted.as_of_time, at=at)
+        return Listed(memories=first, rest=found.memory_ids[portion:], after=found.after)
+
+    async def read_memories(
+        self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
+    ) -> list[Memory]:
+        """Read memories in the order of their ids given, as they were at a time; what is gone is left out."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
+
+    async def memory_then(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
+        """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotKnownThen."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = (await names.read(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
+            if row is None:
+                raise MemoryNotFound
+            if row["known_time"] > as_of_time:
+                raise MemoryNotKnownThen(known_since=row["known_time"].isoformat())
+            found = await read(tx, tenant_id, [row["memory_id"]], as_of_time)
+        if not found:
+            raise MemoryNotFound
+        return found[0]
+
+    async def list_versions(
+        self, tenant_id: UUID, name: str, *, before: int | None, count: int
+    ) -> tuple[list[Version], bool]:
+        """Read up to `count` versions of a memory below the revision `before`, newest first, and one more to compare.
+
+        Say also whether the last one read is the first that there is. Raises MemoryNotFound.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            current = (await names.read(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
+            if current is None:
+                raise MemoryNotFound
+            versions = await _versions(tx, tenant_id, current["memory_id"], before=before, count=count + 1)
+        if before is None:
+            versions.insert(0, Version(memory=entries.memory_of(current), until_time=None))
+        return versions[: count + 1], len(versions) <= count
+
+    async def _shown(
+        self, tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
+    ) -> list[Memory]:
+        """Read memories, with what they are worth at the time `at` unless it is asked what they were."""
+        memories = await read(tx, tenant_id, memory_ids, as_of_time)
+        return memories if as_of_time else await scored(tx, tenant_id, self._policies, memories, at=at)
+
+    async def links_of(self, tenant_id: UUID, memory: Memory, count: int) -> list[Link]:
+        """Read up to `count` of the newest links of a memory, in both directions, to deleted memories as well."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["list_links"],
+                tenant_id=tenant_id,
+                memory_id=memory.memory_id,
+                before_id=_AFTER_ALL,
+                outgoing=True,
+                incoming=True,
+                relations=None,
+                min_weight=0.0,
+                count=count,
+            )
+        return [Link(**dict(row)) for row in rows]
+
+    async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[Version], bool]:
+        """Read the newest earlier versions of a memory, and one more to compare; say whether that is all."""
+        async with self._database.tenant(tenant_id) as tx:
+            versions = await _versions(tx, tenant_id, memory.memory_id, before=None, count=count + 1)
+        return versions, len(versions) <= count
+
+
+async def _versions(
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, *, before: int | None, count: int
+) -> list[Version]:
+    rows = await tx.rows(
+        QUERIES["list_versions"],
+        tenant_id=tenant_id,
+        memory_id=memory_id,
+        before_revision=_LAST_REVISION if before is None else before,
+        count=count,
+    )
+    return [Version(memory=entries.memory_of(row), until_time=row["until_time"]) for row in rows]
+
+
+async def find(
+    tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime
+) -> Found:
+    """Find up to `count` memories that pass, newest first, after the one at `after`; look at LOOKS of them at most."""
+    walk = _Walk(tx, tenant_id, wanted, at)
+    lead = wanted.lead
+    if lead.kind in {"ids", "external_ids"}:
+        return await _among(walk, await _named(tx, tenant_id, lead), after=after, count=count)
+    passing: list[UUID] = []
+    looks, portion, last = LOOKS, count + 1, after
+    for from_id, before_id in wanted.spans(after, at):
+        before = before_id
+        while True:
+            portion = min(portion, looks, _MOST_AT_ONCE)
+            looked = await walk.look(lead, from_id, before, portion)
+            for memory_id, passes in looked:
+                if passes and len(passing) == count:
+                    return Found(memory_ids=passing, after=last)
+                if passes:
+                    passing.append(memory_id)
+                last = memory_id
+            looks -= max(1, len(looked))
+            if looks <= 0:
+                return Found(memory_ids=passing, after=last)
+            if len(looked) < portion:
+                break
+            before, portion = looked[-1][0], portion * _GROWTH
+    return Found(memory_ids=passing, after=None)
+
+
+async def find_among(
+    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
+    at: datetime,
+) -> Found:  # fmt: skip
+    """Find those of some memories that pass, newest first, after the one at `after`."""
+    return await _among(_Walk(tx, tenant_id, wanted, at), memory_ids, after=after, count=count)
+
+
+async def read(
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None
+) -> list[Memory]:
+    """Read memories in the order given, as they were at a time; what is gone is left out."""
+    if not memory_ids:
+        return []
+    found = await entries.read(tx, tenant_id, memory_ids)
+    if as_of_time is not None:
+        rows = await tx.rows(
+            QUERIES["versions_at"], tenant_id=tenant_id, memory_ids=list(memory_ids), as_of_time=as_of_time
+        )
+        found |= {row["memory_id"]: entries.memory_of(row) for row in rows}
+    return [found[id_] for id_ in memory_ids if id_ in found]
+
+
+class _Walk:
+    """Looks at memories in turn and holds them against a filter."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID, wanted: Filter, at: datetime) -> None:
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._as_of_time = wanted.as_of_time
+        self._condition = wanted.condition(at)
+
+    async def look(self, lead: Lead, from_id: UUID, before_id: UUID, count: int) -> list[tuple[UUID, bool]]:
+        """Return the newest memories of a range of ids that a lead leads to, and whether each passes."""
+        values: dict[str, object] = {"from_id": from_id, "before_id": before_id, "count": count}
+        if lead.kind in {"tags", "properties"}:
+            values |= {"values": list(lead.values)}
+            if lead.kind == "properties":
+                values |= {"names": list(lead.names)}
+            rows = await self._tx.rows(QUERIES[_LED[lead.kind]], tenant_id=self._tenant_id, **values)
+            memory_ids = [row["memory_id"] for row in rows]
+            passing = await self.passing(memory_ids)
+            return [(memory_id, memory_id in passing) for memory_id in memory_ids]
+        query = QUERIES["walk_entries"]
+        if lead.kind == "column":
+            query = _by_column(lead.column)
+            values |= {"values": list(lead.values)}
+        compiled_condition = compiled(self._condition, ENTRIES)
+        rows = await self._tx.rows(
+            completed(query, compiled_condition.text), tenant_id=self._tenant_id, **values, **compiled_condition.values
+        )
+        looked = [(row["memory_id"], row["passes"]) for row in rows]
+        if self._as_of_time is None:
+            return looked
+        then = await self._then({memory_id for memory_id, passes in looked if passes}, [id_ for id_, _ in looked])
+        return [(memory_id, memory_id in then) for memory_id, _ in looked]
+
+    async def passing(self, memory_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of some memories that pass."""
+        if not memory_ids:
+            return set()
+        now = await passing(self._tx, self._tenant_id, self._condition, memory_ids)
+        return now if self._as_of_time is None else await self._then(now, memory_ids)
+
+    async def _then(self, now: set[UUID], memory_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those that passed at the time asked for, where `now` says who passes today."""
+        condition = compiled(self._condition, VERSIONS)
+        rows = await self._tx.rows(
+            completed(QUERIES["passing_versions"], condition.text),
+            tenant_id=self._tenant_id,
+            memory_ids=list(memory_ids),
+            as_of_time=self._as_of_time,
+            **condition.values,
+        )
+        then = {row["memory_id"]: row["passes"] for row in rows}
+        passed = [id_ for id_ in memory_ids if then.get(id_, id_ in now)]
+        known = await self._tx.rows(QUERIES["find_first_known"], tenant_id=self._tenant_id, memory_ids=passed)
+        return {row["memory_id"] for row in known if row["known_time"] <= self._as_of_time}
+
+
+async def passing(
+    tx: Transaction, tenant_id: UUID, condition: Expression | None, memory_ids: Sequence[UUID]
+) -> set[UUID]:
+    """Return those of some memories that pass a condition as they are now."""
+    sql = filtering.compiled(condition, ENTRIES)
+    query = completed(QUERIES["passing_entries"], sql.text)
+    rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids), **sql.values)
+    return {row["memory_id"] for row in rows}
+
+
+async def _among(walk: _Walk, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> Found:
+    wanted = sorted({id_ for id_ in memory_ids if after is None or id_ < after}, reverse=True)
+    passing = await walk.passing(wanted)
+    found = [id_ for id_ in wanted if id_ in passing]
+    return Found(memory_ids=found[:count], after=found[count - 1] if len(found) > count else None)
+
+
+async def _named(tx: Transaction, tenant_id: UUID, lead: Lead) -> list[UUID]:
+    if lead.kind == "ids":
+        return [id_ for value in lead.values if (id_ := parse_id(value)) is not None]
+    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=list(lead.values))
+    return [row["memory_id"] for row in rows]
+
+
+_LED = {"tags": "walk_tags", "properties": "walk_properties"}
+
+
+@lru_cache(maxsize=32)
+def _by_column(column: str) -> Query:
+    query = QUERIES["walk_column"]
+    value = _VALUES.get(column, "wanted.value")
+    return replace(query, text=query.text.replace("{column}", column).replace("{value}", value))

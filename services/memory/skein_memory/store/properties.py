@@ -1,0 +1,33 @@
+"""The scalar properties of memories as rows, which lead lists to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.filtering import properties_of
+from skein_memory.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from skein_kit.database import Transaction
+    from skein_memory.memories import Memory
+
+
+async def put(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
+    """Name the properties of new memories."""
+    rows: list[dict[str, object]] = [
+        {"memory_id": memory.memory_id, "name": name, "value": value}
+        for memory in memories
+        for name, value in properties_of(memory.draft.metadata, memory.draft.data)
+    ]
+    await tx.insert(QUERIES["insert_properties"], tenant_id, rows)
+
+
+async def replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    """Bring the properties of a memory up to date."""
+    was = properties_of(before.draft.metadata, before.draft.data)
+    if was != properties_of(after.draft.metadata, after.draft.data):
+        await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
+        await put(tx, tenant_id, [after])

@@ -1,0 +1,30 @@
+"""Where tasks and objectives stand, kept beside the memories that they are, with every change of these."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from skein_memory.store.queries import QUERIES
+from skein_memory.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from skein_kit.database import Transaction
+    from skein_memory.memories import Memory
+
+
+async def put(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
+    """Note where those of some memories stand that are tasks or objectives."""
+    found = [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
+    await tx.insert(QUERIES["put_task"], tenant_id, found)
+
+
+async def follow(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    """Note where a memory stands after a change."""
+    if Task.of(after) is not None:
+        await put(tx, tenant_id, [after])
+    elif Task.of(before) is not None:
+        await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)

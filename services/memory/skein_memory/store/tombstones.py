@@ -1,0 +1,66 @@
+"""What was purged, known again without being kept: digests of ids and contents, salted for each tenant."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING
+
+from skein_memory.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database import Transaction
+    from skein_memory.memories import Memory
+
+_SALT_BYTES = 32
+
+
+async def write(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> None:
+    """Remember memories that are about to be purged: their ids, external ids, and every text that they have said."""
+    ids = list(memory_ids)
+    external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
+    contents = await tx.rows(QUERIES["content_digests"], tenant_id=tenant_id, memory_ids=ids)
+    await tx.insert(QUERIES["take_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
+    salt: bytes = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    digests = {
+        *(_digest(salt, "memory_id", id_.bytes) for id_ in ids),
+        *(_digest(salt, "external_id", row["external_id"].encode()) for row in external),
+        *(_digest(salt, "content", row["content_hash"]) for row in contents),
+    }
+    # In one order everywhere, so that two purges never wait for each other.
+    rows: list[dict[str, object]] = [{"digest": digest, "create_time": at} for digest in sorted(digests)]
+    await tx.insert(QUERIES["insert_tombstones"], tenant_id, rows)
+
+
+async def any_of(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
+    """Return the ids of those memories that were purged: known by id, external id or what they say.
+
+    For imports and restores, which must pass over them. What somebody says anew is no import.
+    """
+    salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    if salt is None or not memories:
+        return set()
+    digests = {memory.memory_id: _digests(salt, memory) for memory in memories}
+    wanted = sorted({digest for found in digests.values() for digest in found})
+    rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=wanted)
+    known = {row["digest"] for row in rows}
+    return {memory_id for memory_id, found in digests.items() if not known.isdisjoint(found)}
+
+
+def _digests(salt: bytes, memory: Memory) -> set[bytes]:
+    found = {_digest(salt, "memory_id", memory.memory_id.bytes)}
+    if memory.draft.external_id is not None:
+        found.add(_digest(salt, "external_id", memory.draft.external_id.encode()))
+    # Without words there is nothing to be known again by.
+    if memory.draft.content:
+        found.add(_digest(salt, "content", memory.draft.content_hash))
+    return found
+
+
+def _digest(salt: bytes, kind: str, value: bytes) -> bytes:
+    return hmac.digest(salt, kind.encode() + b":" + value, hashlib.sha256)

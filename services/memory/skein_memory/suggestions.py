@@ -1,0 +1,85 @@
+"""Which memories are alike enough to be linked, and why. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+TAGS, WORDS, SOURCE, TIME, TYPE = 0.45, 0.35, 0.1, 0.05, 0.05
+# So many shared tags are as good as more.
+ENOUGH_TAGS = 3
+# Memories created so far apart have nothing to do with each other by their time.
+APART = timedelta(days=30)
+# Characters of content that are compared.
+COMPARED = 2000
+_WORD = re.compile(r"\w+")
+_DIGITS = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alike:
+    """What is compared of a memory; `tags` need be only those that may be shared."""
+
+    memory_id: UUID
+    type: str
+    title: str | None
+    content: str
+    source: str | None
+    create_time: datetime
+    tags: Sequence[str]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Return the words of its title and of the beginning of its content, in lower case."""
+        return frozenset(_WORD.findall(f"{self.title or ''}\n{self.content[:COMPARED]}".lower()))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suggestion:
+    """A memory to link with; the score is the sum of its parts."""
+
+    memory: Alike
+    shared_tags: tuple[str, ...]
+    tag_score: float
+    word_score: float
+    source_score: float
+    time_score: float
+    type_score: float
+
+    @property
+    def score(self) -> float:
+        """Return how alike the two are, 0 to 1."""
+        parts = self.tag_score + self.word_score + self.source_score + self.time_score + self.type_score
+        return round(min(1.0, parts), _DIGITS)
+
+
+def compared(memory: Alike, other: Alike) -> Suggestion:
+    """Say how alike two memories are."""
+    shared = tuple(sorted(set(memory.tags) & set(other.tags)))
+    ours, theirs = memory.words, other.words
+    either = len(ours | theirs)
+    apart = abs(memory.create_time - other.create_time)
+    return Suggestion(
+        memory=other,
+        shared_tags=shared,
+        tag_score=TAGS * min(1.0, len(shared) / ENOUGH_TAGS),
+        word_score=WORDS * len(ours & theirs) / either if either else 0.0,
+        source_score=SOURCE if memory.source is not None and memory.source == other.source else 0.0,
+        time_score=TIME * max(0.0, 1.0 - apart / APART),
+        type_score=TYPE if memory.type == other.type else 0.0,
+    )
+
+
+def suggested(memory: Alike, others: Iterable[Alike], *, least: float, count: int) -> list[Suggestion]:
+    """Return the most alike that share a tag and score `least`, best first, of equal ones the newest."""
+    found = [compared(memory, other) for other in others]
+    able = [suggestion for suggestion in found if suggestion.shared_tags and suggestion.score >= least]
+    able.sort(key=lambda suggestion: (-suggestion.score, -suggestion.memory.memory_id.int))
+    return able[:count]

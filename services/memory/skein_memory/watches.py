@@ -1,0 +1,154 @@
+"""Watches and the rules they obey: what they wait for, when a delivery is tried again, how it is signed. Pure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Self
+
+from skein_kit import filtering
+from skein_kit.errors import FieldInvalid
+from skein_kit.wire import masked
+from skein_memory.errors import EventTypeUnknown
+from skein_memory.events import TYPES
+from skein_memory.texts import must_be_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from skein.memory.v1 import watches_pb2 as pb
+    from skein_memory.sealing import WrappedKey
+
+EVERYTHING = "*"
+UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
+# Pauses between attempts: the first, and the longest. Each is thrice the one before, and any part of it may be waited.
+FIRST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(hours=6)
+# A delivery that failed so often is dead: after a day and a half, some.
+MAX_ATTEMPTS = 12
+_GROWTH = 3
+_MAX_NAME, _MAX_URL, _MAX_CONDITION, _MAX_TYPES = 255, 2048, 4096, 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WatchDraft:
+    """What a caller says of a watch, checked."""
+
+    display_name: str
+    event_types: tuple[str, ...]
+    condition: str
+    webhook_url: str
+    is_active: bool
+
+    @classmethod
+    def of(cls, watch: pb.Watch, *, active: bool) -> Self:
+        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and what a bad condition is refused with."""
+        return cls(
+            display_name=watch.display_name,
+            event_types=tuple(sorted(watch.event_types)),
+            condition=watch.where.strip(),
+            webhook_url=watch.webhook_url,
+            is_active=active,
+        ).checked()
+
+    def changed(self, request: pb.UpdateWatchRequest) -> WatchDraft:
+        """Return it with the fields that the mask names, checked."""
+        given, fields = request.watch, masked(request.update_mask, UPDATABLE)
+        values: dict[str, object] = {}
+        if "display_name" in fields:
+            values["display_name"] = given.display_name
+        if "event_types" in fields:
+            values["event_types"] = tuple(sorted(given.event_types))
+        if "where" in fields:
+            values["condition"] = given.where.strip()
+        if "webhook_url" in fields:
+            values["webhook_url"] = given.webhook_url
+        if "active" in fields:
+            values["is_active"] = given.active
+        return replace(self, **values).checked()  # type: ignore[arg-type]  # Each of its field's type.
+
+    def checked(self) -> Self:
+        """Return it, or refuse it."""
+        lengths = (
+            ("display_name", len(self.display_name), _MAX_NAME),
+            ("event_types", len(self.event_types), _MAX_TYPES),
+            ("webhook_url", len(self.webhook_url), _MAX_URL),
+        )
+        wrong = [(name, f"must have 1 to {most}") for name, length, most in lengths if not 1 <= length <= most]
+        if len(self.condition) > _MAX_CONDITION:
+            wrong.append(("where", f"has more than {_MAX_CONDITION} characters"))
+        if wrong:
+            raise FieldInvalid(violations=wrong)
+        unknown = sorted(set(self.event_types) - TYPES - {EVERYTHING})
+        if unknown:
+            raise EventTypeUnknown(violations=[("event_types", f"{name!r} never happens") for name in unknown])
+        must_be_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
+        filtering.read(self.condition)
+        return self
+
+    def waits_for(self, event_type: str) -> bool:
+        """Say whether an event is of a type that is waited for."""
+        return EVERYTHING in self.event_types or event_type in self.event_types
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """A watch: what was said of it, and what became of its deliveries."""
+
+    watch_id: UUID
+    draft: WatchDraft
+    key: WrappedKey
+    failures: int
+    last_delivery_time: datetime | None
+    last_error: str | None
+    disable_time: datetime | None
+    revision: int
+    create_time: datetime
+    update_time: datetime
+    created_by: str
+    updated_by: str
+
+
+def pause_after(attempts: int, chance: float) -> timedelta:
+    """Return how long to wait after so many failed attempts; `chance`, 0 to 1, spreads those that failed together.
+
+    Exponential back-off with full jitter, of which at least a fifth is waited.
+    """
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * _GROWTH ** min(attempts - 1, 20))
+    return timedelta(seconds=longest.total_seconds() * (0.2 + 0.8 * chance))
+
+
+def secret_text(key: bytes) -> str:
+    """Return a key as Standard Webhooks writes it."""
+    return f"whsec_{base64.b64encode(key).decode('ascii')}"
+
+
+def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
+    """Return what is sent of an event."""
+    told = {
+        "type": event["event_type"],
+        "timestamp": create_time.isoformat(),
+        "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
+    }
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
+    """Sign a body as Standard Webhooks 1.0 says: HMAC-SHA256 of "<id>.<timestamp>.<body>", in base64."""
+    signed = f"{webhook_id}.{timestamp}.".encode() + body
+    return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode('ascii')}"
+
+
+def headers_of(key: bytes, delivery_id: UUID, body: bytes, at: datetime) -> dict[str, str]:
+    """Return what a receiver knows a delivery by."""
+    timestamp = int(at.timestamp())
+    return {
+        "webhook-id": str(delivery_id),
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": signature_of(key, str(delivery_id), timestamp, body),
+    }

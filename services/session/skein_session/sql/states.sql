@@ -1,0 +1,75 @@
+-- share_session --
+-- Read a session that is not deleted, and keep others from deleting it until the transaction ends.
+SELECT session_id
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+FOR SHARE;
+
+-- get_state --
+-- Read the state of an agent in a session, or in none when the session's id is empty, unless it has expired.
+SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
+FROM session.agent_states
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
+    AND (expire_time IS NULL OR expire_time > :at);
+
+-- lock_state --
+-- Read the state of an agent in a session or in none, expired or not, and hold its row.
+SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
+FROM session.agent_states
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
+FOR UPDATE;
+
+-- insert_state --
+-- Store a state; no row comes back when another call stored one meanwhile.
+INSERT INTO session.agent_states
+    (tenant_id, agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by,
+     updated_by)
+VALUES
+    (:tenant_id, :agent_id, :session_id, :state_data, :revision, :expire_time, :create_time, :update_time,
+     :created_by, :updated_by)
+ON CONFLICT ON CONSTRAINT agent_states_pkey DO NOTHING
+RETURNING revision;
+
+-- replace_state --
+-- Replace a state that the transaction holds.
+UPDATE session.agent_states
+SET state_data = :state_data, revision = :revision, expire_time = :expire_time, create_time = :create_time,
+    update_time = :update_time, created_by = :created_by, updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
+RETURNING revision;
+
+-- list_states --
+-- Read states that have not expired, by agent and session, from after a place on.
+SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
+FROM session.agent_states
+WHERE tenant_id = :tenant_id AND (agent_id, session_id) > (:after_agent::text, :after_session::text)
+    AND (:agent_id::text IS NULL OR agent_id = :agent_id)
+    AND (expire_time IS NULL OR expire_time > :at)
+ORDER BY agent_id, session_id
+LIMIT :limit;
+
+-- list_states_of_session --
+-- Read the states of a session that have not expired, by agent, from after one on.
+SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
+FROM session.agent_states
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '' AND agent_id > :after_agent::text
+    AND (:agent_id::text IS NULL OR agent_id = :agent_id)
+    AND (expire_time IS NULL OR expire_time > :at)
+ORDER BY agent_id
+LIMIT :limit;
+
+-- delete_state --
+-- Remove a state that the transaction holds.
+DELETE FROM session.agent_states
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id;
+
+-- delete_expired_states --
+-- Remove some of the states that are past their time, those that expired first; one that gets more time meanwhile stays.
+DELETE FROM session.agent_states
+WHERE tenant_id = :tenant_id AND expire_time <= :at
+    AND (agent_id, session_id) IN (
+        SELECT agent_id, session_id FROM session.agent_states
+        WHERE tenant_id = :tenant_id AND expire_time <= :at
+        ORDER BY expire_time
+        LIMIT :count
+        FOR UPDATE SKIP LOCKED);

@@ -1,0 +1,235 @@
+"""Removing sessions and messages for good, a bounded number at a time, until no table holds anything of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein.session.v1 import states_pb2 as pb
+from skein_kit.ids import parse_id
+from skein_kit.sql import Queries
+from skein_session.errors import SessionNotFound
+from skein_session.store import tombstones
+from skein_session.store.removal import take_away
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from asyncpg import Record
+
+    from skein_kit.database import Database, Transaction
+    from skein_kit.quotas import Quotas
+    from skein_kit.requests import Once, Requests
+
+_QUERIES = Queries.of("skein_session")
+# Messages that one call removes where its caller names no number.
+_DEFAULT_LIMIT = 1000
+# Sessions of one person that one call looks at.
+_SESSIONS_AT_ONCE = 100
+# How far a dry run counts, and over how many sessions.
+_MOST_COUNTED = 100_000
+_MOST_SESSIONS = 10_000
+Response = TypeVar("Response", bound=Message)
+
+
+class ErasingStore:
+    """Purges; each removes what it can within its limit, and says whether there is more."""
+
+    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
+        self._database = database
+        self._requests = requests
+        self._quotas = quotas
+
+    async def session(
+        self, tenant_id: UUID, once: Once, request: pb.PurgeSessionRequest, at: datetime
+    ) -> pb.PurgeSessionResponse:
+        """Purge a session, deleted or not, with everything in it."""
+
+        async def work(tx: Transaction) -> pb.PurgeReceipt:
+            held = await tx.row(_QUERIES["hold_session"], tenant_id=tenant_id, session_id=request.session_id)
+            if held is None:
+                raise SessionNotFound(session_id=request.session_id)
+            if request.dry_run:
+                return await _counted(tx, tenant_id, [request.session_id])
+            erasure = _Erasure(tx, tenant_id, at, limit=request.limit or _DEFAULT_LIMIT)
+            is_whole = await erasure.session(request.session_id)
+            await self._quotas.charge(tx, tenant_id, erasure.charges)
+            return erasure.receipt(more=not is_whole)
+
+        return await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSessionResponse(receipt=receipt))
+
+    async def messages(
+        self, tenant_id: UUID, once: Once, request: pb.PurgeMessagesRequest, at: datetime
+    ) -> pb.PurgeMessagesResponse:
+        """Purge messages, deleted or not, by their ids or external ids; names of nothing are passed over."""
+
+        async def work(tx: Transaction) -> pb.PurgeReceipt:
+            ids = {id_ for id_ in map(parse_id, request.message_ids) if id_ is not None}
+            held = await tx.rows(
+                _QUERIES["messages_of_external_ids"], tenant_id=tenant_id, external_ids=list(request.message_ids)
+            )
+            ids |= {row["message_id"] for row in held}
+            rows = await tx.rows(_QUERIES["named_messages"], tenant_id=tenant_id, message_ids=sorted(ids))
+            found = {row["message_id"]: row["session_id"] for row in rows}
+            if request.dry_run:
+                return pb.PurgeReceipt(message_ids=map(str, sorted(found)), counts={"session.messages": len(found)})
+            erasure = _Erasure(tx, tenant_id, at, limit=len(found))
+            await erasure.messages(found)
+            await self._quotas.charge(tx, tenant_id, erasure.charges)
+            return erasure.receipt()
+
+        return await self._once(tenant_id, once, work, lambda receipt: pb.PurgeMessagesResponse(receipt=receipt))
+
+    async def subject(
+        self, tenant_id: UUID, once: Once, request: pb.PurgeSubjectRequest, at: datetime
+    ) -> pb.PurgeSubjectResponse:
+        """Purge a person's sessions, and what names the person in the sessions of others."""
+        of_subject = {"tenant_id": tenant_id, "subject_id": request.subject_id}
+
+        async def work(tx: Transaction) -> pb.PurgeReceipt:
+            if request.dry_run:
+                return await _counted_of_subject(tx, tenant_id, request.subject_id)
+            erasure, more = _Erasure(tx, tenant_id, at, limit=request.limit or _DEFAULT_LIMIT), True
+            for _ in range(_SESSIONS_AT_ONCE):
+                held = await tx.row(_QUERIES["hold_session_of_subject"], **of_subject)
+                if held is None:
+                    if await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1):
+                        # Another call held the first of them, and it is gone; there are others.
+                        continue
+                    room = erasure.left
+                    rows = await tx.rows(_QUERIES["messages_naming_subject"], **of_subject, after=None, limit=room + 1)
+                    await erasure.messages({row["message_id"]: row["session_id"] for row in rows[:room]})
+                    more = len(rows) > room
+                    break
+                if not await erasure.session(held["session_id"]):
+                    break
+            await self._quotas.charge(tx, tenant_id, erasure.charges)
+            return erasure.receipt(more=more)
+
+        return await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSubjectResponse(receipt=receipt))
+
+    async def _once(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        work: Callable[[Transaction], Awaitable[pb.PurgeReceipt]],
+        respond: Callable[[pb.PurgeReceipt], Response],
+    ) -> Response:
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                response = respond(pb.PurgeReceipt())
+                response.ParseFromString(first)
+                return response
+            response = respond(await work(tx))
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+
+class _Erasure:
+    """What one call removes, within its transaction and its limit of messages."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID, at: datetime, *, limit: int) -> None:
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._at = at
+        self.left = limit
+        # What the tenant has less of, by kind.
+        self.charges: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._session_ids: list[str] = []
+        self._message_ids: list[UUID] = []
+
+    def receipt(self, *, more: bool = False) -> pb.PurgeReceipt:
+        """Say what went."""
+        return pb.PurgeReceipt(
+            session_ids=self._session_ids,
+            message_ids=map(str, self._message_ids),
+            counts={table: count for table, count in self._counts.items() if count},
+            more=more,
+        )
+
+    async def session(self, session_id: str) -> bool:
+        """Remove a session that the transaction holds, as far as the limit goes; say whether nothing is left of it."""
+        of_session = {"tenant_id": self._tenant_id, "session_id": session_id}
+        await self._count("session.items", "delete_items_of_session", **of_session)
+        await self._count("recall.documents", "delete_documents_of_session", **of_session)
+        self.charges.update(await take_away(self._tx, self._tenant_id, session_id, self._at) or {})
+        await self._empty_answers([session_id])
+        rows = await self._tx.rows(_QUERIES["messages_to_erase"], **of_session, limit=self.left + 1)
+        ids = [row["message_id"] for row in rows[: self.left]]
+        await self._erase(ids)
+        if len(rows) > len(ids):
+            return False
+        await self._count("session.agent_states", "erase_states_of_session", **of_session)
+        await self._count("session.sessions", "erase_session", **of_session)
+        await tombstones.put(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
+        self._session_ids.append(session_id)
+        return True
+
+    async def messages(self, found: Mapping[UUID, str]) -> None:
+        """Remove messages, given with their sessions, which stay, and what was made of them there."""
+        if not found:
+            return
+        ids, session_ids = sorted(found), sorted(set(found.values()))
+        of_sessions = {"tenant_id": self._tenant_id, "session_ids": session_ids}
+        await self._tx.rows(_QUERIES["hold_sessions"], **of_sessions)
+        await self._tx.execute(_QUERIES["erase_titles"], **of_sessions, message_ids=ids)
+        gone = await self._erase(ids)
+        await self._tx.execute(
+            _QUERIES["erase_message_order"],
+            tenant_id=self._tenant_id,
+            session_ids=[row["session_id"] for row in gone],
+            sequences=[row["sequence"] for row in gone],
+        )
+        seen = Counter(row["session_id"] for row in gone if row["is_active"])
+        counts = [seen[session_id] for session_id in session_ids]
+        await self._tx.execute(_QUERIES["count_messages_out"], **of_sessions, counts=counts)
+        await self._count("recall.documents", "erase_documents", tenant_id=self._tenant_id, message_ids=ids)
+        await self._empty_answers(session_ids)
+        self.charges["messages"] -= seen.total()
+
+    async def _erase(self, ids: Sequence[UUID]) -> list[Record]:
+        """Remove messages and the ids that they have elsewhere; return what they were, without what they said."""
+        if not ids:
+            return []
+        of_messages = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
+        held = await self._tx.rows(_QUERIES["erase_external_ids"], **of_messages)
+        names = [tombstones.of_message(row["external_id"]) for row in held]
+        await tombstones.put(self._tx, self._tenant_id, names, self._at)
+        gone = await self._tx.rows(_QUERIES["erase_messages"], **of_messages)
+        self._counts["session.message_external_ids"] += len(held)
+        self._counts["session.messages"] += len(gone)
+        self._message_ids += ids
+        self.left -= len(ids)
+        return gone
+
+    async def _empty_answers(self, session_ids: Sequence[str]) -> None:
+        await self._count("session.requests", "empty_answers", tenant_id=self._tenant_id, session_ids=list(session_ids))
+
+    async def _count(self, table: str, name: str, **values: object) -> None:
+        self._counts[table] += await self._tx.execute(_QUERIES[name], **values)
+
+
+async def _counted(tx: Transaction, tenant_id: UUID, session_ids: list[str], **more: int) -> pb.PurgeReceipt:
+    row = await tx.row(_QUERIES["count_of_sessions"], tenant_id=tenant_id, session_ids=session_ids, most=_MOST_COUNTED)
+    counts = Counter({"session.sessions": len(session_ids)})
+    if row is not None:
+        counts["session.messages"] = row["messages"] + more.get("messages", 0)
+        counts["session.agent_states"] = row["states"]
+        counts["session.items"] = row["items"]
+    return pb.PurgeReceipt(counts={table: count for table, count in counts.items() if count})
+
+
+async def _counted_of_subject(tx: Transaction, tenant_id: UUID, subject_id: str) -> pb.PurgeReceipt:
+    of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
+    rows = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=_MOST_SESSIONS)
+    session_ids = [row["session_id"] for row in rows]
+    elsewhere = await tx.value(
+        _QUERIES["count_naming_subject"], **of_subject, session_ids=session_ids, most=_MOST_COUNTED
+    )
+    return await _counted(tx, tenant_id, session_ids, messages=elsewhere)

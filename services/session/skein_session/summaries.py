@@ -1,0 +1,133 @@
+"""Summaries made of a conversation's own sentences: always the same ones for the same conversation. Pure.
+
+The choice is SumBasic (Nenkova and Vanderwende, "The impact of frequency on summarization", 2005), with weight for
+position after Edmundson ("New methods in automatic extracting", 1969):
+
+1. p(w) = how often the word w occurs / how often any word does, over all words that say something;
+2. weight of a sentence = the mean of p(w) over its words, × 1.5 for the first sentence of the conversation, × 1.25 for
+   the first sentence of a message, × 1.25 for what the user says;
+3. take the sentence with the highest weight, the earlier of equals, if it fits into what is left of the length;
+4. for each word in it p(w) becomes p(w)², so that the next one says something else; go on with 2 until nothing fits.
+
+The sentences come back in the order in which they were said, each speaker named.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+DEFAULT_CHARACTERS = 1000
+MAX_CHARACTERS = 20_000
+# Of a conversation no more is read, the newest first.
+MAX_READ_MESSAGES = 1000
+MAX_READ_CHARACTERS = 200_000
+# A summary of more sentences than this is none.
+_MAX_SENTENCES = 100
+_FEWEST_WORDS = 2
+# Sentences with fewer words than this weigh less: "Yes, please." is frequent, and says little.
+_FULL_WORDS = 5
+_FIRST_OF_ALL, _FIRST_OF_MESSAGE, _OF_USER = 1.5, 1.25, 1.25
+_USER = "user"
+_END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|\n+")
+_WORD = re.compile(r"[^\W\d_]{2,}|\d+")
+_STOP_WORDS = frozenset(
+    """
+    a about after all also am an and any are as at be because been before being but by can could did do does
+    doing done for from get go going got had has have having he hello her here hers him his hi how if in into is
+    it its just let like may me might more most much my no nor not now of off ok okay on only or other our out
+    over own please really same she should so some such than thank thanks that the their them then there these
+    they this those through to too under until up us very want was we well were what when where which while who
+    whom why will with would yes you your
+    """.split()  # noqa: SIM905 - words read best as a text.
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one message says, and who said it: "user", "assistant", a name."""
+
+    speaker: str
+    text: str
+    is_user: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    place: int
+    turn: int
+    text: str
+    words: frozenset[str]
+    factor: float
+
+
+def extract(turns: Sequence[Turn], *, most: int = DEFAULT_CHARACTERS) -> str:
+    """Return the sentences that say most, in at most `most` characters; "" when nothing fits or nothing was said."""
+    sentences = list(_sentences(turns))
+    counts = Counter(word for turn in turns for word in _words(turn.text))
+    total = counts.total() or 1
+    weights = {word: count / total for word, count in counts.items()}
+    # Weights only fall, so an old one is a bound: whoever is best by its weight of now is best of all.
+    queue = [(-_weight(sentence, weights), sentence.place) for sentence in sentences]
+    heapq.heapify(queue)
+    chosen: list[_Sentence] = []
+    said: set[str] = set()
+    while queue and len(chosen) < _MAX_SENTENCES:
+        best = sentences[queue[0][1]]
+        weight = -_weight(best, weights)
+        if weight > queue[0][0]:
+            heapq.heapreplace(queue, (weight, best.place))
+            continue
+        heapq.heappop(queue)
+        if best.text.casefold() in said or len(_told(turns, [*chosen, best])) > most:
+            continue
+        chosen.append(best)
+        said.add(best.text.casefold())
+        for word in best.words:
+            weights[word] **= 2
+    return _told(turns, chosen)
+
+
+def _weight(sentence: _Sentence, weights: dict[str, float]) -> float:
+    mean = sum(weights[word] for word in sentence.words) / len(sentence.words)
+    return mean * sentence.factor * min(1.0, len(sentence.words) / _FULL_WORDS)
+
+
+def _sentences(turns: Sequence[Turn]) -> Iterable[_Sentence]:
+    place = 0
+    for number, turn in enumerate(turns):
+        is_first = True
+        for text in _END.split(turn.text):
+            told = " ".join(text.split())
+            words = frozenset(_words(told))
+            if len(words) < _FEWEST_WORDS:
+                continue
+            factor = _OF_USER if turn.is_user else 1.0
+            if is_first:
+                factor *= _FIRST_OF_MESSAGE if place else _FIRST_OF_ALL
+            yield _Sentence(place, number, told, words, factor)
+            place += 1
+            is_first = False
+
+
+def _words(text: str) -> Iterable[str]:
+    return (word for word in _WORD.findall(text.casefold()) if word not in _STOP_WORDS)
+
+
+def _told(turns: Sequence[Turn], sentences: Iterable[_Sentence]) -> str:
+    """Return sentences in the order in which they were said, a line for each stretch of one speaker."""
+    lines: list[str] = []
+    speaker = None
+    for sentence in sorted(sentences, key=lambda sentence: sentence.place):
+        if turns[sentence.turn].speaker == speaker:
+            lines[-1] += f" {sentence.text}"
+        else:
+            speaker = turns[sentence.turn].speaker
+            lines.append(f"{speaker}: {sentence.text}")
+    return "\n".join(lines)

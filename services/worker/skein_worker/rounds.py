@@ -1,0 +1,97 @@
+"""Rounds: what is asked of a service for every tenant now and then, again while it says that there is more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from grpc import aio
+
+from skein_kit import logs
+from skein_worker.jobs import Round, untraced
+from skein_worker.queue import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_worker.jobs import Jobs
+    from skein_worker.queue import Work
+    from skein_worker.system import System
+
+# Calls that one tenant gets in one round; a tenant that has more to do has its next turn with all the others.
+_CALLS_PER_TURN = 20
+_CALL_SECONDS = 60.0
+_RETRY_SECONDS = 60.0
+# A round over thousands of tenants rests so many times as long as it took.
+_PAUSES = 4
+
+log = logs.get("worker")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A round: its name, the seconds between two, and the calls that each tenant gets, one after the other.
+
+    A call whose answer has a field `more` is repeated while that is set.
+    """
+
+    name: str
+    seconds: float
+    calls: Sequence[Callable[[], Awaitable[Any]]]
+    priority: int = 1
+
+
+class Rounds:
+    """The rounds as jobs of the queue."""
+
+    def __init__(self, jobs: Jobs, system: System, tasks: Sequence[Task]) -> None:
+        self._jobs = jobs
+        self._system = system
+        self._tasks = tasks
+
+    @property
+    def standing(self) -> tuple[Job, ...]:
+        """Return the jobs that are always there."""
+        return tuple(Job(name=task.name, key=task.name, priority=task.priority) for task in self._tasks)
+
+    def works(self) -> Mapping[str, Work]:
+        """Return what does each of them."""
+        return {task.name: self._work(task) for task in self._tasks}
+
+    def _work(self, task: Task) -> Work:
+        async def work(_payload: bytes, leave_off: asyncio.Event) -> float:
+            return await self._go(task, leave_off)
+
+        return work
+
+    async def _go(self, task: Task, leave_off: asyncio.Event) -> float:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        visits = Round(leave_off=leave_off)
+
+        async def turn(tenant_id: str) -> None:
+            # What one call cannot do keeps the others from nothing.
+            for call in task.calls:
+                try:
+                    await self._repeated(call, tenant_id, leave_off)
+                except aio.AioRpcError as error:
+                    visits.failed(error)
+                    if visits.is_over():
+                        return
+
+        with untraced():
+            await self._jobs.visit(turn, visits)
+        if visits.failures:
+            log.warning("round_incomplete", round=task.name, tenants=visits.visited, failures=visits.failures)
+        if visits.is_over():
+            return min(_RETRY_SECONDS, task.seconds)
+        return max(task.seconds, _PAUSES * (loop.time() - started))
+
+    async def _repeated(self, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event) -> None:
+        for _ in range(_CALLS_PER_TURN):
+            async with self._system.acting(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+                response = await call()
+            if leave_off.is_set() or not getattr(response, "more", False):
+                return

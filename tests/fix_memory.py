@@ -1,0 +1,95 @@
+"""The memory service by itself on a database of its own: its neighbours are away, identities come from the test."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID, uuid4
+
+import pytest
+from fix_cluster import Authorized
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein_cluster import registry
+from skein_kit import access
+from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.service import Host, running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_database import TestDatabase
+
+KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A memory service that answers, and the database below it."""
+
+    database: TestDatabase
+    tenant_id: UUID
+    # Where it keeps what is no table.
+    folder: Path
+    address: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def serving(self, **environment: str) -> AsyncIterator[None]:
+        """Run the service with these settings while the block runs."""
+
+        async def public_keys() -> dict[str, str]:
+            return {"test": json.dumps(KEY.as_dict(private=False))}
+
+        addresses = {"memory": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
+        host = Host(
+            settings=ProcessSettings(database_url=self.database.url, admin_port=0),
+            environment={"SKEIN_DATA_DIR": str(self.folder), **environment},
+            schema_version=registry.migrations()[-1].number,
+            addresses=addresses,
+            _verifier=TokenVerifier(public_keys),
+        )
+        async with running(registry.load(["memory"]), host) as services:
+            await services.wait_ready(10)
+            self.address[:] = [addresses["memory"]]
+            yield
+
+    @asynccontextmanager
+    async def channel(self, *, system: bool = False, tenant: bool = True) -> AsyncIterator[aio.Channel]:
+        who = Caller(
+            principal="system:worker" if system else "api_key:1",
+            tenant_id=self.tenant_id if tenant else None,
+            permissions=access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS,
+            agent_id="" if system else "kitchen",
+        )
+        token, _ = sign(who, key=KEY, at=time.time())
+        async with aio.insecure_channel(self.address[0]) as channel:
+            yield cast("aio.Channel", Authorized(channel, token))
+
+    async def rows(self, statement: str) -> list[Any]:
+        async with self.database.superuser() as connection:
+            return await connection.fetch(statement)
+
+
+@pytest.fixture
+async def alone(database: TestDatabase, tmp_path: Path) -> Alone:
+    """A tenant in a fresh database; the test starts the service."""
+    tenant_id, organization_id = uuid4(), uuid4()
+    async with database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, 'o', 'o', now(), now())",
+            organization_id,
+        )
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, $2, 't', 't', now(), now())",
+            tenant_id,
+            organization_id,
+        )
+    return Alone(database=database, tenant_id=tenant_id, folder=tmp_path)

@@ -1,0 +1,86 @@
+"""A request for every RPC of scores and curation, and the things that they name."""
+
+from __future__ import annotations
+
+from fix_recipe import service
+from fix_world import MAKERS, World
+
+from skein.memory.v1 import curation_pb2 as pb
+from skein.memory.v1 import memory_pb2, scores_pb2
+
+SOURCE = "the source of the matrix"
+_curation = service("skein.memory.v1.CurationService", pb)
+_memories = service("skein.memory.v1.MemoryService", scores_pb2)
+_upkeep = service("skein.memory.v1.UpkeepService", memory_pb2)
+
+
+async def _fact(world: World, key: str) -> str:
+    memory = memory_pb2.Memory(type="fact", key=key, content=world.text(f"the kettle is verified {key}"), confidence=1)
+    return (await world.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+
+
+async def _conflict(world: World) -> tuple[str, str]:
+    pair = await _fact(world, world.text("Color ")), await _fact(world, world.text("color "))
+    await world.tenant.curation.ResolveConflict(
+        pb.ResolveConflictRequest(
+            a_memory_id=pair[0],
+            b_memory_id=pair[1],
+            status=pb.CONFLICT_STATUS_NEEDS_REVIEW,
+            note=world.text(),
+        )
+    )
+    return pair
+
+
+async def _alias(world: World) -> str:
+    alias_id, canonical_id = await MAKERS["memory_id"](world), await MAKERS["memory_id"](world)
+    await world.tenant.curation.ResolveEntity(
+        pb.ResolveEntityRequest(alias_memory_id=alias_id, canonical_memory_id=canonical_id, note=world.text())
+    )
+    return str(alias_id)
+
+
+async def _trust(world: World) -> str:
+    # Another tenant asks by the same name, and finds nothing.
+    await world.tenant.curation.SetSourceTrust(
+        pb.SetSourceTrustRequest(source=world.text(SOURCE), trust=0.9, notes=world.text())
+    )
+    return world.text(SOURCE)
+
+
+MAKERS |= {"conflict": _conflict, "alias_memory_id": _alias, "source": _trust}
+
+_memories("ExplainScore", "memory_id")
+_memories("Reinforce", "memory_id")
+_memories("Decay")
+_memories("Merge", "memory_id", "other_memory_id", build=lambda t, _w: {"memory_ids": list(t.values())})
+_memories("Consolidate", build=lambda _t, _w: {})
+_upkeep("DecayMemories")
+_curation("SetSourceTrust", build=lambda _t, w: {"source": w.text(SOURCE), "trust": 0.2})
+_curation("GetSourceTrust", "source")
+_curation("ListSourceTrust", "source", build=lambda _t, _w: {})
+_curation("DeleteSourceTrust", "source")
+_curation("ListConflicts", "conflict", build=lambda _t, _w: {"show_settled": True, "all_types": True})
+_curation(
+    "ResolveConflict",
+    "conflict",
+    build=lambda t, _w: {
+        "a_memory_id": t["conflict"][0],
+        "b_memory_id": t["conflict"][1],
+        "status": pb.CONFLICT_STATUS_SUPERSEDED,
+        "canonical_memory_id": t["conflict"][0],
+    },
+)
+_curation("ListConflictResolutions", "conflict", build=lambda _t, _w: {})
+_curation(
+    "ResolveEntity",
+    "memory_id",
+    "other_memory_id",
+    build=lambda t, _w: {"alias_memory_id": t["memory_id"], "canonical_memory_id": t["other_memory_id"]},
+)
+_curation("GetCanonical", "alias_memory_id", build=lambda t, _w: {"memory_id": t["alias_memory_id"]})
+_curation("ListAliases", "alias_memory_id", build=lambda _t, _w: {})
+_curation("RemoveAlias", "alias_memory_id")
+_curation("GetReviewQueue", "memory_id", build=lambda _t, _w: {})
+_curation("GetTemporalClusters", "memory_id", build=lambda _t, _w: {"unit": pb.CLUSTER_UNIT_HOUR})
+_curation("GetStatistics", "memory_id", build=lambda _t, _w: {})

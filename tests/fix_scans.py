@@ -1,0 +1,131 @@
+"""A thousand tenants in a migrated database, made by the database itself, and plausible values for any statement."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from skein_kit.ids import first_id, now
+
+# The tenant that is asked: the largest one, with a tenth of everything.
+TENANT = uuid.UUID(int=1)
+ENTRIES = 200_000
+# Partitions and tables with fewer rows are rightly read whole.
+FEW_ROWS = 1000
+
+_TENANT = "lpad(to_hex(CASE WHEN n <= 20000 THEN 1 ELSE 2 + n % 999 END), 32, '0')::uuid"
+# Three months of ids, the newest first.
+_ID = """(lpad(to_hex(
+    (extract(epoch FROM date_trunc('hour', now()) - n % 20000 * interval '6 minutes') * 1000)::bigint
+    ), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid"""
+FILL = f"""
+    SET session_replication_role = replica;
+    SET synchronous_commit = off;
+    SELECT memory.ensure_month(now() - ago * interval '1 month'), session.ensure_month(now() - ago * interval '1 month')
+    FROM generate_series(0, 4) AS ago;
+    INSERT INTO memory.entries
+        (tenant_id, memory_id, external_id, type, key, content, source, agent_id, subject_id, session_id, scope, level,
+         confidence, importance, metadata, content_hash, create_time, update_time, created_by, updated_by)
+    SELECT {_TENANT}, {_ID}, 'x' || n, (ARRAY['note', 'note', 'fact', 'task'])[1 + n % 4], 'key ' || n % 5000,
+           'text ' || n, 'source ' || n % 300, 'agent ' || n % 30, 'subject ' || n % 300, 'session ' || n % 300,
+           'global', 'operational', 0.7, n % 100 / 100.0, '{{"plan": "trial"}}', sha256(n::text::bytea), now(), now(),
+           'test', 'test'
+    FROM generate_series(1, {ENTRIES}) AS n;
+    INSERT INTO memory.tags (tenant_id, memory_id, tag)
+    SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.entries;
+    INSERT INTO memory.properties (tenant_id, memory_id, name, value)
+    SELECT tenant_id, memory_id, 'metadata.plan', source FROM memory.entries;
+    INSERT INTO memory.external_ids (tenant_id, external_id, memory_id)
+    SELECT tenant_id, external_id, memory_id FROM memory.entries;
+    INSERT INTO memory.fact_keys (tenant_id, key, memory_id)
+    SELECT tenant_id, external_id, memory_id FROM memory.entries WHERE type = 'fact';
+    INSERT INTO memory.links
+        (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
+    SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test'
+    FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
+          FROM memory.entries) AS neighbours
+    WHERE next_id IS NOT NULL;
+    INSERT INTO memory.versions
+        (tenant_id, memory_id, revision, type, content, tags, scope, level, confidence, importance, create_time,
+         update_time, until_time, created_by, updated_by)
+    SELECT tenant_id, memory_id, 1, type, content, '{{}}', scope, level, 0.5, 0.5, now(), now(), now(), 'test', 'test'
+    FROM memory.entries;
+    INSERT INTO memory.changes
+        (tenant_id, change_id, event_type, entity_type, entity_id, summary, principal, create_time)
+    SELECT tenant_id, memory_id, 'memory_created', 'memory', memory_id, 'x', 'test', now() FROM memory.entries
+    WHERE get_byte(content_hash, 0) < 64;
+    INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time)
+    SELECT tenant_id, memory_id, 1, now() FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
+    INSERT INTO memory.requests (tenant_id, principal, method, request_id, fingerprint, response, create_time)
+    SELECT tenant_id, 'test', 'test', memory_id, '', '', now() - random() * interval '30 days' FROM memory.entries
+    WHERE get_byte(content_hash, 0) < 64;
+    INSERT INTO memory.tombstones (tenant_id, digest, create_time)
+    SELECT tenant_id, content_hash, now() FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
+    INSERT INTO session.sessions
+        (tenant_id, session_id, state, session_type, subject_id, agent_id, create_time, update_time, active_time,
+         created_by)
+    SELECT {_TENANT}, 'session ' || n / 10, 'active', 'conversation', 'subject ' || n % 300, 'agent ' || n % 30,
+           now(), now() - n * interval '1 second', now(), 'test'
+    FROM generate_series(1, {ENTRIES}) AS n WHERE n % 10 = 0;
+    INSERT INTO session.messages
+        (tenant_id, message_id, session_id, sequence, role, content, agent_id, subject_id, create_time, created_by)
+    SELECT {_TENANT}, {_ID}, 'session ' || n / 10, n % 10, 'user', 'text ' || n, 'agent ' || n % 30,
+           'subject ' || n % 300, now(), 'test'
+    FROM generate_series(1, {ENTRIES}) AS n;
+    INSERT INTO session.message_order (tenant_id, session_id, sequence, message_id)
+    SELECT tenant_id, session_id, sequence, message_id FROM session.messages;
+    INSERT INTO recall.documents
+        (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, length,
+         revision, pending)
+    SELECT tenant_id, memory_id, 'memory', type, scope, source, key, importance, agent_id, subject_id, session_id, 5, 1,
+           false
+    FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
+    INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length)
+    SELECT tenant_id, unnest(ARRAY['text', source]), 'memory', memory_id, 1, 5 FROM memory.entries
+    WHERE get_byte(content_hash, 0) < 64;
+    RESET session_replication_role;
+"""  # noqa: S608 - constants of this file.
+
+
+def value_of(name: str, kind: str, known: uuid.UUID) -> Any:
+    """Return a plausible value for a parameter by its name and type; `known` is the id of a memory and a message."""
+    if name == "tenant_id":
+        return TENANT
+    plain = kind.removesuffix("[]")
+    value = {
+        "uuid": known, "text": "x", "varchar": "x", "int8": 1, "int4": 1, "int2": 1, "bool": True, "float8": 0.5,
+        "numeric": 1, "timestamptz": now(), "bytea": b"x", "jsonb": '{"x": 1}', "interval": timedelta(days=1),
+    }.get(plain)  # fmt: skip
+    # The name's own value, where it is of the parameter's type.
+    named = NAMED.get(name)
+    if kind.endswith("[]"):
+        return named if isinstance(named, list) and type(named[0]) is type(value) else [value]
+    return named if type(named) is type(value) else value
+
+
+_FAR = datetime(2100, 1, 1, tzinfo=UTC)
+NAMED: dict[str, Any] = {
+    "count": 51,
+    "limit": 51,
+    "most": 51,
+    "rows": 51,
+    "fan": 51,
+    "window": 51,
+    "scan": 200,
+    "candidates": 50,
+    "chunks": 200,
+    "before_id": first_id(_FAR),
+    "before": first_id(_FAR),
+    "from_id": first_id(datetime(2026, 1, 1, tzinfo=UTC)),
+    "agent_id": "agent 3",
+    "subject_id": "subject 3",
+    "session_id": "session 3",
+    "source": "source 3",
+    "session_ids": ["session 3", "session 4"],
+    "tags": ["source 3"],
+    "kinds": ["memory"],
+    "kind": "memory",
+    "relations": ["related"],
+    "filtered": True,
+}

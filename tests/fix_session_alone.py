@@ -1,0 +1,87 @@
+"""The session service without its neighbours, with settings of a test's choice."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID, uuid4
+
+from fix_cluster import Authorized
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein_cluster import registry
+from skein_kit import access
+from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.service import Host, running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from fix_database import TestDatabase
+
+KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A session service that answers, and the database below it."""
+
+    address: str
+    database: TestDatabase
+    tenant_id: UUID
+
+    @asynccontextmanager
+    async def channel(self, *, system: bool = False, tenant: bool = True) -> AsyncIterator[aio.Channel]:
+        permissions = access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS
+        who = Caller(
+            principal="system:worker" if system else "api_key:1",
+            tenant_id=self.tenant_id if tenant else None,
+            permissions=permissions,
+        )
+        token, _ = sign(who, key=KEY, at=time.time())
+        async with aio.insecure_channel(self.address) as channel:
+            yield cast("aio.Channel", Authorized(channel, token))
+
+    async def rows(self, statement: str) -> list[Any]:
+        async with self.database.superuser() as connection:
+            return await connection.fetch(statement)
+
+
+@asynccontextmanager
+async def session_alone(database: TestDatabase, environment: Mapping[str, str]) -> AsyncIterator[Alone]:
+    """Run the session service alone; calls to the others fail."""
+    settings = ProcessSettings(database_url=database.url, admin_port=0)
+
+    async def public_keys() -> dict[str, str]:
+        return {"test": json.dumps(KEY.as_dict(private=False))}
+
+    addresses = {"session": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
+    host = Host(
+        settings=settings,
+        environment=environment,
+        schema_version=registry.migrations()[-1].number,
+        addresses=addresses,
+        _verifier=TokenVerifier(public_keys),
+    )
+    tenant_id = uuid4()
+    async with database.superuser() as connection:
+        organization_id = uuid4()
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, 'o', 'o', now(), now())",
+            organization_id,
+        )
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, $2, 't', 't', now(), now())",
+            tenant_id,
+            organization_id,
+        )
+    async with running(registry.load(["session"]), host) as services:
+        await services.wait_ready(10)
+        yield Alone(address=addresses["session"], database=database, tenant_id=tenant_id)

@@ -1,0 +1,143 @@
+"""Conditions in the database: each means there what it means in Python, for whatever memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from fix_filtering import EXPRESSIONS, MEMORIES
+from hypothesis import HealthCheck, Phase, given, settings
+
+from skein_kit.filtering import ENTRIES, VERSIONS, Expression, compiled, holds, properties_of, written
+from skein_kit.ids import new_ids, now
+from skein_kit.sql import Query, completed
+
+if TYPE_CHECKING:
+    from fix_database import TestDatabase
+
+    from skein_kit.filtering.compiling import Source
+
+TENANT = uuid.UUID(int=1)
+ROWS = 60
+COLUMNS = (
+    "external_id", "type", "title", "key", "content", "data", "source", "source_agent", "agent_id", "subject_id",
+    "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time",
+    "valid_to_time", "metadata", "delete_time", "revision", "create_time", "update_time", "created_by", "updated_by",
+)  # fmt: skip
+ASKED = {
+    ENTRIES.name: Query.of(
+        "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.entries WHERE tenant_id = :tenant_id"
+    ),
+    VERSIONS.name: Query.of(
+        "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.versions WHERE tenant_id = :tenant_id"
+    ),
+}
+
+
+def some(strategy: Any, count: int) -> list[Any]:
+    """Draw what hypothesis thinks of; it is held against the database afterwards, all at once."""
+    found: list[Any] = []
+
+    @settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def draw(value: Any) -> None:
+        found.append(value)
+
+    draw()
+    return found
+
+
+async def fill(database: TestDatabase, memories: dict[uuid.UUID, dict[str, Any]]) -> None:
+    entries, versions, tags = [], [], []
+    for id_, memory in memories.items():
+        said = {**memory, "data": _json(memory["data"]), "metadata": _json(memory["metadata"])}
+        values = [said[name] for name in COLUMNS]
+        digest = hashlib.sha256(f"{memory['type']}\n{memory['content']}".encode()).digest()
+        memory["content_hash"], memory["is_active"] = digest.hex(), memory["delete_time"] is None
+        entries.append((TENANT, id_, digest, memory["is_active"], *values))
+        versions.append((TENANT, id_, now(), memory["tags"], *values))
+        tags += [(TENANT, id_, tag) for tag in memory["tags"]]
+    names = ", ".join(COLUMNS)
+    places = ", ".join(f"${n}" for n in range(1, len(COLUMNS) + 5))
+    async with database.superuser() as connection:
+        # Without the tenant's row, which matters to foreign keys alone.
+        await connection.execute("SET session_replication_role = replica; SELECT memory.ensure_month(now())")
+        await connection.executemany(
+            f"INSERT INTO memory.entries (tenant_id, memory_id, content_hash, is_active, {names}) VALUES ({places})",  # noqa: S608 - constants.
+            entries,
+        )
+        await connection.executemany(
+            f"INSERT INTO memory.versions (tenant_id, memory_id, until_time, tags, {names}) VALUES ({places})",  # noqa: S608
+            versions,
+        )
+        await connection.executemany("INSERT INTO memory.tags (tenant_id, memory_id, tag) VALUES ($1, $2, $3)", tags)
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value)
+
+
+async def test_a_condition_holds_in_the_database_for_the_memories_that_it_holds_for_in_python(
+    database: TestDatabase,
+) -> None:
+    drawn = some(MEMORIES, ROWS)
+    memories = dict(zip(new_ids(now(), len(drawn)), drawn, strict=True))
+    await fill(database, memories)
+
+    async def passing(source: Source, expression: Expression) -> set[uuid.UUID]:
+        condition = compiled(expression, source)
+        query = completed(ASKED[source.name], condition.text)
+        rows = await connection.fetch(query.text, *query.bind({"tenant_id": TENANT, **condition.values}))
+        assert {row["holds"] for row in rows} <= {True, False}
+        return {row["memory_id"] for row in rows if row["holds"]}
+
+    async with database.role("memory") as connection:
+        await connection.execute(f"SET skein.tenant_id = '{TENANT}'")
+        for expression in some(EXPRESSIONS, 600):
+            expected = {id_ for id_, memory in memories.items() if holds(expression, memory)}
+
+            assert await passing(ENTRIES, expression) == expected, written(expression)
+            assert await passing(VERSIONS, expression) == expected, written(expression)
+
+
+async def test_the_migration_names_properties_as_the_service_does(database: TestDatabase) -> None:
+    drawn = some(MEMORIES, ROWS)
+    drawn.append({**drawn[0], "metadata": {f"k{n}": n for n in range(101)}, "data": None})
+    drawn.append(
+        {**drawn[0], "metadata": {"long": "x" * 300, "list": [[1], [2.50]], "n": 1e21}, "data": {"k" * 260: 1}}
+    )
+    memories = dict(zip(new_ids(now(), len(drawn)), drawn, strict=True))
+    await fill(database, memories)
+    expected = {
+        (id_, name, value)
+        for id_, memory in memories.items()
+        for name, value in properties_of(_json(memory["metadata"]), _json(memory["data"]))
+    }
+    backfill = _backfill()
+
+    async with database.superuser() as connection:
+        await connection.execute("SET session_replication_role = replica")
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, $1, 'x', 'x', now(), now())",
+            TENANT,
+        )
+        await connection.execute(backfill)
+        rows = await connection.fetch("SELECT memory_id, name, value FROM memory.properties")
+
+    assert {tuple(row) for row in rows} == expected
+
+
+def _backfill() -> str:
+    folder = resources.files("skein_memory") / "sql" / "migrations"
+    text = (folder / "0017_find_and_purge.sql").read_text("utf-8")
+    return text[text.index("DO $$") :]

@@ -1,0 +1,114 @@
+"""No statement of memory, session and recall reads a whole table, planned for the largest of 1,000 tenants."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import fix_scans
+import pytest
+from fix_database import TestDatabase
+
+from skein_kit.sql import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import asyncpg
+
+    from skein_kit.sql import Query
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+SERVICES = ("memory", "session", "recall")
+# What is put in the places that statements leave open.
+MARKS = {
+    "{table}": "embeddings_all_minilm_l6_v2",
+    "{condition}": "true",
+    "{column}": "session_id",
+    "{value}": "wanted.value",
+}
+# Statements that may read a table whole, each with its reason.
+ALLOWED: dict[str, str] = {}
+
+
+async def plans(connection: Connection, query: Query, known: Any) -> Iterator[dict[str, Any]]:
+    """Return every node of the plan of a statement with plausible values."""
+    text = query.text
+    for mark, example in MARKS.items():
+        text = text.replace(mark, example)
+    prepared = await connection.prepare(text)
+    kinds = [
+        f"{kind.name.removeprefix('_')}[]" if kind.kind == "array" else kind.name for kind in prepared.get_parameters()
+    ]
+    values = [fix_scans.value_of(name, kind, known) for name, kind in zip(query.parameters, kinds, strict=True)]
+    rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) {text}", *values)
+    return _nodes(json.loads(rows[0][0])[0]["Plan"])
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _nodes(below)
+
+
+@pytest.fixture
+async def filled(database: TestDatabase) -> TestDatabase:
+    """A database with 200,000 memories and as many messages of 1,000 tenants."""
+    async with database.superuser() as connection:
+        await connection.execute(fix_scans.FILL)
+        await connection.execute("VACUUM ANALYZE")
+    return database
+
+
+# Filling takes most of it.
+@pytest.mark.timeout(400)
+async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
+    async with filled.superuser() as connection:
+        known = await connection.fetchval(
+            "SELECT memory_id FROM memory.entries WHERE tenant_id = $1 LIMIT 1", fix_scans.TENANT
+        )
+        rows = await connection.fetch(
+            "SELECT n.nspname || '.' || c.relname AS name, c.reltuples FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' "
+            "AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id')"
+        )
+    sizes = {row["name"]: row["reltuples"] for row in rows}
+    assert sum(size > fix_scans.FEW_ROWS for size in sizes.values()) > 15
+    found: list[str] = []
+    seen = 0
+
+    for service in SERVICES:
+        async with filled.role(service) as connection:
+            await connection.execute(f"SET skein.tenant_id = '{fix_scans.TENANT}'")
+            for query in Queries.of(f"skein_{service}").by_name.values():
+                if "tenant_id" not in query.parameters:
+                    continue
+                seen += 1
+                # First as it is planned; then, of what is nearly empty here, whether an index could serve.
+                for setting, few in (("on", fix_scans.FEW_ROWS), ("off", -1)):
+                    await connection.execute(f"SET enable_seqscan = {setting}")
+                    scanned = scanned_by(await plans(connection, query, known), sizes, few)
+                    found += [f"{service}.{query.name} reads {table}" for table in scanned]
+    async with filled.role("memory") as connection:
+        # With nothing but scans to choose from, the check finds them.
+        await connection.execute(f"SET skein.tenant_id = '{fix_scans.TENANT}'")
+        await connection.execute(
+            "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off"
+        )
+        query = Queries.of("skein_memory")["find_external_ids"]
+        shown = scanned_by(await plans(connection, query, known), sizes, fix_scans.FEW_ROWS)
+
+    assert shown == ["memory.external_ids"]
+    assert seen > 300
+    assert [scan for scan in dict.fromkeys(found) if scan.split()[0] not in ALLOWED] == []
+
+
+def scanned_by(nodes: Iterator[dict[str, Any]], sizes: dict[str, float], few: int) -> list[str]:
+    """Return the tenant tables of more than a `few` rows that a plan reads from end to end."""
+    tables = [_found(sizes, node["Relation Name"]) for node in nodes if node["Node Type"] == "Seq Scan"]
+    return [table for table in tables if table and sizes[table] > few]
+
+
+def _found(sizes: dict[str, float], relation: str) -> str:
+    return next((name for name in sizes if name.endswith(f".{relation}")), "")

@@ -1,0 +1,192 @@
+"""The access log: who read, wrote and searched what, soon after it happens, and before it where a tenant wants that."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from fix_cluster import Tenant, refused
+from fix_memory import Alone
+from google.protobuf import json_format
+
+from skein.memory.v1 import access_log_pb2 as pb
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_kit.recording import LOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SECRET = "the dentist is on Tuesday"
+
+
+async def seen(
+    tenant: Tenant, enough: Callable[[Sequence[pb.AccessLogEntry]], bool], **asked: Any
+) -> list[pb.AccessLogEntry]:
+    """Read the log until it has what the test waits for; the test's own time limit ends the wait."""
+    while True:
+        answer = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=1000, **asked))
+        if enough(answer.accesses):
+            return list(answer.accesses)
+        await asyncio.sleep(0.05)
+
+
+async def remember(tenant: Tenant, **values: Any) -> str:
+    memory = memory_pb2.Memory(**({"content": SECRET} | values))
+    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+
+
+async def read(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
+    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+
+
+async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_words(tenant: Tenant) -> None:
+    memory_id = await remember(tenant, session_id="s1", title=SECRET)
+    await read(tenant, memory_id)
+    await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
+
+    entries = await seen(tenant, lambda found: len(found) >= 4, memory_id=memory_id)
+
+    assert [(entry.method, entry.operation) for entry in entries] == [
+        ("DeleteMemory", pb.ACCESS_OPERATION_DELETE),
+        ("Recall", pb.ACCESS_OPERATION_SEARCH),
+        ("GetMemory", pb.ACCESS_OPERATION_READ),
+        ("CreateMemory", pb.ACCESS_OPERATION_CREATE),
+    ]
+    assert all(entry.success and entry.principal and entry.client_address for entry in entries)
+    assert entries[-1].session_id == "s1"
+    assert SECRET not in str(entries)
+
+
+async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await read(tenant, str(uuid.uuid4()))
+
+    (entry,) = await seen(tenant, lambda found: len(found) == 1, failed_only=True)
+
+    assert (entry.method, entry.success, entry.error_reason) == ("GetMemory", False, "MEMORY_NOT_FOUND")
+
+
+async def test_another_tenant_s_attempt_is_in_its_own_log_alone(tenant: Tenant, other_tenant: Tenant) -> None:
+    memory_id = await remember(tenant)
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await read(other_tenant, memory_id)
+
+    theirs = await seen(other_tenant, lambda found: len(found) == 1, failed_only=True)
+    ours = await seen(tenant, lambda found: len(found) >= 1, memory_id=memory_id)
+
+    assert [entry.memory_id for entry in theirs] == [memory_id]
+    assert [entry.method for entry in ours] == ["CreateMemory"]
+
+
+async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> None:
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=SECRET)
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s2", messages=[message], create_session=True)
+    )
+    await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s2"))
+
+    entries = await seen(tenant, lambda found: len(found) >= 2, session_id="s2")
+
+    assert {entry.method for entry in entries} == {"AppendMessages", "ListMessages"}
+    assert SECRET not in str(entries)
+
+
+async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
+    ids = [await remember(tenant) for _ in range(3)]
+    await read(tenant, ids[0])
+    await seen(tenant, lambda found: len(found) >= 4)
+
+    request = pb.ListAccessLogRequest(page_size=2, operation=pb.ACCESS_OPERATION_CREATE)
+    first = await tenant.history.ListAccessLog(request)
+    request.page_token = first.next_page_token
+    second = await tenant.history.ListAccessLog(request)
+
+    found = [entry.memory_id for answer in (first, second) for entry in answer.accesses]
+    assert (sorted(found), second.next_page_token) == (sorted(ids), "")
+    request.operation = pb.ACCESS_OPERATION_READ
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+        await tenant.history.ListAccessLog(request)
+
+
+async def test_reading_and_recalling_count_as_use_and_listing_does_not(tenant: Tenant) -> None:
+    memory_id = await remember(tenant)
+    await read(tenant, memory_id)
+    await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
+    await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    while (await read(tenant, memory_id)).access_count < 2:
+        await asyncio.sleep(0.05)
+
+    memory = await read(tenant, memory_id)
+    assert memory.HasField("last_access_time")
+    assert memory.revision == 1
+
+
+async def set_policy(tenant: Tenant, **values: Any) -> None:
+    request = subjects_pb2.UpdatePolicyRequest(
+        policy=subjects_pb2.Policy(**values), update_mask={"paths": list(values)}
+    )
+    await tenant.tenancy.UpdatePolicy(request)
+
+
+async def test_a_strict_tenant_s_access_is_there_when_its_answer_is(tenant: Tenant) -> None:
+    await set_policy(tenant, audit_strict=True)
+
+    memory_id = await remember(tenant)
+    await read(tenant, memory_id)
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await read(tenant, str(uuid.uuid4()))
+    entries = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest())).accesses
+
+    assert [(entry.method, entry.success) for entry in entries] == [
+        ("GetMemory", False),
+        ("GetMemory", True),
+        ("CreateMemory", True),
+        ("CreateMemory", True),
+    ]
+    assert entries[0].error_reason == "MEMORY_NOT_FOUND"
+
+
+async def test_a_tenant_may_keep_the_words_of_its_searches(tenant: Tenant) -> None:
+    await set_policy(tenant, audit_query_text=True)
+
+    await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
+    (entry,) = await seen(tenant, lambda found: len(found) == 1, operation=pb.ACCESS_OPERATION_SEARCH)
+
+    assert json_format.MessageToDict(entry.request_data)["query"] == SECRET
+
+
+async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_record(alone: Alone) -> None:
+    async with alone.database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.policies (tenant_id, audit_strict, update_time) VALUES ($1, true, now())",
+            alone.tenant_id,
+        )
+        await connection.execute("REVOKE INSERT ON memory.access_log FROM skein_memory")
+        async with alone.serving(), alone.channel() as channel:
+            stub = memory_pb2_grpc.MemoryServiceStub(channel)
+            memory = memory_pb2.Memory(content=SECRET)
+            with refused(grpc.StatusCode.UNAVAILABLE, "ACCESS_NOT_RECORDED"):
+                await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+            await connection.execute("GRANT INSERT ON memory.access_log TO skein_memory")
+            listed = await stub.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    assert listed.memories == []
+
+
+async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(alone: Alone) -> None:
+    before = LOST.labels("memory")._value.get()
+    async with alone.database.superuser() as connection:
+        await connection.execute("REVOKE INSERT ON memory.access_log FROM skein_memory")
+        async with alone.serving(), alone.channel() as channel:
+            stub = memory_pb2_grpc.MemoryServiceStub(channel)
+            memory = memory_pb2.Memory(content=SECRET)
+            await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    assert LOST.labels("memory")._value.get() == before + 1

@@ -1,0 +1,306 @@
+"""Cold storage: memories leave the tables with everything they have, and come back as they were."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from fix_database import TestDatabase
+from fix_memory import Alone
+
+from skein.memory.v1 import archives_pb2 as pb
+from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2
+from skein_memory.store.archives import KEPT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+# What hangs on memories and does not go with them: secrets keep their memory here, and so does a snapshot's copy.
+STAYING = {"memory.secrets", "memory.snapshot_items"}
+
+
+async def old(stubs: Any, content: str, **values: Any) -> str:
+    """Store a memory that was made long ago."""
+    memory = memory_pb2.Memory(content=content, **values)
+    memory.create_time.FromDatetime(LONG_AGO)
+    created: memory_pb2.CreateMemoryResponse = await stubs.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    return created.memory.memory_id
+
+
+def going(**values: Any) -> pb.CreateArchiveRequest:
+    return pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC), **values)
+
+
+async def get(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
+    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+
+
+async def recalled(tenant: Tenant, query: str) -> list[str]:
+    answer = await tenant.recall.Recall(recall_pb2.RecallRequest(query=query))
+    return [hit.item_id for hit in answer.hits]
+
+
+async def test_an_archived_memory_is_gone_and_comes_back_as_it_was(tenant: Tenant) -> None:
+    first = await old(
+        tenant.memory, "the heron stood in the reeds", tags=["bird"], key="heron", type="fact", external_id="h"
+    )
+    second = await old(tenant.memory, "the reeds were cut in spring", metadata={"year": 2020})
+    await tenant.links.CreateLink(
+        memory_pb2.CreateLinkRequest(link=memory_pb2.Link(from_memory_id=first, to_memory_id=second, label="near"))
+    )
+    change = memory_pb2.Memory(memory_id=second, content="the reeds were cut in autumn")
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=change, update_mask={"paths": ["content"]}))
+    before = [await get(tenant, id_) for id_ in (first, second)]
+    links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=first))
+
+    created = await tenant.history.CreateArchive(going(label="herons"))
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await get(tenant, first)
+    gone = await recalled(tenant, "heron reeds")
+    restored = await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+
+    assert (created.archive.memory_count, created.archive.label, created.next_memory_id) == (2, "herons", "")
+    assert gone == []
+    assert (restored.restored_count, restored.skipped_count) == (2, 0)
+    after = [await get(tenant, id_) for id_ in (first, second)]
+    for memory in (*before, *after):
+        # They tell of reading, which goes on.
+        for field in ("access_count", "last_access_time", "scores"):
+            memory.ClearField(field)
+    assert after == before
+    assert await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=first)) == links
+    assert set(await recalled(tenant, "heron reeds")) == {first, second}
+    versions = await tenant.memory.ListMemoryVersions(memory_pb2.ListMemoryVersionsRequest(memory_id=second))
+    assert len(versions.versions) >= 1
+
+
+async def test_what_was_changed_lately_stays(tenant: Tenant) -> None:
+    idle_since = datetime.now(UTC)
+    fresh = await old(tenant.memory, "changed after that")
+
+    created = await tenant.history.CreateArchive(pb.CreateArchiveRequest(idle_since_time=idle_since))
+
+    assert not created.HasField("archive")
+    assert (await get(tenant, fresh)).memory_id == fresh
+
+
+async def test_one_session_s_memories_can_go_by_themselves(tenant: Tenant) -> None:
+    gone = await old(tenant.memory, "of the session", session_id="s1")
+    stays = await old(tenant.memory, "of another", session_id="s2")
+
+    created = await tenant.history.CreateArchive(going(session_id="s1"))
+
+    assert created.archive.memory_count == 1
+    assert (await get(tenant, stays)).memory_id == stays
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await get(tenant, gone)
+
+
+async def test_a_repeated_request_takes_and_brings_back_once(tenant: Tenant) -> None:
+    memory_id = await old(tenant.memory, "only once")
+    request = going(request_id="a")
+
+    first, again = await tenant.history.CreateArchive(request), await tenant.history.CreateArchive(request)
+    restore = pb.RestoreArchiveRequest(archive_id=first.archive.archive_id, request_id="r")
+    back, back_again = await tenant.history.RestoreArchive(restore), await tenant.history.RestoreArchive(restore)
+
+    assert again == first or not again.HasField("archive")
+    assert back.restored_count == back_again.restored_count == 1
+    assert (await get(tenant, memory_id)).memory_id == memory_id
+
+
+async def test_an_archive_that_is_none_and_a_time_to_come_are_refused(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.NOT_FOUND, "ARCHIVE_NOT_FOUND"):
+        await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=str(uuid4())))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        later = datetime.now(UTC) + timedelta(days=1)
+        await tenant.history.CreateArchive(pb.CreateArchiveRequest(idle_since_time=later))
+
+
+async def test_a_key_that_was_taken_meanwhile_stays_with_its_new_holder(tenant: Tenant) -> None:
+    first = await old(tenant.memory, "the first", type="fact", key="capital")
+    created = await tenant.history.CreateArchive(going())
+    second = await old(tenant.memory, "the second", type="fact", key="capital")
+
+    restored = await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+
+    assert restored.restored_count == 1
+    assert {(await get(tenant, id_)).content for id_ in (first, second)} == {"the first", "the second"}
+
+
+@dataclass
+class House:
+    """A memory service with files of its own, called as a tenant's key and as the worker."""
+
+    alone: Alone
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted((self.alone.folder / "archives").rglob("*.gz"))
+
+    @asynccontextmanager
+    async def memory(self) -> AsyncIterator[memory_pb2_grpc.MemoryServiceAsyncStub]:
+        async with self.alone.channel() as channel:
+            yield memory_pb2_grpc.MemoryServiceStub(channel)
+
+    @asynccontextmanager
+    async def history(self) -> AsyncIterator[history_pb2_grpc.HistoryServiceAsyncStub]:
+        async with self.alone.channel() as channel:
+            yield history_pb2_grpc.HistoryServiceStub(channel)
+
+    @asynccontextmanager
+    async def upkeep(self) -> AsyncIterator[memory_pb2_grpc.UpkeepServiceAsyncStub]:
+        async with self.alone.channel(system=True) as channel:
+            yield memory_pb2_grpc.UpkeepServiceStub(channel)
+
+    async def rule(self, **values: int) -> None:
+        ((name, value),) = values.items()
+        async with self.alone.database.superuser() as connection:
+            await connection.execute(
+                f"INSERT INTO tenancy.policies (tenant_id, {name}, update_time) VALUES ($1, $2, now())",  # noqa: S608
+                self.alone.tenant_id,
+                value,
+            )
+
+    async def grow_old(self) -> None:
+        async with self.alone.database.superuser() as connection:
+            await connection.execute("UPDATE memory.entries SET update_time = $1", LONG_AGO)
+
+
+@pytest.fixture
+async def house(alone: Alone) -> AsyncIterator[House]:
+    async with alone.serving(SKEIN_MASTER_KEY="33" * 32):
+        yield House(alone)
+
+
+async def test_a_purge_reaches_cold_storage_by_id_and_by_person(house: House) -> None:
+    async with house.memory() as memory, house.history() as history:
+        by_id = await old(memory, "a word that must go", external_id="x-1")
+        of_ann = await old(memory, "what Ann said", subject_id="ann")
+        stays = await old(memory, "what stays")
+        created = await history.CreateArchive(going())
+        dry = await memory.PurgeMemories(purge(memory_ids=["x-1"], dry_run=True))
+        first = await memory.PurgeMemories(purge(memory_ids=["x-1"]))
+        second = await memory.PurgeMemories(purge(filter=memory_pb2.MemoryFilter(subject_id="ann")))
+        (file,) = house.files
+        held = gzip.decompress(file.read_bytes()).decode()
+        restored = await history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    assert list(dry.archived_memory_ids) == list(first.archived_memory_ids) == [by_id]
+    assert list(second.archived_memory_ids) == [of_ann]
+    assert ("a word that must go" in held, "Ann" in held, "what stays" in held) == (False, False, True)
+    assert restored.restored_count == 1
+    assert [one.memory_id for one in left.memories] == [stays]
+
+
+async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(house: House) -> None:
+    async with house.memory() as memory, house.history() as history:
+        await old(memory, "what Ann said", subject_id="ann")
+        created = await history.CreateArchive(going())
+        wanted = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
+        purged = await memory.PurgeMemories(purge(filter=wanted))
+        restored = await history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+
+    assert list(purged.archived_memory_ids) == []
+    assert restored.restored_count == 1
+
+
+def purge(*, dry_run: bool = False, **selection: Any) -> memory_pb2.PurgeMemoriesRequest:
+    return memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(**selection), dry_run=dry_run)
+
+
+async def test_a_damaged_file_is_said_to_be_damaged_and_the_archive_stays(house: House) -> None:
+    async with house.memory() as memory, house.history() as history:
+        await old(memory, "soon damaged")
+        created = await history.CreateArchive(going())
+        (file,) = house.files
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-9] + b"not what w")
+        restore = pb.RestoreArchiveRequest(archive_id=created.archive.archive_id)
+        with refused(grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED"):
+            await history.RestoreArchive(restore)
+        file.write_bytes(whole)
+
+        restored = await history.RestoreArchive(restore)
+
+    assert restored.restored_count == 1
+    assert house.files == []
+
+
+async def test_secrets_stay_out_of_the_files(house: House) -> None:
+    async with house.memory() as memory, house.history() as history:
+        await old(memory, "a plain one")
+        await old(
+            memory,
+            "",
+            type="knowledge_vault",
+            title="door code",
+            data={"sensitivity": "high"},
+            secret_value="xyzzy-4711",
+        )
+        created = await history.CreateArchive(going())
+
+    assert created.archive.memory_count == 1
+    assert len(house.files) == 1
+
+
+async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> None:
+    await house.rule(archive_days=30)
+    async with house.memory() as memory, house.upkeep() as upkeep:
+        await old(memory, "idle for long")
+        await house.grow_old()
+        await memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="of today")))
+
+        first = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        again = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    assert (first.archived_count, again.archived_count) == (1, 0)
+    assert [one.content for one in left.memories] == ["of today"]
+
+
+async def test_without_a_rule_nothing_is_archived(house: House) -> None:
+    async with house.memory() as memory, house.upkeep() as upkeep:
+        await old(memory, "idle for long")
+        await house.grow_old()
+
+        answer = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+
+    assert answer.archived_count == 0
+
+
+async def test_what_is_older_than_the_tenant_keeps_is_purged(house: House) -> None:
+    await house.rule(retention_days=365)
+    async with house.memory() as memory, house.upkeep() as upkeep:
+        gone = await old(memory, "of another age")
+        await house.grow_old()
+        kept = await old(memory, "old, and imported today")
+
+        first = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        again = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        found = await memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=[gone, kept]))
+
+    assert (first.purged_count, again.purged_count) == (1, 0)
+    assert ([one.memory_id for one in found.memories], list(found.not_found)) == ([kept], [gone])
+
+
+async def test_everything_that_hangs_on_a_memory_goes_with_it(database: TestDatabase) -> None:
+    async with database.superuser() as connection:
+        rows = await connection.fetch(
+            "SELECT DISTINCT conrelid::regclass::text AS name FROM pg_constraint "
+            "WHERE contype = 'f' AND confrelid = 'memory.entries'::regclass AND conparentid = 0"
+        )
+
+    hanging = {row["name"] for row in rows}
+    assert hanging - STAYING == {f"memory.{table}" for table in KEPT} - {"memory.entries"}

@@ -1,0 +1,245 @@
+"""Conflicts: which pairs are in one, and what resolving one does."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+
+from skein.memory.v1 import curation_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein.tenancy.v1 import limits_pb2
+
+NEEDS_REVIEW, RESOLVED = pb.CONFLICT_STATUS_NEEDS_REVIEW, pb.CONFLICT_STATUS_RESOLVED
+SUPERSEDED, DISMISSED = pb.CONFLICT_STATUS_SUPERSEDED, pb.CONFLICT_STATUS_DISMISSED
+
+
+async def fact(tenant: Tenant, content: str, **said: Any) -> str:
+    memory = memory_pb2.Memory(**{"content": content, "type": "fact", "confidence": 0.9, **said})
+    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+
+
+async def read(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
+    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+
+
+async def link(tenant: Tenant, start: str, end: str, relation: str = "contradicts") -> str:
+    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))).link.link_id
+
+
+async def conflicts(tenant: Tenant, **fields: Any) -> list[pb.Conflict]:
+    """Read all conflicts, one page after another."""
+    request = pb.ListConflictsRequest(**fields)
+    found: list[pb.Conflict] = []
+    while True:
+        page = await tenant.curation.ListConflicts(request)
+        assert not fields.get("page_size") or len(page.conflicts) <= fields["page_size"]
+        found += page.conflicts
+        if not page.next_page_token:
+            return found
+        request.page_token = page.next_page_token
+
+
+async def resolve(tenant: Tenant, a: str, b: str, status: pb.ConflictStatus, **fields: Any) -> pb.ConflictResolution:
+    request = pb.ResolveConflictRequest(a_memory_id=a, b_memory_id=b, status=status, **fields)
+    return (await tenant.curation.ResolveConflict(request)).resolution
+
+
+async def superseded(tenant: Tenant, memory_id: str) -> set[tuple[str, str]]:
+    listed = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=memory_id))
+    return {(one.from_memory_id, one.to_memory_id) for one in listed.links if one.relation == "supersedes"}
+
+
+def pairs(found: list[pb.Conflict]) -> list[tuple[str, str]]:
+    return [(one.a.memory_id, one.b.memory_id) for one in found]
+
+
+async def test_facts_that_a_link_says_contradict_each_other_are_in_conflict_once(tenant: Tenant) -> None:
+    a, b = await fact(tenant, "red"), await fact(tenant, "blue")
+    await link(tenant, b, a)
+    await link(tenant, a, b)
+
+    (found,) = await conflicts(tenant)
+
+    assert (found.a.memory_id, found.b.memory_id) == (a, b)
+    assert (found.pair_key, found.reason) == (f"{a}|{b}", pb.CONFLICT_REASON_CONTRADICTS_LINK)
+    assert found.a == await read(tenant, a)
+    assert not found.HasField("resolution")
+
+
+async def test_facts_with_nearly_the_same_key_that_say_different_things_are_in_conflict(tenant: Tenant) -> None:
+    a = await fact(tenant, "Graz", key="Home Town")
+    b = await fact(tenant, "Wien", key="home  town")
+    await fact(tenant, "Graz", key="HOME TOWN")
+    await fact(tenant, "Linz", key="birth town")
+
+    found = await conflicts(tenant, page_size=1)
+
+    assert {one.reason for one in found} == {pb.CONFLICT_REASON_SAME_KEY}
+    assert len(found) == 2
+    assert all(b in pair for pair in pairs(found))
+    # A link between two of them makes no second conflict of them.
+    await link(tenant, a, b)
+    assert len(await conflicts(tenant, page_size=1)) == 2
+
+
+async def test_both_must_be_sure_alive_and_facts(tenant: Tenant) -> None:
+    a, unsure = await fact(tenant, "red"), await fact(tenant, "maybe blue", confidence=0.3)
+    gone, archived = await fact(tenant, "green"), await fact(tenant, "white")
+    note = await fact(tenant, "black", type="note")
+    for other in (unsure, gone, archived, note):
+        await link(tenant, a, other)
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=gone))
+    update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=archived))
+    update.memory.archive_time.GetCurrentTime()
+    update.update_mask.paths.append("archive_time")
+    await tenant.memory.UpdateMemory(update)
+
+    assert await conflicts(tenant) == []
+    # Four contradictions cost 0.28: what they speak of is not sure any more.
+    await tenant.memory.UpdateMemory(_sure(a))
+    assert pairs(await conflicts(tenant, all_types=True)) == [(a, note)]
+
+
+def _sure(memory_id: str) -> memory_pb2.UpdateMemoryRequest:
+    words = "confirmed, verified, measured, exact, official"
+    update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=memory_id, content=words))
+    update.update_mask.paths.append("content")
+    return update
+
+
+async def test_many_conflicts_come_page_by_page_without_repeating_any(tenant: Tenant, other_tenant: Tenant) -> None:
+    ids = [await fact(tenant, f"{number}") for number in range(24)]
+    for start, end in zip(ids[::2], ids[1::2], strict=True):
+        await link(tenant, start, end)
+    for number in range(3):
+        await fact(tenant, f"x{number}", key="A" if number else "a", type="fact" if number < 2 else "note")
+
+    for size in (1, 5, 0):
+        found = await conflicts(tenant, page_size=size)
+        assert len(found) == len({one.pair_key for one in found}) == 13
+    first = await tenant.curation.ListConflicts(pb.ListConflictsRequest(page_size=1))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+        await other_tenant.curation.ListConflicts(pb.ListConflictsRequest(page_token=first.next_page_token))
+    assert await conflicts(other_tenant) == []
+
+
+async def test_a_superseded_memory_is_linked_and_ends(tenant: Tenant) -> None:
+    a, b = await fact(tenant, "red"), await fact(tenant, "blue")
+    await link(tenant, a, b)
+
+    said = await resolve(tenant, b, a, SUPERSEDED, canonical_memory_id=b, note="newer")
+
+    assert (said.pair_key, said.a_memory_id, said.b_memory_id) == (f"{a}|{b}", a, b)
+    assert (said.status, said.canonical_memory_id, said.note, said.revision) == (SUPERSEDED, b, "newer", 1)
+    assert await superseded(tenant, a) == {(b, a)}
+    assert (await read(tenant, a)).HasField("valid_to_time")
+    assert not (await read(tenant, b)).HasField("valid_to_time")
+    assert await conflicts(tenant) == []
+    shown = await conflicts(tenant, show_settled=True)
+    assert [one.resolution for one in shown] == [said]
+
+
+async def test_another_resolution_takes_back_what_the_first_one_did(tenant: Tenant) -> None:
+    a, b = await fact(tenant, "red"), await fact(tenant, "blue")
+    await link(tenant, a, b)
+    await resolve(tenant, a, b, SUPERSEDED, canonical_memory_id=b)
+
+    turned = await resolve(tenant, a, b, RESOLVED, canonical_memory_id=a, revision=1)
+    assert await superseded(tenant, a) == {(a, b)}
+    assert not (await read(tenant, a)).HasField("valid_to_time")
+    assert (await read(tenant, b)).HasField("valid_to_time")
+    same = await resolve(tenant, a, b, RESOLVED, canonical_memory_id=a, note="sure")
+    assert await superseded(tenant, a) == {(a, b)}
+    dropped = await resolve(tenant, a, b, NEEDS_REVIEW)
+
+    assert [one.revision for one in (turned, same, dropped)] == [2, 3, 4]
+    assert turned.resolution_id == dropped.resolution_id
+    assert await superseded(tenant, a) == set()
+    assert not (await read(tenant, b)).HasField("valid_to_time")
+    assert len(await conflicts(tenant)) == 1
+    usage = await tenant.tenancy.GetUsage(limits_pb2.GetUsageRequest())
+    assert next(one.used for one in usage.usage if one.kind == "links") == 1
+
+
+async def test_a_link_and_an_end_that_were_there_before_stay(tenant: Tenant) -> None:
+    a, b = await fact(tenant, "red"), await fact(tenant, "blue")
+    await link(tenant, a, b, "supersedes")
+    update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=b))
+    update.memory.valid_to_time.FromSeconds(1_000_000_000)
+    update.update_mask.paths.append("valid_to_time")
+    await tenant.memory.UpdateMemory(update)
+
+    await resolve(tenant, a, b, SUPERSEDED, canonical_memory_id=a)
+    await resolve(tenant, a, b, DISMISSED)
+
+    assert await superseded(tenant, a) == {(a, b)}
+    assert (await read(tenant, b)).valid_to_time.seconds == 1_000_000_000
+
+
+async def test_what_makes_no_sense_of_a_conflict_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
+    a, b, c = await fact(tenant, "red"), await fact(tenant, "blue"), await fact(tenant, "green")
+    theirs = await fact(other_tenant, "theirs")
+    refusals: list[tuple[grpc.StatusCode, str, dict[str, Any]]] = [
+        (grpc.StatusCode.INVALID_ARGUMENT, "CANONICAL_NOT_IN_PAIR", {"canonical_memory_id": c}),
+        (grpc.StatusCode.INVALID_ARGUMENT, "CANONICAL_NOT_IN_PAIR", {"canonical_memory_id": theirs}),
+        (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", {}),
+        (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", {"status": DISMISSED, "canonical_memory_id": a}),
+        (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", {"status": 0}),
+        (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", {"b_memory_id": a, "canonical_memory_id": a}),
+        (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND", {"b_memory_id": theirs, "canonical_memory_id": a}),
+        (grpc.StatusCode.ABORTED, "REVISION_STALE", {"canonical_memory_id": a, "revision": 3}),
+    ]
+
+    for code, reason, fields in refusals:
+        request = pb.ResolveConflictRequest(**{"a_memory_id": a, "b_memory_id": b, "status": SUPERSEDED, **fields})
+        with refused(code, reason):
+            await tenant.curation.ResolveConflict(request)
+    assert (await read(tenant, b)).revision == 1
+
+
+async def test_a_crowd_that_resolves_one_conflict_leaves_one_link(tenant: Tenant) -> None:
+    a, b = await fact(tenant, "red"), await fact(tenant, "blue")
+    same = pb.ResolveConflictRequest(
+        a_memory_id=a, b_memory_id=b, status=SUPERSEDED, canonical_memory_id=a, request_id="r"
+    )
+
+    answers = await asyncio.gather(*(tenant.curation.ResolveConflict(same) for _ in range(3)))
+    crowd = await asyncio.gather(
+        *(resolve(tenant, *pair, RESOLVED, canonical_memory_id=pair[0]) for pair in ((a, b), (b, a)) * 3)
+    )
+
+    assert all(answer == answers[0] for answer in answers)
+    assert sorted(one.revision for one in crowd) == list(range(2, 8))
+    last = max(crowd, key=lambda one: one.revision)
+    other = b if last.canonical_memory_id == a else a
+    assert await superseded(tenant, a) == {(last.canonical_memory_id, other)}
+
+
+async def test_resolutions_are_listed_by_status_newest_first(tenant: Tenant) -> None:
+    ids = [await fact(tenant, f"{number}") for number in range(4)]
+    made = [await resolve(tenant, ids[0], other, DISMISSED) for other in ids[1:3]]
+    made.append(await resolve(tenant, ids[0], ids[3], RESOLVED))
+    request = pb.ListConflictResolutionsRequest(page_size=2)
+
+    first = await tenant.curation.ListConflictResolutions(request)
+    request.page_token = first.next_page_token
+    second = await tenant.curation.ListConflictResolutions(request)
+    dismissed = await tenant.curation.ListConflictResolutions(pb.ListConflictResolutionsRequest(status=DISMISSED))
+
+    assert [*first.resolutions, *second.resolutions] == made[::-1]
+    assert list(dismissed.resolutions) == made[1::-1]
+    request.status = DISMISSED
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+        await tenant.curation.ListConflictResolutions(request)
+
+
+@pytest.mark.parametrize("token", ["nonsense", uuid.uuid4().hex])
+async def test_a_token_that_nobody_gave_is_refused(tenant: Tenant, token: str) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+        await tenant.curation.ListConflicts(pb.ListConflictsRequest(page_token=token))

@@ -1,0 +1,146 @@
+"""FindPaths and Traverse against the plain way of doing it, on random small graphs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skein.memory.v1 import memory_pb2 as pb
+
+if TYPE_CHECKING:
+    from fix_cluster import Tenant
+
+NODES = 9
+RELATIONS = ("related", "causes", "supports")
+DIRECTIONS = (pb.LINK_DIRECTION_UNSPECIFIED, pb.LINK_DIRECTION_OUTGOING, pb.LINK_DIRECTION_INCOMING)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A random graph: its links as (from, to, relation, weight)."""
+
+    links: frozenset[tuple[int, int, str, float]]
+
+    @classmethod
+    def of(cls, seed: int) -> Drawn:
+        chance = random.Random(seed)
+        wanted = chance.randint(4, 26)
+        found: dict[tuple[int, int, str], float] = {}
+        while len(found) < wanted:
+            start, end = chance.sample(range(NODES), 2)
+            found[start, end, chance.choice(RELATIONS)] = chance.choice([0.25, 0.5, 1.0])
+        return cls(links=frozenset((*pair, weight) for pair, weight in found.items()))
+
+    def steps(self, wanted: pb.LinkFilter) -> set[tuple[int, int]]:
+        """Return from where to where a walk may step."""
+        able = {
+            (start, end)
+            for start, end, relation, weight in self.links
+            if relation in (wanted.relations or RELATIONS) and weight >= wanted.min_weight
+        }
+        back = {(end, start) for start, end in able}
+        if wanted.direction == pb.LINK_DIRECTION_OUTGOING:
+            return able
+        return back if wanted.direction == pb.LINK_DIRECTION_INCOMING else able | back
+
+    def paths(self, start: int, goal: int, hops: int, wanted: pb.LinkFilter) -> set[tuple[int, ...]]:
+        """Return every simple path."""
+        steps = self.steps(wanted)
+        found: set[tuple[int, ...]] = set()
+        waiting: list[tuple[int, ...]] = [(start,)]
+        while waiting:
+            path = waiting.pop()
+            for node in set(range(NODES)) - set(path):
+                if (path[-1], node) in steps:
+                    if node == goal:
+                        found.add((*path, node))
+                    elif len(path) < hops:
+                        waiting.append((*path, node))
+        return found
+
+    def within(self, start: int, hops: int, wanted: pb.LinkFilter) -> dict[int, int]:
+        """Return what is met within so many hops, and how far away it is."""
+        steps, found = self.steps(wanted), {start: 0}
+        for hop in range(1, hops + 1):
+            near = [node for node, away in found.items() if away == hop - 1]
+            for end in {end for node in near for start_, end in steps if start_ == node}:
+                found.setdefault(end, hop)
+        return found
+
+
+async def stored(tenant: Tenant, drawn: Drawn) -> list[str]:
+    """Store a graph; return the ids of its memories."""
+    request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"number {n}") for n in range(NODES)])
+    ids = [memory.memory_id for memory in (await tenant.memory.BatchCreateMemories(request)).memories]
+    links = [
+        pb.Link(from_memory_id=ids[start], to_memory_id=ids[end], relation=relation, weight=weight)
+        for start, end, relation, weight in sorted(drawn.links)
+    ]
+    await tenant.links.BatchCreateLinks(pb.BatchCreateLinksRequest(links=links))
+    return ids
+
+
+def questions(seed: int) -> list[tuple[int, int, pb.LinkFilter]]:
+    chance = random.Random(seed)
+    return [
+        (
+            hops,
+            count,
+            pb.LinkFilter(
+                direction=direction,
+                relations=chance.sample(RELATIONS, chance.randint(0, 2)),
+                min_weight=chance.choice([0.0, 0.0, 0.5]),
+            ),
+        )
+        for direction in DIRECTIONS
+        for hops, count in ((chance.randint(1, 8), 20), (8, chance.randint(1, 20)))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_the_paths_found_are_the_shortest_simple_ones(tenant: Tenant, seed: int) -> None:
+    drawn = Drawn.of(seed)
+    ids = await stored(tenant, drawn)
+    for hops, count, wanted in questions(seed):
+        request = pb.FindPathsRequest(
+            from_memory_id=ids[0], to_memory_id=ids[1], max_hops=hops, max_paths=count, filter=wanted
+        )
+
+        answer = await tenant.links.FindPaths(request)
+
+        every = drawn.paths(0, 1, hops, wanted)
+        found = [tuple(ids.index(memory_id) for memory_id in path.memory_ids) for path in answer.paths]
+        assert len(found) == len(set(found)) == min(count, len(every))
+        assert set(found) <= every
+        assert [len(path) for path in found] == sorted(map(len, every))[: len(found)]
+        assert answer.truncated == (len(every) > count)
+        assert await tenant.links.FindPaths(request) == answer
+        for path in answer.paths:
+            for link, start, end in zip(path.links, path.memory_ids, path.memory_ids[1:], strict=False):
+                assert {link.from_memory_id, link.to_memory_id} == {start, end}
+
+
+@pytest.mark.parametrize("seed", range(10, 16))
+async def test_a_walk_meets_everything_within_its_hops_and_nothing_else(tenant: Tenant, seed: int) -> None:
+    drawn = Drawn.of(seed)
+    ids = await stored(tenant, drawn)
+    for hops, _, wanted in questions(seed):
+        hops_ = min(hops, 4)
+
+        answer = await tenant.links.Traverse(pb.TraverseRequest(memory_id=ids[0], hops=hops_, filter=wanted))
+
+        found = {ids.index(node.memory_id): node.hop for node in answer.nodes}
+        assert found == drawn.within(0, hops_, wanted)
+        assert not answer.truncated
+        among = {
+            (start, end, relation)
+            for start, end, relation, weight in drawn.links
+            if {start, end} <= set(found)
+            and relation in (wanted.relations or RELATIONS)
+            and weight >= wanted.min_weight
+        }
+        told = {(ids.index(link.from_memory_id), ids.index(link.to_memory_id), link.relation) for link in answer.links}
+        assert told == among

@@ -1,0 +1,124 @@
+"""The plans of the session service's queries, as its own role sees them: each reads an index, none reads a table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+from skein_kit.ids import first_id, new_id, now
+from skein_kit.sql import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import asyncpg
+    from fix_database import TestDatabase
+
+QUERIES = Queries.of("skein_session")
+TENANT = UUID(int=1)
+# Five tenants with 4,000 sessions each, of which every tenth is archived and every hundredth still active, and as many
+# messages. Without the checks of foreign keys, which would take most of the time.
+FILL = """
+    SELECT session.ensure_month(now() - interval '1 month'), session.ensure_month(now());
+    SET session_replication_role = replica;
+    INSERT INTO session.sessions
+        (tenant_id, session_id, state, archived_state, session_type, subject_id, agent_id, create_time, update_time,
+         active_time, created_by, is_active)
+    SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid, 'session ' || n,
+           CASE WHEN n / 5 % 10 = 0 THEN 'archived' WHEN n / 5 % 100 = 1 THEN 'active' ELSE 'ended' END,
+           CASE WHEN n / 5 % 10 = 0 THEN 'ended' END,
+           CASE WHEN n / 5 % 50 = 3 THEN 'task' ELSE 'conversation' END, 'subject ' || n % 300, 'agent ' || n % 300,
+           now() - make_interval(mins => n), now() - make_interval(mins => n), now() - make_interval(mins => n), 'test',
+           n / 5 % 7 <> 0
+    FROM generate_series(1, 20000) AS n;
+    INSERT INTO session.session_properties (tenant_id, path, value, session_id)
+    SELECT tenant_id, 'metadata.room', '"room ' || substr(session_id, 9, 2) || '"', session_id FROM session.sessions;
+    INSERT INTO session.messages
+        (tenant_id, message_id, session_id, sequence, role, content, subject_id, agent_id, create_time, created_by)
+    SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid,
+           (lpad(to_hex((extract(epoch FROM now() - n * interval '1 minute') * 1000)::bigint), 12, '0') || '7'
+            || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid,
+           'session ' || n, 1, 'user', 'text', 'subject ' || n % 300, 'agent ' || n % 300, now(), 'test'
+    FROM generate_series(1, 20000) AS n;
+    INSERT INTO session.message_order SELECT tenant_id, session_id, sequence, message_id FROM session.messages;
+    ANALYZE session.sessions, session.session_properties, session.messages, session.message_order;
+"""
+
+
+@pytest.fixture
+async def connection(database: TestDatabase) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection of the service in a database of five tenants."""
+    async with database.superuser() as superuser:
+        await superuser.execute(FILL)
+    async with database.role("session") as connection:
+        await connection.execute(f"SET skein.tenant_id = '{TENANT}'")
+        # A month with hardly a row in it is rightly read whole; the question is whether an index can serve.
+        await connection.execute("SET enable_seqscan = off")
+        yield connection
+
+
+async def plan(connection: asyncpg.Connection[asyncpg.Record], name: str, **values: Any) -> str:
+    """Return the plan of a query; conditions that are not given are null."""
+    query = QUERIES[name]
+    bound = query.bind(dict.fromkeys(query.parameters) | {"tenant_id": TENANT} | values)
+    rows = await connection.fetch(f"EXPLAIN {query.text}", *bound)
+    return "\n".join(row[0] for row in rows)
+
+
+AT = now()
+LISTED: list[tuple[dict[str, Any], str]] = [
+    ({}, "sessions_update_time"),
+    ({"after_time": AT - timedelta(days=1), "after_id": "x"}, "sessions_update_time"),
+    ({"of_subject_id": "subject 5", "subject_id": "subject 5"}, "sessions_subject"),
+    ({"of_agent_id": "agent 5", "agent_id": "agent 5"}, "sessions_agent"),
+    ({"of_session_type": "task", "session_type": "task"}, "sessions_session_type"),
+    ({"of_session_ids": ["session 5", "session 10"]}, "sessions_pkey"),
+    ({"current": False, "archived": True, "states": ["archived"]}, "sessions_archived"),
+    ({"path_1": "metadata.room", "value_1": '"room 10"'}, "session_properties_"),
+]
+READ: list[tuple[str, dict[str, Any], str]] = [
+    ("holders_of_property", {"path": "metadata.room", "value": '"room 10"', "count": 1000}, "session_properties_pkey"),
+    ("end_idle_sessions", {"idle_before": AT - timedelta(days=1), "at": AT, "count": 500}, "sessions_open"),
+    ("messages_of_agent", {"agent_id": "agent 5", "window": 1000}, "agent_id_message_id_idx"),
+    ("messages_of_subject", {"subject_id": "subject 5", "window": 1000}, "subject_id_message_id_idx"),
+    ("newest_messages", {"count": 5000}, "_pkey"),
+    ("messages_containing", {"message_ids": [new_id(AT)], "pattern": "%x%", "count": 10}, "_pkey"),
+    ("holders_of_term", {"term": "kettl", "count": 5000}, "postings_"),
+    ("rarest_term", {"words": "red kettle", "count": 5000}, "postings_"),
+]
+
+
+async def test_every_list_of_sessions_walks_an_index(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    page = {"current": True, "archived": False, "window": 1000, "limit": 51}
+
+    for conditions, index in LISTED:
+        text = await plan(connection, "list_sessions", **(page | conditions))
+        assert "Seq Scan" not in text, text
+        assert index in text, text
+    again = {"floor": AT - timedelta(minutes=30), "started": AT, "after_id": ""}
+    text = await plan(connection, "list_sessions_again", **page, **again)
+    assert "Seq Scan" not in text, text
+    assert "sessions_update_time" in text, text
+
+
+async def test_a_page_looks_at_no_more_than_its_window(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    query = QUERIES["list_sessions"]
+    values = {"tenant_id": TENANT, "current": True, "archived": False, "window": 100, "limit": 51, "states": ["paused"]}
+    rows = await connection.fetch(query.text, *query.bind(dict.fromkeys(query.parameters) | values))
+
+    (row,) = rows
+    assert (row["walked_count"], row["session_id"]) == (100, None)
+    assert row["last_time"] < row["top_time"]
+
+
+async def test_every_other_read_uses_an_index(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    ids = {"from_id": first_id(AT - timedelta(days=10)), "before_id": first_id(AT)}
+
+    for name, values, index in READ:
+        needed = {key: value for key, value in ids.items() if key in QUERIES[name].parameters}
+        text = await plan(connection, name, **needed, **values)
+        assert "Seq Scan" not in text, text
+        assert index in text, text

@@ -1,0 +1,277 @@
+"""SummarizeSession: by the conversation's own sentences, and by a model behind a real HTTP endpoint."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from fix_session_alone import session_alone
+
+from skein.session.v1 import session_pb2 as pb
+from skein.session.v1 import session_pb2_grpc as rpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from fix_database import TestDatabase
+
+EXTRACTIVE, MODEL = pb.SUMMARY_METHOD_EXTRACTIVE, pb.SUMMARY_METHOD_MODEL
+KEY = "sk-the-secret-of-the-operator"
+TALK = [
+    (pb.MESSAGE_ROLE_SYSTEM, "You are a travel agent. Lisbon Lisbon Lisbon."),
+    (pb.MESSAGE_ROLE_USER, "I want to plan a trip to Lisbon in May. My budget is 1,200 euros."),
+    (pb.MESSAGE_ROLE_ASSISTANT, "Lisbon in May is warm. Flights to Lisbon cost about 180 euros."),
+    (pb.MESSAGE_ROLE_TOOL, "booking 77 for Lisbon confirmed by the airline system"),
+    (pb.MESSAGE_ROLE_ASSISTANT, "I booked the flight to Lisbon for 180 euros."),
+]
+
+
+async def talk(sessions: rpc.SessionServiceAsyncStub, session_id: str = "s") -> None:
+    messages = [pb.Message(role=role, content=content) for role, content in TALK]
+    await sessions.AppendMessages(
+        pb.AppendMessagesRequest(session_id=session_id, messages=messages, create_session=True)
+    )
+
+
+async def summarize(sessions: rpc.SessionServiceAsyncStub, **fields: Any) -> pb.SummarizeSessionResponse:
+    request = pb.SummarizeSessionRequest(session_id=fields.pop("session_id", "s"), **fields)
+    return await sessions.SummarizeSession(request)
+
+
+async def test_a_summary_is_made_of_what_people_and_agents_said(tenant: Tenant) -> None:
+    await talk(tenant.sessions)
+
+    made = await summarize(tenant.sessions, max_characters=200)
+
+    assert (made.method, made.fallback_reason, made.truncated) == (EXTRACTIVE, "", False)
+    assert made.summary.startswith("user: I want to plan a trip to Lisbon in May.")
+    assert len(made.summary) <= 200
+    assert "travel agent" not in made.summary
+    assert "airline" not in made.summary
+    assert await summarize(tenant.sessions, max_characters=200) == made
+
+
+async def test_a_summary_is_kept_only_if_it_is_asked_to_be(tenant: Tenant) -> None:
+    await talk(tenant.sessions)
+
+    loose = await summarize(tenant.sessions)
+    kept = await summarize(tenant.sessions, store=True)
+
+    assert loose.session.summary == ""
+    assert kept.session.summary == kept.summary == loose.summary
+    read = await tenant.sessions.GetSession(pb.GetSessionRequest(session_id="s"))
+    assert read.session == kept.session
+    assert read.session.revision == loose.session.revision + 1
+
+
+async def test_a_repeated_request_gets_its_first_answer(tenant: Tenant) -> None:
+    await talk(tenant.sessions)
+
+    first = await summarize(tenant.sessions, store=True, request_id="r")
+    await talk(tenant.sessions)
+
+    assert await summarize(tenant.sessions, store=True, request_id="r") == first
+    assert (await tenant.sessions.GetSession(pb.GetSessionRequest(session_id="s"))).session.summary == first.summary
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
+        await summarize(tenant.sessions, store=False, request_id="r")
+
+
+async def test_a_session_in_which_nothing_was_said_keeps_its_summary(tenant: Tenant) -> None:
+    session = pb.Session(session_id="s", summary="older")
+    await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))
+
+    made = await summarize(tenant.sessions, store=True)
+
+    assert (made.summary, made.session.summary) == ("", "older")
+
+
+async def test_a_long_session_is_summarized_from_its_end(tenant: Tenant) -> None:
+    sentences = " ".join(f"Topic number {number} is about gardens." for number in range(2600))
+    for _ in range(3):
+        message = pb.Message(role=pb.MESSAGE_ROLE_USER, content=sentences[:90_000])
+        await tenant.sessions.AppendMessages(
+            pb.AppendMessagesRequest(session_id="s", messages=[message], create_session=True)
+        )
+
+    made = await summarize(tenant.sessions, max_characters=20_000)
+
+    assert made.truncated
+    assert 0 < len(made.summary) <= 20_000
+
+
+async def test_another_tenant_s_session_has_no_summary_here(tenant: Tenant, other_tenant: Tenant) -> None:
+    await talk(other_tenant.sessions)
+
+    with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
+        await summarize(tenant.sessions)
+
+
+async def test_a_model_that_is_not_there_is_named_when_it_is_asked_for(tenant: Tenant) -> None:
+    await talk(tenant.sessions)
+
+    made = await summarize(tenant.sessions, method=MODEL)
+
+    assert (made.method, made.fallback_reason) == (EXTRACTIVE, "not configured")
+    assert made.summary
+
+
+@pytest.mark.parametrize("wrong", [{"max_characters": -1}, {"max_characters": 20_001}, {"method": 9}])
+async def test_a_summary_has_bounds(tenant: Tenant, wrong: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await summarize(tenant.sessions, **wrong)
+
+
+# A model behind an endpoint.
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of callers that have gone."""
+
+
+class Endpoint:
+    """An HTTP server that answers as `reply` says: a status and a body."""
+
+    def __init__(self, reply: Callable[[], tuple[int, object]]) -> None:
+        self.asked: list[tuple[str, dict[str, str], Any]] = []
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                endpoint.asked.append((self.path, dict(self.headers), body))
+                status, answer = reply()
+                content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def said(text: object) -> dict[str, object]:
+    return {"choices": [{"message": {"role": "assistant", "content": text}}]}
+
+
+@asynccontextmanager
+async def modelled(
+    database: TestDatabase, reply: Callable[[], tuple[int, object]], **settings: str
+) -> AsyncIterator[tuple[rpc.SessionServiceAsyncStub, Endpoint]]:
+    """Run a session service that asks an endpoint for summaries, with a talk in it."""
+    endpoint = Endpoint(reply)
+    environment = {
+        "SKEIN_SESSION_SUMMARY_URL": endpoint.url,
+        "SKEIN_SESSION_SUMMARY_MODEL": "small",
+        **settings,
+    }
+    try:
+        async with session_alone(database, environment) as alone, alone.channel() as channel:
+            sessions = rpc.SessionServiceStub(channel)
+            await talk(sessions)
+            yield sessions, endpoint
+    finally:
+        endpoint.close()
+
+
+async def test_a_model_is_asked_as_openai_s_would_be(
+    database: TestDatabase, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "key"
+    secret.write_text(f"{KEY}\n")
+    async with modelled(
+        database, lambda: (200, said(" A flight to Lisbon was booked. ")), SKEIN_SESSION_SUMMARY_KEY_FILE=str(secret)
+    ) as (sessions, endpoint):
+        made = await summarize(sessions, store=True, max_characters=300)
+        plain = await summarize(sessions, method=EXTRACTIVE)
+
+    assert (made.summary, made.method, made.fallback_reason) == ("A flight to Lisbon was booked.", MODEL, "")
+    assert made.session.summary == made.summary
+    assert plain.method == EXTRACTIVE
+    ((path, headers, body),) = endpoint.asked
+    assert path == "/v1/chat/completions"
+    assert headers["Authorization"] == f"Bearer {KEY}"
+    assert (body["model"], body["temperature"]) == ("small", 0)
+    system, user = body["messages"]
+    assert "300 characters" in system["content"]
+    assert user["content"].startswith("user: I want to plan a trip to Lisbon")
+    assert "travel agent" not in user["content"]
+    assert KEY not in "".join(capfd.readouterr())
+
+
+async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None:
+    async with modelled(database, lambda: (200, said("word " * 100))) as (sessions, _):
+        made = await summarize(sessions, max_characters=50)
+
+    assert made.method == MODEL
+    assert len(made.summary) <= 50
+    assert made.summary.endswith("word…")
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ((500, {}), "status 500"),
+        ((401, {"error": KEY}), "status 401"),
+        ((302, {}), "redirect 302"),
+        ((200, {"choices": []}), "content"),
+        ((200, said(None)), "content"),
+        ((200, said("  ")), "empty"),
+        ((200, b"no json"), "content"),
+        ((200, [1]), "content"),
+        ((200, said("x" * 2_000_000)), "size"),
+    ],
+)
+async def test_a_model_that_fails_is_replaced_and_the_reason_named(
+    database: TestDatabase, reply: tuple[int, object], why: str
+) -> None:
+    async with modelled(database, lambda: reply) as (sessions, _):
+        made = await summarize(sessions, store=True)
+
+    assert (made.method, made.fallback_reason) == (EXTRACTIVE, why)
+    assert made.session.summary == made.summary
+    assert made.summary.startswith("user: I want to plan")
+
+
+async def test_a_model_that_thinks_too_long_is_replaced(database: TestDatabase) -> None:
+    thinking = Event()
+
+    def reply() -> tuple[int, object]:
+        thinking.wait(30)
+        return 200, said("late")
+
+    try:
+        async with modelled(database, reply, SKEIN_SESSION_SUMMARY_TIMEOUT_SECONDS="0.3") as (sessions, _):
+            made = await summarize(sessions)
+    finally:
+        thinking.set()
+
+    assert (made.method, made.fallback_reason) == (EXTRACTIVE, "time")
+
+
+async def test_a_model_that_nobody_serves_is_replaced(database: TestDatabase) -> None:
+    async with modelled(database, lambda: (200, {}), SKEIN_SESSION_SUMMARY_URL="http://127.0.0.1:9/v1") as (
+        sessions,
+        _,
+    ):
+        made = await summarize(sessions, method=MODEL)
+
+    assert (made.method, made.fallback_reason) == (EXTRACTIVE, "connection")

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Tenant, refused
+from fix_world import system_identity
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, memory_pb2_grpc, snapshots_pb2
+from skein.tenancy.v1 import subjects_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pb = snapshots_pb2
+READY = pb.SNAPSHOT_STATE_READY
+
+
+async def remember(tenant: Tenant, *names: str, **fields: Any) -> list[str]:
+    """Store memories with these external ids and contents; return their ids."""
+    memories = [memory_pb2.Memory(content=name, external_id=name, **fields) for name in names]
+    made = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    return [memory.memory_id for memory in made.memories]
+
+
+async def link(tenant: Tenant, start: str, end: str) -> str:
+    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))).link.link_id
+
+
+async def change(tenant: Tenant, name: str, **fields: Any) -> None:
+    memory = memory_pb2.Memory(memory_id=name, **fields)
+    mask = FieldMask(paths=list(fields))
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=memory, update_mask=mask))
+
+
+async def forget(tenant: Tenant, name: str) -> None:
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=name))
+
+
+async def snapshot(tenant: Tenant, label: str = "s", **fields: Any) -> pb.Snapshot:
+    return (await tenant.snapshots.CreateSnapshot(pb.CreateSnapshotRequest(label=label, **fields))).snapshot
+
+
+async def differences(tenant: Tenant, one: pb.Snapshot, other: pb.Snapshot | None = None) -> set[tuple[str, ...]]:
+    """Return kind, id, what became of it and the fields, of all that differs."""
+    request = pb.DiffSnapshotsRequest(
+        snapshot_id=one.snapshot_id, other_snapshot_id=other.snapshot_id if other else "", page_size=3
+    )
+    found: set[tuple[str, ...]] = set()
+    while True:
+        page = await tenant.snapshots.DiffSnapshots(request)
+        found |= {
+            (d.kind, d.item_id, pb.DifferenceType.Name(d.type).removeprefix("DIFFERENCE_TYPE_").lower(), *d.fields)
+            for d in page.differences
+        }
+        if not page.next_page_token:
+            return found
+        request.page_token = page.next_page_token
+
+
+async def restore(tenant: Tenant, one: pb.Snapshot, **fields: Any) -> dict[str, int]:
+    """Restore in small portions; return what was done."""
+    request = pb.RestoreSnapshotRequest(snapshot_id=one.snapshot_id, page_size=2, **fields)
+    total: dict[str, int] = {}
+    while True:
+        done = await tenant.snapshots.RestoreSnapshot(request)
+        for name in ("created", "updated", "unchanged", "removed", "refused"):
+            for kind, count in getattr(done.counts, name).items():
+                total[f"{kind} {name}"] = total.get(f"{kind} {name}", 0) + count
+        if not done.next_page_token:
+            return total
+        request.page_token = done.next_page_token
+
+
+async def contents(tenant: Tenant) -> list[str]:
+    listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(show_archived=True))
+    return sorted(memory.content for memory in listed.memories)
+
+
+async def everything(tenant: Tenant) -> dict[str, str]:
+    """Give a tenant something of every kind; return ids by name."""
+    a, b, c = await remember(tenant, "a", "b", "c", tags=["t"])
+    linked = await link(tenant, a, b)
+    trust = curation_pb2.SetSourceTrustRequest(source="Calendar", trust=0.9)
+    await tenant.curation.SetSourceTrust(trust)
+    alias = curation_pb2.ResolveEntityRequest(alias_memory_id=c, canonical_memory_id=a)
+    await tenant.curation.ResolveEntity(alias)
+    conflict = curation_pb2.ResolveConflictRequest(
+        a_memory_id=a, b_memory_id=b, status=curation_pb2.CONFLICT_STATUS_DISMISSED, note="no"
+    )
+    await tenant.curation.ResolveConflict(conflict)
+    block = blocks_pb2.Block(block_id="block", label="human", value="v")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="agent"))
+    return {"a": a, "b": b, "c": c, "link": linked}
+
+
+async def test_a_snapshot_holds_everything_and_says_how_much(tenant: Tenant) -> None:
+    await everything(tenant)
+    await remember(tenant, "gone")
+    await forget(tenant, "gone")
+
+    made = await snapshot(tenant, "before", summary="all is well")
+
+    assert (made.label, made.summary, made.state) == ("before", "all is well", READY)
+    assert dict(made.item_counts) == {
+        "memory": 3, "link": 1, "source_trust": 1, "alias": 1, "conflict": 1, "block": 1,
+    }  # fmt: skip
+    assert made.policy["snapshot_retention"] == 50
+    assert (await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made.snapshot_id))).snapshot == made
+    assert await differences(tenant, made) == set()
+
+
+async def test_a_snapshot_differs_from_now_by_what_happened_since(tenant: Tenant) -> None:
+    ids = await everything(tenant)
+    made = await snapshot(tenant)
+
+    await change(tenant, "a", content="A", importance=0.9)
+    await forget(tenant, "b")
+    (new,) = await remember(tenant, "new")
+    await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=ids["link"]))
+    await tenant.blocks.AppendToBlock(blocks_pb2.AppendToBlockRequest(block_id="block", text="w"))
+    await tenant.blocks.AttachBlock(blocks_pb2.AttachBlockRequest(block_id="block", agent_id="second"))
+    expected = {
+        ("memory", ids["a"], "changed", "content", "importance"),
+        ("memory", ids["b"], "removed"),
+        ("memory", new, "added"),
+        ("link", ids["link"], "removed"),
+        ("block", "block", "changed", "value", "agent_ids"),
+    }
+
+    assert await differences(tenant, made) == expected
+    later = await snapshot(tenant)
+    assert await differences(tenant, made, later) == expected
+    assert await differences(tenant, later) == set()
+
+
+async def test_a_restore_brings_back_what_is_missing_and_what_changed(tenant: Tenant) -> None:
+    ids = await everything(tenant)
+    made = await snapshot(tenant)
+    await change(tenant, "a", content="A", tags=["other"])
+    await forget(tenant, "b")
+    await remember(tenant, "new")
+    await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=ids["link"]))
+    await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="block"))
+    await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="calendar", trust=0.1))
+    await tenant.curation.RemoveAlias(curation_pb2.RemoveAliasRequest(alias_memory_id=ids["c"]))
+
+    done = await restore(tenant, made)
+
+    assert await contents(tenant) == ["a", "b", "c", "new"]
+    assert {kind for kind, *_ in await differences(tenant, made)} <= {"memory", "link"}
+    assert {entry[2] for entry in await differences(tenant, made) if entry[0] == "memory"} == {"added"}
+    assert done["memory updated"] == 2
+    assert done["memory unchanged"] == 1
+    assert done["link created"] == done["alias created"] == 1
+    again = await restore(tenant, made)
+    assert not [name for name in again if not name.endswith("unchanged")]
+    read = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="a"))
+    assert (read.memory.memory_id, list(read.memory.tags), read.memory.revision) == (ids["a"], ["t"], 3)
+
+
+async def test_a_restore_that_replaces_deletes_the_rest(tenant: Tenant) -> None:
+    await everything(tenant)
+    made = await snapshot(tenant)
+    (new,) = await remember(tenant, "new")
+    await link(tenant, "new", "a")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="x")))
+    await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="other", trust=0.1))
+    await forget(tenant, "c")
+
+    done = await restore(tenant, made, replace=True)
+
+    assert await differences(tenant, made) == set()
+    assert await contents(tenant) == ["a", "b", "c"]
+    assert (done["memory removed"], done["link removed"], done["block removed"]) == (1, 1, 1)
+    assert done["source_trust removed"] == 1
+    back = await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=new))
+    assert back.memory.content == "new"
+
+
+async def test_a_key_that_another_fact_took_is_named_and_given_back_by_replacing(tenant: Tenant) -> None:
+    await remember(tenant, "old", type="fact", key="k")
+    made = await snapshot(tenant)
+    await forget(tenant, "old")
+    await remember(tenant, "new", type="fact", key="k")
+
+    done = await restore(tenant, made)
+    assert done == {"memory refused": 1}
+    assert await contents(tenant) == ["new"]
+
+    await restore(tenant, made, replace=True)
+    assert await contents(tenant) == ["old"]
+
+
+async def test_what_was_purged_is_in_no_snapshot_and_does_not_come_back(tenant: Tenant) -> None:
+    ids = await everything(tenant)
+    made = await snapshot(tenant)
+    await tenant.memory.PurgeMemories(
+        memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(memory_ids=[ids["a"]]))
+    )
+
+    await restore(tenant, made)
+
+    assert await contents(tenant) == ["b", "c"]
+    assert await differences(tenant, made) == set()
+
+
+async def test_of_snapshots_the_newest_are_kept(tenant: Tenant) -> None:
+    policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(snapshot_retention=2))
+    policy.update_mask.paths.append("snapshot_retention")
+    await tenant.tenancy.UpdatePolicy(policy)
+    await remember(tenant, "a")
+
+    made = [await snapshot(tenant, str(n)) for n in range(4)]
+
+    page = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest(page_size=1))
+    rest = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest(page_size=1, page_token=page.next_page_token))
+    assert [*page.snapshots, *rest.snapshots] == [made[3], made[2]]
+    assert not rest.next_page_token
+    with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
+        await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made[0].snapshot_id))
+
+
+async def test_a_deleted_snapshot_is_gone(tenant: Tenant) -> None:
+    made = await snapshot(tenant)
+    request = pb.DeleteSnapshotRequest(snapshot_id=made.snapshot_id, request_id="r")
+
+    await tenant.snapshots.DeleteSnapshot(request)
+    await tenant.snapshots.DeleteSnapshot(request)
+
+    for call in gone_calls(tenant, made.snapshot_id):
+        with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
+            await call
+
+
+async def test_another_tenant_s_snapshot_is_not_found(tenant: Tenant, other_tenant: Tenant) -> None:
+    theirs = await snapshot(other_tenant)
+
+    for call in gone_calls(tenant, theirs.snapshot_id):
+        with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
+            await call
+    mine = await snapshot(tenant)
+    with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
+        await differences(tenant, mine, theirs)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.snapshots.DiffSnapshots(
+            pb.DiffSnapshotsRequest(snapshot_id=mine.snapshot_id, other_snapshot_id="x")
+        )
+
+
+def gone_calls(tenant: Tenant, snapshot_id: str) -> Iterable[Any]:
+    return (
+        tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=snapshot_id)),
+        tenant.snapshots.DiffSnapshots(pb.DiffSnapshotsRequest(snapshot_id=snapshot_id)),
+        tenant.snapshots.RestoreSnapshot(pb.RestoreSnapshotRequest(snapshot_id=snapshot_id)),
+        tenant.snapshots.DeleteSnapshot(pb.DeleteSnapshotRequest(snapshot_id=snapshot_id)),
+    )
+
+
+async def test_a_large_snapshot_is_finished_in_the_background(cluster: Cluster, tenant: Tenant) -> None:
+    for start in range(0, 2200, 550):
+        await remember(tenant, *(f"note {n}" for n in range(start, start + 550)))
+    made = await snapshot(tenant)
+    await change(tenant, "note 2199", content="changed meanwhile")
+    assert made.state == pb.SNAPSHOT_STATE_CREATING
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "SNAPSHOT_NOT_READY"):
+        await differences(tenant, made)
+
+    token = await system_identity(cluster, str(tenant.tenant_id))
+    async with cluster.direct("memory") as channel:
+        upkeep = memory_pb2_grpc.UpkeepServiceStub(channel)
+        metadata = (("authorization", f"Bearer {token}"),)
+        answers = await asyncio.gather(
+            *(upkeep.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest(), metadata=metadata) for _ in range(3))
+        )
+
+    assert not all(answer.more for answer in answers)
+    done = (await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made.snapshot_id))).snapshot
+    assert (done.state, dict(done.item_counts)) == (READY, {"memory": 2200})
+    assert [entry[2:] for entry in await differences(tenant, done)] == [("changed", "content")]
+
+
+async def test_repeated_requests_make_one_snapshot(tenant: Tenant) -> None:
+    request = pb.CreateSnapshotRequest(label="s", request_id="r")
+
+    first = await tenant.snapshots.CreateSnapshot(request)
+    again = await tenant.snapshots.CreateSnapshot(request)
+
+    assert first == again
+    listed = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest())
+    assert list(listed.snapshots) == [first.snapshot]
+
+
+@pytest.mark.parametrize("token", ["nonsense", "W10="])
+async def test_a_place_that_is_none_is_refused(tenant: Tenant, token: str) -> None:
+    made = await snapshot(tenant)
+
+    for call in (
+        tenant.snapshots.DiffSnapshots(pb.DiffSnapshotsRequest(snapshot_id=made.snapshot_id, page_token=token)),
+        tenant.snapshots.RestoreSnapshot(pb.RestoreSnapshotRequest(snapshot_id=made.snapshot_id, page_token=token)),
+        tenant.snapshots.ExportData(pb.ExportDataRequest(page_token=token)),
+    ):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+            await call
+    with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
+        await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=str(uuid.uuid4())))

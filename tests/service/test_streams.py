@@ -1,0 +1,281 @@
+"""What every stream of every service has in common, seen on watches of the event log."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.error
+import urllib.request
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import grpc
+import pytest
+from fix_cluster import Cluster, Stubs, Tenant, refused, running_cluster, test_environment
+from fix_world import identity
+from google.rpc import error_details_pb2
+from grpc import aio
+from grpc_status import rpc_status
+
+from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import history_pb2 as pb
+from skein.memory.v1 import history_pb2_grpc, memory_pb2
+from skein.tenancy.v1 import tenancy_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SECONDS = 20.0
+MOST = 3
+BUFFER = 10
+IMPATIENT = {
+    "SKEIN_MAX_STREAMS_PER_TENANT": str(MOST),
+    "SKEIN_STREAM_RECHECK_SECONDS": "0.2",
+    "SKEIN_MEMORY_WATCH_HEARTBEAT_SECONDS": "0.2",
+    "SKEIN_MEMORY_WATCH_PAUSE_SECONDS": "0.1",
+    "SKEIN_MEMORY_WATCH_BUFFER": str(BUFFER),
+}
+PATH = "/skein.memory.v1.HistoryService/WatchChanges"
+
+
+@pytest.fixture(scope="module")
+async def impatient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """A cluster that waits for nothing."""
+    environment = {**test_environment(), **IMPATIENT}
+    async with running_cluster(tmp_path_factory.mktemp("impatient"), environment) as found:
+        yield found
+
+
+@pytest.fixture
+async def hasty(impatient: Cluster) -> Tenant:
+    """A fresh tenant of that cluster."""
+    return await impatient.new_tenant()
+
+
+def watch(tenant: Any, **asked: Any) -> Any:
+    return tenant.history.WatchChanges(pb.WatchChangesRequest(**asked))
+
+
+async def begun(tenant: Any, **asked: Any) -> Any:
+    """Return a watch that has begun."""
+    call = watch(tenant, **asked)
+    assert await read(call) is not aio.EOF
+    return call
+
+
+async def read(call: Any) -> Any:
+    return await asyncio.wait_for(call.read(), SECONDS)
+
+
+async def drained(call: Any) -> list[pb.WatchChangesResponse]:
+    """Read until the stream ends."""
+    found = []
+    while (answer := await read(call)) is not aio.EOF:
+        found.append(answer)
+    return found
+
+
+async def remember(tenant: Tenant, count: int = 1) -> list[str]:
+    made: list[str] = []
+    for start in range(0, count, 100):
+        memories = [memory_pb2.Memory(content=f"tea {number}") for number in range(min(100, count - start))]
+        request = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
+        made += [memory.memory_id for memory in (await tenant.memory.BatchCreateMemories(request)).memories]
+    return made
+
+
+async def in_flight(cluster: Cluster) -> float:
+    """Return how many watches the memory service is working on."""
+    address = cluster.admins["memory"]
+    text = (await asyncio.to_thread(urllib.request.urlopen, f"http://{address}/metrics")).read().decode()
+    line = next(line for line in text.splitlines() if "skein_rpc_in_flight" in line and "WatchChanges" in line)
+    return float(line.rpartition(" ")[2])
+
+
+async def test_while_nothing_happens_a_stream_says_so_and_where_it_is(hasty: Tenant) -> None:
+    call = await begun(hasty)
+
+    answers = [await read(call) for _ in range(3)]
+
+    assert not any(answer.HasField("change") for answer in answers)
+    made = await remember(hasty)
+    resumed = await begun(hasty, position=answers[-1].position)
+    assert (await read(resumed)).change.entity_id == made[0]
+    call.cancel()
+    resumed.cancel()
+
+
+async def test_a_stream_lasts_until_its_caller_s_deadline(hasty: Tenant) -> None:
+    call: Any = hasty.history.WatchChanges(pb.WatchChangesRequest(), timeout=1.0)
+
+    with pytest.raises(aio.AioRpcError) as caught:
+        await drained(call)
+
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_a_revoked_key_ends_its_streams(hasty: Tenant, impatient: Cluster) -> None:
+    key = await hasty.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="short"))
+    call = await begun(impatient.with_key(key.secret))
+    await hasty.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=key.api_key.api_key_id))
+
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await asyncio.wait_for(drained(call), 10)
+
+
+async def test_a_tenant_that_is_deleted_ends_its_streams(hasty: Tenant, impatient: Cluster) -> None:
+    call = await begun(hasty)
+    request = tenancy_pb2.DeleteTenantRequest(tenant_id=str(hasty.tenant_id))
+    await impatient.operator.tenancy.DeleteTenant(request)
+
+    with pytest.raises(aio.AioRpcError) as caught:
+        await asyncio.wait_for(drained(call), 10)
+
+    assert caught.value.code() in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAUTHENTICATED}
+
+
+async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(hasty: Tenant, impatient: Cluster) -> None:
+    calls = [await begun(hasty) for _ in range(MOST)]
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS"):
+        await read(watch(hasty))
+    (await begun(await impatient.new_tenant())).cancel()
+
+    calls.pop().cancel()
+    async with asyncio.timeout(SECONDS):
+        while (call := await begun_or_refused(hasty)) is None:
+            pass
+    for each in (*calls, call):
+        each.cancel()
+
+
+async def begun_or_refused(tenant: Tenant) -> Any:
+    try:
+        return await begun(tenant)
+    except aio.AioRpcError:
+        return None
+
+
+async def test_who_hangs_up_is_gone_in_the_service_as_well(hasty: Tenant, impatient: Cluster) -> None:
+    call = await begun(hasty)
+    assert await in_flight(impatient) >= 1
+
+    call.cancel()
+
+    async with asyncio.timeout(SECONDS):
+        while await in_flight(impatient):
+            pass
+
+
+async def happen(cluster: Cluster, tenant: Tenant, count: int) -> list[str]:
+    """Let so many large things happen in a tenant, some at a time."""
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    for start in range(0, count, BUFFER // 2):
+        await connection.execute(
+            """
+            INSERT INTO memory.changes
+                (tenant_id, change_id, event_type, entity_type, entity_id, summary, principal, create_time)
+            SELECT $1, uuidv7(), 'memory_created', 'memory', 'e' || n, repeat('x', 8000), 'test', now()
+            FROM generate_series($2::int, $3) AS n
+            """,
+            tenant.tenant_id,
+            start,
+            start + BUFFER // 2 - 1,
+        )
+    await connection.close()
+    return [f"e{number}" for number in range(count)]
+
+
+async def test_who_does_not_read_is_sent_away_and_resumes(hasty: Tenant, impatient: Cluster) -> None:
+    slow, quick = await begun(hasty), await begun(hasty)
+    reading = asyncio.create_task(entities(quick, 1500))
+    made = await happen(impatient, hasty, 1500)
+    assert await reading == made
+
+    seen: list[str] = []
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "WATCH_TOO_SLOW") as caught:
+        await entities(slow, len(made) + 1, seen)
+
+    assert 0 < len(seen) < len(made)
+    resumed = watch(hasty, position=_fact(caught.value, "position"))
+    assert seen + await entities(resumed, len(made) - len(seen)) == made
+    quick.cancel()
+    resumed.cancel()
+
+
+async def entities(call: Any, count: int, found: list[str] | None = None) -> list[str]:
+    """Return what the next changes are about, passing over heartbeats."""
+    found = [] if found is None else found
+    async with asyncio.timeout(SECONDS):
+        while len(found) < count:
+            answer = await call.read()
+            found += [answer.change.entity_id] if answer.HasField("change") else []
+    return found
+
+
+def _fact(error: aio.AioRpcError, name: str) -> str:
+    status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+    info = error_details_pb2.ErrorInfo()
+    assert status is not None
+    assert any(detail.Unpack(info) for detail in status.details)
+    return str(info.metadata[name])
+
+
+async def test_a_service_s_own_port_carries_streams_too(hasty: Tenant, impatient: Cluster) -> None:
+    token = await identity(impatient, hasty.api_key)
+    async with impatient.direct("memory") as channel:
+        stub = history_pb2_grpc.HistoryServiceStub(channel)
+        call: Any = stub.WatchChanges(pb.WatchChangesRequest(), metadata=(("authorization", f"Bearer {token}"),))
+        await read(call)
+        made = await remember(hasty)
+
+        answers = [await read(call)]
+        while not answers[-1].HasField("change"):
+            answers.append(await read(call))
+
+        assert answers[-1].change.entity_id == made[0]
+        call.cancel()
+
+
+async def test_the_http_door_says_that_it_carries_no_streams(hasty: Tenant, impatient: Cluster) -> None:
+    request = urllib.request.Request(
+        f"http://{impatient.addresses['http']}{PATH}",
+        data=b"{}",
+        headers={"content-type": "application/json", "authorization": f"Bearer {hasty.api_key}"},
+    )
+
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        await asyncio.to_thread(urllib.request.urlopen, request)
+
+    assert caught.value.code == 501
+    assert b"STREAM_NOT_CARRIED" in caught.value.read()
+
+
+async def test_a_service_that_leaves_off_ends_its_streams_which_go_on_when_it_is_back(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("restarted")
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(running_cluster(folder, test_environment()))
+        tenant = await first.new_tenant()
+        channel = aio.insecure_channel(first.endpoint)
+        call = await begun(Stubs.of(channel, tenant.api_key))
+        one = await remember(tenant)
+        position = (await read(call)).position
+        two = await remember(tenant)
+
+        async def end() -> None:
+            with refused(grpc.StatusCode.UNAVAILABLE, "STREAM_ENDED"):
+                await drained(call)
+
+        ended = asyncio.create_task(end())
+    await ended
+    await channel.close()
+
+    async with running_cluster(folder, {**test_environment(), "SKEIN_MAX_STREAM_SECONDS": "1"}) as second:
+        resumed = watch(second.with_key(tenant.api_key), position=position)
+        answers = await drained(resumed)
+
+        assert one != two
+        assert [answer.change.entity_id for answer in answers if answer.HasField("change")] == two
+        assert await resumed.code() is grpc.StatusCode.OK

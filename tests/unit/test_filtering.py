@@ -1,0 +1,158 @@
+"""Conditions in words: what reads as what, and what is refused by its name and place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from fix_filtering import EXPRESSIONS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein_kit.errors import FilterFieldUnknown, FilterInvalid
+from skein_kit.filtering import And, Compare, Contains, Expression, Has, In, Not, Or, Tags, holds, read, written
+from skein_kit.filtering.fields import OVERFLOW, properties_of, property_text
+
+READ: list[tuple[str, Expression]] = [
+    ("type = fact", Compare(("type",), "=", "fact")),
+    ('  type="fact"  ', Compare(("type",), "=", "fact")),
+    ("type != 'it\\'s \"x\"'", Compare(("type",), "!=", 'it\'s "x"')),
+    ('title:"tea"', Contains(("title",), "tea")),
+    ("key IN (a, 'b')", In(("key",), ("a", "b"))),
+    ("priority >= 5", Compare(("priority",), ">=", 5.0)),
+    ("is_active = false", Compare(("is_active",), "=", False)),  # noqa: FBT003 - the value.
+    ("create_time > 2026-01-01", Compare(("create_time",), ">", datetime(2026, 1, 1, tzinfo=UTC))),
+    ("create_time > 2026-01-01T01:00:00+01:00", Compare(("create_time",), ">", datetime(2026, 1, 1, tzinfo=UTC))),
+    ('tags:"a b"', Tags("any", ("a b",))),
+    ("tags:any", Tags("any", ("any",))),
+    ("tags:none(a, b)", Tags("none", ("a", "b"))),
+    ("has(archive_time)", Has(("archive_time",))),
+    ("metadata.x:*", Has(("metadata", "x"))),
+    ("metadata.x = 1", Compare(("metadata", "x"), "=", 1.0)),
+    ('metadata.x = "1"', Compare(("metadata", "x"), "=", "1")),
+    ('data."a b".2 = true', Compare(("data", "a b", "2"), "=", True)),  # noqa: FBT003 - the value.
+    ("metadata.x:1", Compare(("metadata", "x"), "=", 1.0)),
+    ("NOT type = a AND key = b", And((Not(Compare(("type",), "=", "a")), Compare(("key",), "=", "b")))),
+    (
+        "(type = a OR type = b) AND key = c",
+        And((Or((Compare(("type",), "=", "a"), Compare(("type",), "=", "b"))), Compare(("key",), "=", "c"))),
+    ),
+]
+
+REFUSED: list[tuple[str, type[Exception], str]] = [
+    ("colour = red", FilterFieldUnknown, "at 0: no field is called 'colour'"),
+    ("type = a AND title.x = b", FilterFieldUnknown, "at 13: no field is called 'title.x'"),
+    ("type = a OR key = b AND key = c", FilterInvalid, "at 20: AND and OR beside each other need parentheses"),
+    ("type =", FilterInvalid, "at 6: expected a value"),
+    ("type", FilterInvalid, "at 4: expected one of"),
+    ("(type = a", FilterInvalid, "at 9: expected ')'"),
+    ("type = a key = b", FilterInvalid, "at 9: expected AND, OR or the end"),
+    ("type < b", FilterInvalid, "at 0: type has no order"),
+    ("metadata.x > true", FilterInvalid, "at 0: metadata.x has no order"),
+    ("importance = high", FilterInvalid, "at 13: importance is compared with a number"),
+    ('importance = "1"', FilterInvalid, "importance is compared with a number"),
+    ("importance = 1e999", FilterInvalid, "importance is compared with a number"),
+    ("create_time > yesterday", FilterInvalid, "at 14: create_time is compared with a time"),
+    ("create_time > 2026-01-01T00:00:00", FilterInvalid, "with its zone"),
+    ("scope = everybody", FilterInvalid, "scope is compared with global, agent, user, session"),
+    ("content_hash = 12", FilterInvalid, "64 hexadecimal digits"),
+    ("tags = a", FilterInvalid, "tags cannot be compared with ="),
+    ("metadata = a", FilterInvalid, "metadata cannot be compared with ="),
+    ("importance:1", FilterInvalid, "importance cannot be compared with :"),
+    ('title:""', FilterInvalid, "at least one character"),
+    ('title = "a\\q"', FilterInvalid, "at 8: the text in quotes"),
+    ('title = "\\u0000"', FilterInvalid, "NUL"),
+    ("title = a\0", FilterInvalid, "at 9: holds a NUL character"),
+    ('title = "\\ud800"', FilterInvalid, "the text in quotes"),
+    (f"{'(' * 20}type = a{')' * 20}", FilterInvalid, "deeper than 10 levels"),
+    (f"{'NOT ' * 20}type = a", FilterInvalid, "deeper than 10 levels"),
+    (" OR ".join(["type = a"] * 51), FilterInvalid, "more than 50 conditions"),
+    (f"key IN ({', '.join('a' * 101)})", FilterInvalid, "more than 100 values"),
+    (f"metadata{'.a' * 10} = 1", FilterInvalid, "deeper than 10 names"),
+    ("title = " + "a" * 4000, FilterInvalid, "longer than 4000 characters"),
+]
+
+
+@pytest.mark.parametrize(("text", "expression"), READ)
+def test_it_reads_what_is_meant(text: str, expression: Expression) -> None:
+    assert read(text) == expression
+
+
+def test_no_text_is_no_condition() -> None:
+    assert read(" \n") is None
+
+
+@pytest.mark.parametrize(("text", "refusal", "what"), REFUSED)
+def test_what_it_cannot_read_is_refused_by_its_place(text: str, refusal: type[Exception], what: str) -> None:
+    with pytest.raises(refusal) as caught:
+        read(text, "filter.where")
+
+    ((place, said),) = caught.value.violations  # type: ignore[attr-defined]  # Both are refusals.
+    assert place == "filter.where"
+    assert what in said
+
+
+@given(EXPRESSIONS)
+def test_what_is_written_reads_as_the_same(expression: Expression) -> None:
+    assert read(written(expression)) == expression
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        read(text)
+    except (FilterInvalid, FilterFieldUnknown):
+        return
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ('title = ""', True),
+        ("title != tea", True),
+        ("NOT title = tea", True),
+        ("has(title)", False),
+        ("expire_time < 2030-01-01", False),
+        ("NOT expire_time < 2030-01-01", True),
+        ("metadata.x != 1", True),
+        ("content:TEA", True),
+        ("priority = 10", True),
+        ("metadata.customer.plans = pro", True),
+        ("metadata.customer.plans:trial", True),
+        ("has(metadata.customer)", True),
+        ("has(metadata.nothing)", False),
+        ("metadata.count < 3", True),
+        ('metadata.count = "2"', False),
+        ("metadata.count = true", False),
+    ],
+)
+def test_what_is_not_there_is_empty_and_never_unknown(text: str, *, passes: bool) -> None:
+    memory: dict[str, Any] = {
+        "content": "green tea",
+        "importance": 1.0,
+        "metadata": {"customer": {"plans": ["trial", "pro"]}, "nothing": None, "count": 2},
+    }
+    condition = read(text)
+
+    assert condition is not None
+    assert holds(condition, memory) is passes
+
+
+def test_properties_are_scalars_by_their_names_in_order() -> None:
+    metadata = '{"b": {"c": [1, 2.50, [true]], "n": null}, "a": "x", "empty": {}, "list": []}'
+
+    assert properties_of(metadata, '{"a": -0.0}') == [
+        ("data.a", "0"),
+        ("metadata.a", "x"),
+        ("metadata.b.c", "1"),
+        ("metadata.b.c", "2.5"),
+        ("metadata.b.c", "true"),
+    ]
+
+
+def test_a_long_value_is_known_by_its_digest_and_too_many_by_none() -> None:
+    assert property_text("x" * 255) == "x" * 255
+    assert property_text("x" * 256).startswith("sha256:")
+    assert properties_of(str({f"k{n}": n for n in range(101)}).replace("'", '"'), None) == [OVERFLOW]
+    assert properties_of(f'{{"{"k" * 260}": 1}}', None) == [OVERFLOW]

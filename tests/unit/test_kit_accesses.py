@@ -1,0 +1,134 @@
+"""What the access log keeps of a call: ids, numbers and lengths, never words."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.recall.v1 import recall_pb2
+from skein_kit.accesses import MAX_MEMORIES, Access, access_of, operation_of, used
+from skein_kit.call import Call
+from skein_kit.identity import Caller
+from skein_kit.ids import new_ids
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+TENANT, OTHER = new_ids(AT, 2)
+IDS = [str(id_) for id_ in new_ids(AT, MAX_MEMORIES + 20)]
+SECRET = "the dentist is on Tuesday"
+
+
+def recorded(request: object, response: object = None, *, method: str = "GetMemory", **options: object) -> Access:
+    call = Call(path=f"/skein.memory.v1.MemoryService/{method}", metadata={}, deadline=None, peer="")
+    call.client_address = "192.0.2.7"
+    call.caller = Caller(principal="key:1", tenant_id=TENANT, permissions=frozenset(), agent_id="butler")
+    tenant_id: UUID = options.pop("tenant_id", TENANT)  # type: ignore[assignment]
+    return access_of(call, tenant_id, request, response, at=AT, **options)  # type: ignore[arg-type]
+
+
+def asked(access: Access) -> dict[str, object]:
+    found: dict[str, object] = json.loads(access.request_data or "{}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "operation"),
+    [
+        ("GetMemory", "read"), ("ListMemories", "read"), ("BatchGetMemories", "read"), ("ExplainScore", "read"),
+        ("CreateMemory", "create"), ("AppendMessages", "create"), ("UpsertLink", "create"),
+        ("UpdateMemory", "update"), ("Reinforce", "update"), ("RestoreMemory", "update"),
+        ("DeleteMemory", "delete"), ("PurgeMemories", "delete"), ("ForgetMemories", "delete"),
+        ("Recall", "search"), ("SearchMessages", "search"),
+    ],
+)  # fmt: skip
+def test_a_method_s_name_says_what_it_does(method: str, operation: str) -> None:
+    assert operation_of(method) == operation
+
+
+def test_no_word_of_a_request_is_kept() -> None:
+    memory = pb.Memory(content=SECRET, title=SECRET, tags=[SECRET], key=SECRET, source=SECRET, session_id="s1")
+    memory.data.update({"where": SECRET})
+    memory.metadata.update({SECRET: 1})
+
+    access = recorded(pb.CreateMemoryRequest(memory=memory, request_id=SECRET), method="CreateMemory")
+
+    assert SECRET not in repr(access)
+    assert asked(access)["memory"] == {
+        "title": {"length": len(SECRET)},
+        "key": {"length": len(SECRET)},
+        "content": {"length": len(SECRET)},
+        "data": {},
+        "tags": {"count": 1},
+        "source": {"length": len(SECRET)},
+        "session_id": "s1",
+        "metadata": {},
+    }
+    assert (access.session_id, access.agent_id) == ("s1", "butler")
+
+
+def test_a_search_is_known_again_by_a_hash_that_no_other_tenant_shares() -> None:
+    request = recall_pb2.RecallRequest(query=SECRET, limit=3)
+
+    first, again = (recorded(request, method="Recall") for _ in range(2))
+    elsewhere = recorded(request, method="Recall", tenant_id=OTHER)
+
+    assert SECRET not in repr(first)
+    assert first.request_data == again.request_data != elsewhere.request_data
+    assert asked(first)["limit"] == 3
+
+
+def test_a_tenant_may_want_the_words_of_searches() -> None:
+    access = recorded(recall_pb2.RecallRequest(query=SECRET), method="Recall", with_query=True)
+
+    assert asked(access)["query"] == SECRET
+
+
+def test_it_names_the_memories_asked_for_and_those_answered_once_each() -> None:
+    request = pb.BatchGetMemoriesRequest(memory_ids=[*IDS[:2], "an external id"])
+    response = pb.BatchGetMemoriesResponse(memories=[pb.Memory(memory_id=id_) for id_ in IDS[1:3]])
+
+    access = recorded(request, response, method="BatchGetMemories")
+
+    assert [str(id_) for id_ in access.memory_ids] == IDS[:3]
+    assert (access.item_count, access.success, access.error_reason) == (3, True, None)
+
+
+def test_a_call_that_touches_many_names_the_first_and_counts_all() -> None:
+    response = pb.ListMemoriesResponse(memories=[pb.Memory(memory_id=id_) for id_ in IDS])
+
+    access = recorded(pb.ListMemoriesRequest(), response, method="ListMemories")
+
+    assert (len(access.memory_ids), access.item_count) == (MAX_MEMORIES, len(IDS))
+    assert len(access.rows(new_ids(AT, access.row_count))) == MAX_MEMORIES
+
+
+def test_a_refusal_has_its_reason_and_one_row_though_it_touched_nothing() -> None:
+    access = recorded(pb.GetMemoryRequest(memory_id="nobody's"), error_reason="MEMORY_NOT_FOUND")
+
+    assert (access.success, access.error_reason, access.memory_ids, access.row_count) == (
+        False,
+        "MEMORY_NOT_FOUND",
+        (),
+        1,
+    )
+    assert access.rows(new_ids(AT, 1))[0]["memory_id"] is None
+
+
+def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() -> None:
+    memory = pb.Memory(memory_id=IDS[0])
+    hit = recall_pb2.Hit(memory=memory)
+
+    found = [
+        list(map(str, used(response)))
+        for response in (
+            pb.GetMemoryResponse(memory=memory),
+            recall_pb2.RecallResponse(hits=[hit]),
+            pb.ListMemoriesResponse(memories=[memory]),
+            pb.CreateMemoryResponse(memory=memory),
+        )
+    ]
+
+    assert found == [[IDS[0]], [IDS[0]], [], []]

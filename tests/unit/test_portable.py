@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
+from skein_kit.ids import new_id
+from skein_memory import memoryvault, portable
+from skein_memory.arriving import Arriving, Mode, arrivals_of, kept_id, united
+from skein_memory.errors import ImportFormatUnknown
+from skein_memory.memories import Memory
+from skein_memory.portable import Given, Item, Trouble
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+
+
+def memory(content: str = "x", **fields: Any) -> Memory:
+    message = memory_pb2.Memory(content=content, **fields)
+    (arriving,) = arrivals(Given(place=1, kind="memory", message=message))
+    assert isinstance(arriving.said, Memory)
+    return arriving.said
+
+
+def arrivals(*given: Given | Trouble) -> list[Arriving]:
+    found = arrivals_of(given, at=AT, by="test", max_content=100)
+    assert found.troubles == []
+    return [item for items in found.items.values() for item in items]
+
+
+@given(content=TEXT, tags=st.lists(TEXT, max_size=3))
+def test_an_item_is_one_line_and_is_read_as_it_was_written(content: str, tags: list[str]) -> None:
+    message = memory_pb2.Memory(content=content, tags=tags, importance=0.25)
+
+    text = portable.line_of(Item(kind="memory", item_id="m", message=message))
+
+    assert len(text.splitlines()) == 1
+    assert list(portable.given_lines(text)) == [Given(place=1, kind="memory", message=message)]
+
+
+def test_what_the_service_records_makes_no_difference() -> None:
+    one = memory_pb2.Memory(content="x", revision=1, importance=0.5)
+    other = memory_pb2.Memory(content="x", revision=7, importance=0.75, updated_by="somebody")
+    block = snapshots_pb2.PortableBlock(block=blocks_pb2.Block(value="v"), agent_ids=["a"])
+
+    assert portable.differing(one, other) == ["importance"]
+    assert portable.differing(block, snapshots_pb2.PortableBlock(agent_ids=["b"])) == ["value", "agent_ids"]
+
+
+def test_only_an_id_that_was_made_from_the_creation_time_is_kept() -> None:
+    id_ = new_id(AT)
+
+    assert kept_id(str(id_), AT, AT) == id_
+    assert kept_id(str(id_), AT - timedelta(days=9), AT) is None
+    assert kept_id(str(new_id(AT + timedelta(hours=1))), AT, AT) is None
+    assert kept_id("0b5c2a2e-7d6f-4d0c-9a43-3f0a6f0d9c11", AT, AT) is None
+    assert kept_id("mine", AT, AT) is None
+
+
+def test_an_id_that_is_not_kept_is_the_external_id() -> None:
+    assert memory(memory_id="mine").draft.external_id == "mine"
+    assert memory(memory_id="mine", external_id="other").draft.external_id == "other"
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_later", "content", "tags"),
+    [
+        (Mode.SKIP, True, "old", ("a",)),
+        (Mode.MERGE, False, "old", ("a", "b")),
+        (Mode.MERGE, True, "new", ("a", "b")),
+        (Mode.OVERWRITE, False, "new", ("b",)),
+    ],
+)
+def test_modes_decide_what_becomes_of_a_memory(
+    mode: Mode, content: str, tags: tuple[str, ...], *, is_later: bool
+) -> None:
+    old, new = memory("old", tags=["a"], external_id="e"), memory("new", tags=["b"])
+
+    after = united(old, new, mode, is_later=is_later, at=AT, by="importer")
+
+    assert (after.draft.content, after.draft.tags, after.draft.external_id) == (content, tags, "e")
+    assert united(after, new, mode, is_later=is_later, at=AT, by="importer") is after
+
+
+def test_a_deleted_memory_comes_back_only_where_the_import_wins() -> None:
+    gone = memory().deleted(at=AT, by="test")
+
+    assert united(gone, memory(), Mode.MERGE, is_later=False, at=AT, by="x") is gone
+    assert united(gone, memory(), Mode.OVERWRITE, is_later=False, at=AT, by="x").is_active
+
+
+def test_json_that_is_written_otherwise_is_no_change() -> None:
+    old = memory(metadata={"a": 1})
+    spaced = replace(old, draft=replace(old.draft, metadata='{"a": 1.0}'))
+
+    assert united(spaced, old, Mode.OVERWRITE, is_later=True, at=AT, by="x") is spaced
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", '{"memories": {}}', '{"format": "v2", "memories": []}', '{"x": []}'])
+def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
+    with pytest.raises(ImportFormatUnknown):
+        list(memoryvault.given_document(text))
+
+
+@given(
+    row=st.dictionaries(
+        st.sampled_from(["id", "content", "tags", "created_at", "type"]), st.none() | TEXT | st.floats()
+    )
+)
+def test_no_row_of_memoryvault_s_breaks_the_reading(row: dict[str, Any]) -> None:
+    text = json.dumps({"data": {"memories": [row], "links": [row], "aliases": [None], "conflict_resolutions": [[]]}})
+
+    found = list(memoryvault.given_document(text))
+
+    assert len(found) == 4
+    assert all(isinstance(one, Trouble) and one.reason == "LINE_INVALID" for one in found[1:])

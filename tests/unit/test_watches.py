@@ -1,0 +1,101 @@
+"""Watches: what they wait for, how long a failed delivery waits, and how it is signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein.memory.v1 import watches_pb2 as pb
+from skein_kit.errors import FieldInvalid, Refusal
+from skein_memory.errors import EventTypeUnknown
+from skein_memory.watches import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    MAX_ATTEMPTS,
+    WatchDraft,
+    body_of,
+    headers_of,
+    pause_after,
+    secret_text,
+    signature_of,
+)
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def draft(**values: object) -> WatchDraft:
+    said: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
+    return WatchDraft.of(pb.Watch(**(said | values)), active=True)  # type: ignore[arg-type]
+
+
+def test_a_delivery_is_signed_as_the_standard_s_example_is() -> None:
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+
+    signature = signature_of(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+
+    assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    assert secret_text(key) == secret
+
+
+def test_a_delivery_tried_again_has_the_same_id_and_a_signature_of_its_time() -> None:
+    delivery_id, body = uuid4(), b"{}"
+
+    first, again = (headers_of(b"k" * 32, delivery_id, body, at) for at in (AT, AT + timedelta(seconds=9)))
+
+    assert first["webhook-id"] == again["webhook-id"] == str(delivery_id)
+    assert first["webhook-signature"] != again["webhook-signature"]
+
+
+def test_what_is_sent_says_what_happened_to_what() -> None:
+    watch_id = uuid4()
+    event = {"event_type": "memory_created", "entity_type": "memory", "entity_id": "m", "summary": "s", "payload": {}}
+
+    told = json.loads(body_of(watch_id, event, AT))
+
+    assert told == {
+        "type": "memory_created",
+        "timestamp": AT.isoformat(),
+        "data": {"watch_id": str(watch_id), **event, "created_at": AT.isoformat()},
+    }
+
+
+@given(attempts=st.integers(1, 1000), chance=st.floats(0, 1))
+def test_a_pause_is_never_nothing_and_never_longer_than_the_longest(attempts: int, chance: float) -> None:
+    assert FIRST_PAUSE * 0.2 <= pause_after(attempts, chance) <= LONGEST_PAUSE
+
+
+@given(chance=st.floats(0, 1))
+def test_pauses_grow(chance: float) -> None:
+    pauses = [pause_after(attempts, chance) for attempts in range(1, MAX_ATTEMPTS)]
+
+    assert pauses == sorted(pauses)
+    assert pauses[0] < pauses[-1]
+
+
+def test_a_watch_waits_for_the_types_that_it_names_or_for_all() -> None:
+    assert draft().waits_for("memory_created")
+    assert draft(event_types=["memory_created"]).waits_for("memory_created")
+    assert not draft(event_types=["memory_created"]).waits_for("memory_deleted")
+
+
+@pytest.mark.parametrize("values", [{"display_name": ""}, {"event_types": []}, {"webhook_url": ""}])
+def test_a_watch_without_a_name_a_type_or_a_place_is_refused(values: dict[str, object]) -> None:
+    with pytest.raises(FieldInvalid):
+        draft(**values)
+
+
+def test_a_watch_for_what_never_happens_is_refused() -> None:
+    with pytest.raises(EventTypeUnknown):
+        draft(event_types=["memory_created", "memory_crated"])
+
+
+def test_a_watch_with_a_condition_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(Refusal):
+        draft(where="type = ")
