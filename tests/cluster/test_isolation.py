@@ -52,19 +52,7 @@ CONTRACT = (
 )  # fmt: skip
 METHODS = {
     f"/{service.full_name}/{method.name}": method
-    for file in (
-        auth_pb2,
-        blocks_pb2,
-        curation_pb2,
-        gateway_pb2,
-        history_pb2,
-        memory_pb2,
-        oauth_pb2,
-        recall_pb2,
-        session_pb2,
-        snapshots_pb2,
-        tenancy_pb2,
-    )  # fmt: skip
+    for file in CONTRACT
     for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }
