@@ -282,6 +282,7 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
     )
 
     assert {row["name"].split("(")[0] for row in rows} == {
+        "memory.drop_access_log",
         "memory.ensure_month",
         "session.ensure_month",
         "recall.register_model",

@@ -190,3 +190,25 @@ async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(a
             await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
 
     assert LOST.labels("memory")._value.get() == before + 1
+
+
+async def test_months_of_the_log_that_are_too_old_are_removed(alone: Alone) -> None:
+    async with alone.database.superuser() as connection:
+        for month in ("2020-01-01", "2020-02-01"):
+            await connection.execute("SELECT skein.make_month('memory.access_log', $1::text::timestamptz)", month)
+        await connection.execute(
+            "INSERT INTO memory.access_log"
+            " (tenant_id, access_id, operation, method, principal, item_count, request_id, create_time)"
+            " SELECT $1, skein.first_id('2020-01-05'), 'read', 'GetMemory', 'p', 0, 'r', now()",
+            alone.tenant_id,
+        )
+        async with alone.serving(), alone.channel(system=True, tenant=False) as channel:
+            stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+            await stub.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
+        left = await connection.fetch(
+            "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'memory.access_log'::regclass"
+        )
+
+    names = {row["name"] for row in left}
+    assert not any("y2020" in name for name in names)
+    assert len(names) >= 4

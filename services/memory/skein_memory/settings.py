@@ -34,6 +34,8 @@ class MemorySettings(Settings):
     # Where memories in cold storage lie: a folder, shared by all processes of the service. Empty: "archives" below
     # SKEIN_DATA_DIR.
     archive_dir: str = ""
+    # Whole months that the access log goes back; 0: for ever.
+    access_log_months: int = 24
     # Seconds after which a watch that has nothing to tell says so.
     watch_heartbeat_seconds: float = 15.0
     # The longest pause, in seconds, between two looks at what happened in a tenant that somebody watches.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.call import Context, caller
-from skein_kit.ids import now
+from skein_kit.ids import month_of, months_later, now
 from skein_kit.wire import time
 from skein_memory.parts import Rpcs
 
@@ -21,7 +21,10 @@ class UpkeepRpcs(Rpcs):
         self, request: pb.EnsurePartitionsRequest, context: Context
     ) -> pb.EnsurePartitionsResponse:
         ahead = request.months_ahead or DEFAULT_MONTHS_AHEAD
-        created, horizon = await self._parts.months.ensure_ahead(now(), ahead)
+        at, kept = now(), self._parts.settings.access_log_months
+        created, horizon = await self._parts.months.ensure_ahead(at, ahead)
+        if kept:
+            await self._parts.access_log.drop_before(months_later(month_of(at), -kept))
         return pb.EnsurePartitionsResponse(created_count=created, horizon_time=time(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:

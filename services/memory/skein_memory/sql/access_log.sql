@@ -11,3 +11,7 @@ WHERE tenant_id = :tenant_id AND access_id >= :from_id AND access_id < :before_i
     AND (NOT :failed_only::boolean OR success IS NOT true)
 ORDER BY access_id DESC
 LIMIT :count;
+
+-- drop_access_log --
+-- Remove the months of all tenants' access logs that end before a time; return how many.
+SELECT memory.drop_access_log(:before::timestamptz);

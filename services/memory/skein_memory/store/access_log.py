@@ -9,6 +9,7 @@ from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
@@ -34,3 +35,9 @@ class AccessLogStore(Store):
         """Read up to `count` accesses, newest first."""
         async with self._database.tenant(tenant_id) as tx:
             return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(question))
+
+    async def drop_before(self, before: datetime) -> int:
+        """Remove the months of all tenants' logs that end before a time; return how many."""
+        async with self._database.shared() as tx:
+            dropped: int = await tx.value(QUERIES["drop_access_log"], before=before)
+        return dropped

@@ -51,5 +51,32 @@ RETURN (
     + CASE WHEN month < now() - interval '2 months' THEN 0 ELSE skein.make_month('memory.access_log', month)::integer END
 ) > 0;
 
+-- Take the months of the access log that end before a time out of it, for all tenants, and remove them; return how many.
+CREATE FUNCTION memory.drop_access_log(before timestamptz) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET timezone = 'UTC'
+SET lock_timeout = '5s'
+AS $$
+DECLARE
+    child name;
+    dropped integer := 0;
+BEGIN
+    FOR child IN
+        SELECT c.relname FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'memory.access_log'::regclass
+            AND to_timestamp(right(c.relname, 8), '"y"YYYY"m"MM') + interval '1 month' <= before
+        ORDER BY c.relname
+    LOOP
+        EXECUTE format('ALTER TABLE memory.access_log DETACH PARTITION memory.%I', child);
+        EXECUTE format('DROP TABLE memory.%I', child);
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+END
+$$;
+REVOKE ALL ON FUNCTION memory.drop_access_log(timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory.drop_access_log(timestamptz) TO skein_memory;
+
 SELECT skein.make_month('memory.access_log', now() + make_interval(months => ahead))
 FROM generate_series(-1, 3) AS ahead;
