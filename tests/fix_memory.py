@@ -15,6 +15,7 @@ from fix_cluster import Authorized
 from grpc import aio
 from joserfc.jwk import OKPKey
 
+from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
 from skein_kit import access
 from skein_kit.identity import Caller, TokenVerifier, sign
@@ -93,3 +94,12 @@ async def alone(database: TestDatabase, tmp_path: Path) -> Alone:
             organization_id,
         )
     return Alone(database=database, tenant_id=tenant_id, folder=tmp_path)
+
+
+def stored(memory: memory_pb2.Memory) -> memory_pb2.Memory:
+    """Return what is stored of a memory, without what is reckoned when it is read."""
+    kept = memory_pb2.Memory()
+    kept.CopyFrom(memory)
+    for name in ("scores", "access_count", "last_access_time"):
+        kept.ClearField(name)
+    return kept

@@ -13,29 +13,26 @@ TENANT = uuid.UUID(int=1)
 ENTRIES = 200_000
 # Partitions and tables with fewer rows are rightly read whole.
 FEW_ROWS = 1000
+# The times that things were made at in all, however long ago the first is.
+_SLOTS = 7000
 
-_TENANT = "lpad(to_hex(CASE WHEN n <= 20000 THEN 1 ELSE 2 + n % 999 END), 32, '0')::uuid"
-# Three months of ids, the newest first.
-_ID = """(lpad(to_hex(
-    (extract(epoch FROM date_trunc('hour', now()) - n % 20000 * interval '6 minutes') * 1000)::bigint
-    ), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid"""
-FILL = f"""
+_FILL = """
     SET session_replication_role = replica;
     SET synchronous_commit = off;
     SELECT memory.ensure_month(now() - ago * interval '1 month'), session.ensure_month(now() - ago * interval '1 month')
-    FROM generate_series(0, 4) AS ago;
+    FROM generate_series(0, {months} + 1) AS ago;
     INSERT INTO memory.entries
         (tenant_id, memory_id, external_id, type, key, content, source, agent_id, subject_id, session_id, scope, level,
          confidence, importance, metadata, content_hash, create_time, update_time, created_by, updated_by)
-    SELECT {_TENANT}, {_ID}, 'x' || n, (ARRAY['note', 'note', 'fact', 'task'])[1 + n % 4], 'key ' || n % 5000,
+    SELECT {tenant}, {new_id}, 'x' || n, (ARRAY['note', 'note', 'fact', 'task'])[1 + n % 4], 'key ' || n % 5000,
            'text ' || n, 'source ' || n % 300, 'agent ' || n % 30, 'subject ' || n % 300, 'session ' || n % 300,
-           'global', 'operational', 0.7, n % 100 / 100.0, '{{"plan": "trial"}}', sha256(n::text::bytea), now(), now(),
-           'test', 'test'
-    FROM generate_series(1, {ENTRIES}) AS n;
+           'global', 'operational', 0.7, n % 100 / 100.0, jsonb_build_object('plan', 'plan ' || n % 20),
+           sha256(n::text::bytea), now(), now(), 'test', 'test'
+    FROM generate_series(1, {entries}) AS n;
     INSERT INTO memory.tags (tenant_id, memory_id, tag)
     SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.entries;
     INSERT INTO memory.properties (tenant_id, memory_id, name, value)
-    SELECT tenant_id, memory_id, 'metadata.plan', source FROM memory.entries;
+    SELECT tenant_id, memory_id, 'metadata.plan', metadata ->> 'plan' FROM memory.entries;
     INSERT INTO memory.external_ids (tenant_id, external_id, memory_id)
     SELECT tenant_id, external_id, memory_id FROM memory.entries;
     INSERT INTO memory.fact_keys (tenant_id, key, memory_id)
@@ -64,15 +61,15 @@ FILL = f"""
     SELECT tenant_id, content_hash, now() FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
     INSERT INTO session.sessions
         (tenant_id, session_id, state, session_type, subject_id, agent_id, create_time, update_time, active_time,
-         created_by)
-    SELECT {_TENANT}, 'session ' || n / 10, 'active', 'conversation', 'subject ' || n % 300, 'agent ' || n % 30,
-           now(), now() - n * interval '1 second', now(), 'test'
-    FROM generate_series(1, {ENTRIES}) AS n WHERE n % 10 = 0;
+         created_by, message_count, last_sequence)
+    SELECT {tenant}, 'session ' || n / 10, 'active', 'conversation', 'subject ' || n % 300, 'agent ' || n % 30,
+           now(), now() - n * interval '1 second', now(), 'test', 10, 9
+    FROM generate_series(1, {entries}) AS n WHERE n % 10 = 0;
     INSERT INTO session.messages
         (tenant_id, message_id, session_id, sequence, role, content, agent_id, subject_id, create_time, created_by)
-    SELECT {_TENANT}, {_ID}, 'session ' || n / 10, n % 10, 'user', 'text ' || n, 'agent ' || n % 30,
+    SELECT {tenant}, {new_id}, 'session ' || n / 10, n % 10, 'user', 'text ' || n, 'agent ' || n % 30,
            'subject ' || n % 300, now(), 'test'
-    FROM generate_series(1, {ENTRIES}) AS n;
+    FROM generate_series(1, {entries}) AS n;
     INSERT INTO session.message_order (tenant_id, session_id, sequence, message_id)
     SELECT tenant_id, session_id, sequence, message_id FROM session.messages;
     INSERT INTO recall.documents
@@ -85,7 +82,24 @@ FILL = f"""
     SELECT tenant_id, unnest(ARRAY['text', source]), 'memory', memory_id, 1, 5 FROM memory.entries
     WHERE get_byte(content_hash, 0) < 64;
     RESET session_replication_role;
-"""  # noqa: S608 - constants of this file.
+"""
+
+
+def fill(*, entries: int, largest: int, tenant_id: uuid.UUID = TENANT, tenants: int = 1000, months: int = 3) -> str:
+    """Return statements that give the tenant `largest` memories and messages, and the others the rest of `entries`."""
+    other = f"lpad(to_hex(2 + n % {tenants - 1}), 32, '0')"
+    # Everybody has something of every month: times in a fixed disorder.
+    age = f"n::bigint * 7919 % {_SLOTS} * interval '{6 * months} minutes'"
+    return _FILL.format(
+        entries=entries,
+        months=months,
+        tenant=f"(CASE WHEN n <= {largest} THEN '{tenant_id}' ELSE {other} END)::uuid",
+        new_id=f"""(lpad(to_hex((extract(epoch FROM date_trunc('hour', now()) - {age}) * 1000)::bigint), 12, '0')
+            || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid""",
+    )
+
+
+FILL = fill(entries=ENTRIES, largest=ENTRIES // 10)
 
 
 def value_of(name: str, kind: str, known: uuid.UUID) -> Any:

@@ -53,14 +53,16 @@ class Alone:
 
 
 @asynccontextmanager
-async def session_alone(database: TestDatabase, environment: Mapping[str, str]) -> AsyncIterator[Alone]:
-    """Run the session service alone; calls to the others fail."""
+async def session_alone(
+    database: TestDatabase, environment: Mapping[str, str], *, recall: str = "127.0.0.1:9"
+) -> AsyncIterator[Alone]:
+    """Run the session service alone; calls to the others fail, unless something is where recall is looked for."""
     settings = ProcessSettings(database_url=database.url, admin_port=0)
 
     async def public_keys() -> dict[str, str]:
         return {"test": json.dumps(KEY.as_dict(private=False))}
 
-    addresses = {"session": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
+    addresses = {"session": "127.0.0.1:0", "recall": recall, "auth": "127.0.0.1:9"}
     host = Host(
         settings=settings,
         environment=environment,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,17 @@ async def session(tenant: Tenant, name: str = "", **fields: Any) -> str:
 async def superuser(cluster: Cluster) -> Connection:
     """Look into the database as its superuser, who sees all tenants; the caller closes it."""
     return await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+
+
+async def waiting(connection: Connection, count: int) -> None:
+    """Wait until so many statements of others wait for a lock."""
+    while True:
+        found = await connection.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        if found >= count:
+            return
+        await asyncio.sleep(0.02)
+        # A transaction goes on seeing who was waiting when it first looked.
+        await connection.execute("SELECT pg_stat_clear_snapshot()")
 
 
 async def expire(cluster: Cluster, tenant: Tenant, table: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -12,14 +14,14 @@ from fix_memory import Alone
 from google.protobuf import json_format
 
 from skein.memory.v1 import access_log_pb2 as pb
-from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import history_pb2, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit.recording import LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
 SECRET = "the dentist is on Tuesday"
 
@@ -70,6 +72,22 @@ async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> N
     (entry,) = await seen(tenant, lambda found: len(found) == 1, failed_only=True)
 
     assert (entry.method, entry.success, entry.error_reason) == ("GetMemory", False, "MEMORY_NOT_FOUND")
+
+
+async def test_a_name_that_cannot_be_stored_costs_no_record(tenant: Tenant) -> None:
+    memory_id = await remember(tenant)
+    with contextlib.suppress(grpc.aio.AioRpcError):
+        await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="no\x00such"))
+    with contextlib.suppress(grpc.aio.AioRpcError):
+        await tenant.memory.ListMemories(
+            memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(agent_id="a\x00", session_id="s\x00"))
+        )
+    await read(tenant, memory_id)
+
+    entries = await seen(tenant, lambda found: len(found) >= 2)
+
+    assert entries[0].method == "GetMemory"
+    assert {"CreateMemory", "GetMemory"} <= {entry.method for entry in entries}
 
 
 async def test_another_tenant_s_attempt_is_in_its_own_log_alone(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -212,3 +230,40 @@ async def test_months_of_the_log_that_are_too_old_are_removed(alone: Alone) -> N
     names = {row["name"] for row in left}
     assert not any("y2020" in name for name in names)
     assert len(names) >= 4
+
+
+async def test_following_a_session_and_watching_the_log_are_recorded_as_reads(tenant: Tenant) -> None:
+    await set_policy(tenant, audit_strict=True)
+    opened = session_pb2.Session(session_id="s1")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=opened))
+
+    async with _first(tenant.sessions.StreamMessages(session_pb2.StreamMessagesRequest(session_id="s1"))):
+        of_session = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest(session_id="s1"))).accesses
+    with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
+        async with _first(tenant.sessions.StreamMessages(session_pb2.StreamMessagesRequest(session_id="s2"))):
+            pass
+    async with _first(tenant.history.WatchChanges(history_pb2.WatchChangesRequest())):
+        newest = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=2))).accesses
+
+    assert [(entry.method, entry.operation, entry.success) for entry in [of_session[0], *newest]] == [
+        ("StreamMessages", pb.ACCESS_OPERATION_READ, True),
+        ("WatchChanges", pb.ACCESS_OPERATION_READ, True),
+        ("StreamMessages", pb.ACCESS_OPERATION_READ, False),
+    ]
+
+
+async def test_a_stream_is_recorded_soon_where_it_need_not_be_at_once(tenant: Tenant) -> None:
+    async with _first(tenant.history.WatchChanges(history_pb2.WatchChangesRequest())):
+        (entry,) = await seen(tenant, lambda found: len(found) == 1)
+
+    assert (entry.method, entry.success) == ("WatchChanges", True)
+
+
+@asynccontextmanager
+async def _first(stream: Any) -> AsyncIterator[None]:
+    """Read the first answer of a stream, and listen while the block runs."""
+    try:
+        await anext(aiter(stream))
+        yield
+    finally:
+        stream.cancel()

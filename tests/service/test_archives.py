@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,9 +19,9 @@ from fix_database import TestDatabase
 from fix_memory import Alone
 
 from skein.memory.v1 import archives_pb2 as pb
-from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import history_pb2, history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
-from skein_memory.store.archives import KEPT
+from skein_memory.store.cold_rows import KEPT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +116,7 @@ async def test_a_repeated_request_takes_and_brings_back_once(tenant: Tenant) -> 
     restore = pb.RestoreArchiveRequest(archive_id=first.archive.archive_id, request_id="r")
     back, back_again = await tenant.history.RestoreArchive(restore), await tenant.history.RestoreArchive(restore)
 
-    assert again == first or not again.HasField("archive")
+    assert again == first
     assert back.restored_count == back_again.restored_count == 1
     assert (await get(tenant, memory_id)).memory_id == memory_id
 
@@ -202,6 +204,34 @@ async def test_a_purge_reaches_cold_storage_by_id_and_by_person(house: House) ->
     assert ("a word that must go" in held, "Ann" in held, "what stays" in held) == (False, False, True)
     assert restored.restored_count == 1
     assert [one.memory_id for one in left.memories] == [stays]
+
+
+async def test_purges_at_the_same_time_from_one_archive_all_reach_it(house: House) -> None:
+    async with house.memory() as memory, house.history() as history:
+        going_for_good = [await old(memory, f"number {number}") for number in range(6)]
+        await old(memory, "what stays")
+        created = await history.CreateArchive(going())
+        answers = await asyncio.gather(*(memory.PurgeMemories(purge(memory_ids=[id_])) for id_ in going_for_good))
+        files = house.files
+        restored = await history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+
+    assert [list(answer.archived_memory_ids) for answer in answers] == [[id_] for id_ in going_for_good]
+    assert len(files) == 1
+    assert restored.restored_count == 1
+    assert house.files == []
+
+
+async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_told_in_the_log(house: House) -> None:
+    async with house.memory() as memory, house.history() as history:
+        gone = await old(memory, "a word that must go", external_id="x-9")
+        await history.CreateArchive(going())
+        await memory.PurgeMemories(purge(memory_ids=[gone]))
+        changes = await history.ListChanges(history_pb2.ListChangesRequest())
+    async with house.alone.database.superuser() as connection:
+        held = await connection.fetchval("SELECT count(*) FROM memory.requests WHERE response LIKE '%must go%'::bytea")
+
+    assert held == 0
+    assert [one.entity_id for one in changes.changes if one.event_type == "memory_forget_hard"] == [gone]
 
 
 async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(house: House) -> None:
@@ -293,6 +323,36 @@ async def test_what_is_older_than_the_tenant_keeps_is_purged(house: House) -> No
 
     assert (first.purged_count, again.purged_count) == (1, 0)
     assert ([one.memory_id for one in found.memories], list(found.not_found)) == ([kept], [gone])
+
+
+async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(house: House) -> None:
+    await house.rule(retention_days=365)
+    async with house.memory() as memory, house.history() as history, house.upkeep() as upkeep:
+        await old(memory, "of another age")
+        await history.CreateArchive(going())
+        young = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        async with house.alone.database.superuser() as connection:
+            await connection.execute("UPDATE memory.archives SET create_time = $1", LONG_AGO)
+        grown = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        left = await history.ListArchives(pb.ListArchivesRequest())
+
+    assert (young.purged_count, grown.purged_count) == (0, 1)
+    assert (list(left.archives), house.files) == ([], [])
+
+
+async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_them(house: House) -> None:
+    async with house.memory() as memory, house.history() as history, house.upkeep() as upkeep:
+        await old(memory, "named")
+        await history.CreateArchive(going())
+        (named,) = house.files
+        orphans = [named.with_name(f"{name}.jsonl.gz") for name in ("left-behind", "being-written")]
+        for file in orphans:
+            file.write_bytes(b"x")
+        for file in (named, orphans[0]):
+            os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+        await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+
+    assert house.files == sorted([named, orphans[1]])
 
 
 async def test_everything_that_hangs_on_a_memory_goes_with_it(database: TestDatabase) -> None:

@@ -13,7 +13,7 @@ from fix_gateway import gateway_before
 
 import skein_client
 from skein.auth.v1 import auth_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client import Client, Memory, Message, NotOpen, RetryPolicy, sync
@@ -261,3 +261,15 @@ async def test_the_synchronous_face_does_the_same(cluster: Cluster, tenant: Tena
     assert found[0] == "Anna drinks tea"
     assert len(listed) == 3
     assert reason == "MEMORY_NOT_FOUND"
+
+
+async def test_blocks_curation_and_snapshots_are_attributes(skein: Client) -> None:
+    block = blocks_pb2.Block(label="persona", value="You are patient.")
+    await skein.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="kitchen"))
+    await skein.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before the move"))
+
+    prompt = await skein.blocks.CompileBlocks(blocks_pb2.CompileBlocksRequest(agent_id="kitchen"))
+    conflicts = await skein.curation.ListConflicts(curation_pb2.ListConflictsRequest())
+
+    assert "You are patient." in prompt.text
+    assert not conflicts.conflicts

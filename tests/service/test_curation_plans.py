@@ -123,7 +123,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("find_idle", {"before": at - timedelta(days=3), "count": 100}, ("decay_time_idx",)),
         ("read_idleness", {"memory_ids": ids}, ("accesses_pkey",)),
         ("find_review_candidates", {"count": 100}, ("level_importance", "confidence_memory_id_idx")),
-        ("list_kinds", {"from_id": first, "before_id": first_id(at), "count": 5001}, ("_pkey",)),
+        ("list_kinds", {"from_id": first, "before_id": first_id(at), "at": at, "count": 5001}, ("_pkey",)),
         ("list_tags_since", {"from_id": first_id(at - timedelta(days=1)), "count": 5000}, ("tags_pkey",)),
         ("list_relations", {"count": 5001}, ("links_pkey",)),
         ("count_aliases", {"most": 10_000}, ("aliases",)),

@@ -9,6 +9,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
+from fix_marker import places_of
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 
@@ -55,25 +56,6 @@ def by_ids(*memory_ids: str, **rest: Any) -> pb.PurgeMemoriesRequest:
 def by_filter(*, dry_run: bool = False, page_size: int = 0, page_token: str = "", **conditions: Any) -> Any:
     selection = pb.MemorySelection(filter=pb.MemoryFilter(**conditions))
     return pb.PurgeMemoriesRequest(selection=selection, dry_run=dry_run, page_size=page_size, page_token=page_token)
-
-
-async def places_of(connection: Connection, marker: str) -> list[str]:
-    """Return every column of the database that holds the marker, in whatever form."""
-    columns = await connection.fetch(
-        """
-        SELECT n.nspname || '.' || c.relname AS table_name, a.attname, a.atttypid = 'bytea'::regtype AS is_bytes
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-        WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
-        """
-    )
-    found = []
-    for table, column, is_bytes in columns:
-        text = f"encode({column}, 'escape')" if is_bytes else f"{column}::text"
-        query = f"SELECT EXISTS (SELECT FROM {table} WHERE position($1 IN {text}) > 0)"  # noqa: S608 - of the catalog.
-        if await connection.fetchval(query, marker):
-            found.append(f"{table}.{column}")
-    return found
 
 
 async def test_nothing_of_what_was_purged_is_left_in_the_database(tenant: Tenant, connection: Connection) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fix_cluster import Tenant
+from fix_memory import stored
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -55,8 +56,8 @@ async def test_a_memory_is_found_by_its_words_at_once_and_by_its_meaning_soon(te
 
     for word in ("lighthouse", "light.house", "cliff"):
         (hit,) = (await found(tenant, word)).values()
-        assert hit.memory == created.memory
-    assert (await found_by_meaning(tenant, "lighthouse")).memory == created.memory
+        assert hit.memory == stored(created.memory)
+    assert (await found_by_meaning(tenant, "lighthouse")).memory == stored(created.memory)
 
 
 async def test_large_batches_leave_their_vectors_to_the_worker(tenant: Tenant) -> None:
@@ -75,8 +76,8 @@ async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
     changed = await update(tenant, created.memory.memory_id, ["content"], content="the windmill")
 
     assert await found(tenant, "lighthouse") == {}
-    assert (await found(tenant, "windmill"))["the windmill"].memory == changed.memory
-    assert (await found_by_meaning(tenant, "windmill")).memory == changed.memory
+    assert (await found(tenant, "windmill"))["the windmill"].memory == stored(changed.memory)
+    assert (await found_by_meaning(tenant, "windmill")).memory == stored(changed.memory)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ async def test_what_recall_does_not_ask_for_leaves_the_vectors_alone(tenant: Ten
 
     assert not changed.embedding_pending
     after = (await found(tenant, "lighthouse"))["lighthouse"]
-    assert (after.memory, after.similarity) == (changed.memory, before.similarity)
+    assert (after.memory, after.similarity) == (stored(changed.memory), before.similarity)
 
 
 async def test_a_deleted_memory_is_not_found_until_it_is_restored(tenant: Tenant) -> None:
@@ -130,8 +131,8 @@ async def test_a_deleted_memory_is_not_found_until_it_is_restored(tenant: Tenant
     assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []
     restored = await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=memory_id))
 
-    assert (await found(tenant, "lighthouse"))["lighthouse"].memory == restored.memory
-    assert (await found_by_meaning(tenant, "lighthouse")).memory == restored.memory
+    assert (await found(tenant, "lighthouse"))["lighthouse"].memory == stored(restored.memory)
+    assert (await found_by_meaning(tenant, "lighthouse")).memory == stored(restored.memory)
 
 
 async def test_an_archived_memory_is_not_found_until_it_is_brought_back(tenant: Tenant) -> None:

@@ -107,21 +107,34 @@ async def test_the_limit_of_a_literal_search_keeps_the_newest(tenant: Tenant) ->
     assert not response.truncated
 
 
-async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: Cluster, tenant: Tenant) -> None:
-    await append(tenant, "the old red kettle boils", session_id="old", time=now() - timedelta(days=200))
-    await append(tenant, "the first of many")
+async def fill_up(cluster: Cluster, tenant: Tenant, session_id: str) -> None:
+    """Let a session hold as many messages, after its first, as a search as written looks into."""
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
     ids = new_ids(now() - timedelta(seconds=5), WINDOW)
     try:
         await connection.execute(
             "INSERT INTO session.messages (tenant_id, message_id, session_id, sequence, role, content, create_time,"
-            " created_by) SELECT $1, id, 's', 1 + place, 'user', 'filling', now(), 'test'"
+            " created_by) SELECT $1, id, $3, 1 + place, 'user', 'filling', now(), 'test'"
             " FROM unnest($2::uuid[]) WITH ORDINALITY AS filled (id, place)",
             tenant.tenant_id,
             ids,
+            session_id,
+        )
+        await connection.execute(
+            "INSERT INTO session.message_order (tenant_id, session_id, sequence, message_id)"
+            " SELECT tenant_id, session_id, sequence, message_id FROM session.messages"
+            " WHERE tenant_id = $1 AND session_id = $2 AND content = 'filling'",
+            tenant.tenant_id,
+            session_id,
         )
     finally:
         await connection.close()
+
+
+async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: Cluster, tenant: Tenant) -> None:
+    await append(tenant, "the old red kettle boils", session_id="old", time=now() - timedelta(days=200))
+    await append(tenant, "the first of many")
+    await fill_up(cluster, tenant, "s")
 
     by_word = await ask(tenant, "old red kettle", mode=LITERAL)
     by_part = await ask(tenant, "kett", mode=LITERAL)
@@ -137,6 +150,23 @@ async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: 
     assert (len(by_part.hits), by_part.truncated) == (0, True)
     assert [hit.message.content for hit in further.hits] == ["the old red kettle boils"]
     assert not further.truncated
+
+
+async def test_what_a_long_session_began_with_is_found_as_it_is_written(cluster: Cluster, tenant: Tenant) -> None:
+    began = now() - timedelta(days=200)
+    await append(tenant, "the old red kettle boils", time=began)
+    await fill_up(cluster, tenant, "s")
+
+    answers = [await ask(tenant, "kett", mode=LITERAL, session_id="s")]
+    while answers[-1].truncated and len(answers) < 5:
+        further = answers[-1].horizon_time
+        answers.append(await ask(tenant, "kett", mode=LITERAL, session_id="s", end_time=further))
+    at_once = await ask(tenant, "kett", mode=LITERAL, session_id="s", end_time=began + timedelta(days=1))
+
+    assert (len(answers[0].hits), answers[0].truncated) == (0, True)
+    assert [hit.message.sequence for hit in answers[-1].hits] == [1]
+    assert not answers[-1].truncated
+    assert at_once == answers[-1]
 
 
 async def test_a_search_by_meaning_needs_no_common_word(tenant: Tenant) -> None:

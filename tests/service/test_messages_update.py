@@ -7,7 +7,8 @@ from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
+from fix_states import superuser, waiting
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import ListValue, Struct
@@ -202,6 +203,31 @@ async def test_corrections_at_once_each_count(tenant: Tenant) -> None:
     last = await get(tenant, stored.message_id)
     assert last.revision == 9
     assert await found(tenant, "version") == [last.content]
+
+
+async def test_a_text_that_comes_back_at_once_is_what_search_knows(cluster: Cluster, tenant: Tenant) -> None:
+    (stored,) = await append(tenant, said("kettle"))
+    holding, looking = await superuser(cluster), await superuser(cluster)
+
+    def correcting(content: str) -> asyncio.Future[pb.Message]:
+        return asyncio.ensure_future(
+            correct(tenant, pb.Message(message_id=stored.message_id, content=content), "content")
+        )
+
+    try:
+        async with holding.transaction():
+            await holding.execute("SELECT FROM session.sessions WHERE tenant_id = $1 FOR UPDATE", tenant.tenant_id)
+            away = correcting("teapot")
+            await waiting(looking, 1)
+            back = correcting("kettle")
+            await waiting(looking, 2)
+        await asyncio.gather(away, back)
+    finally:
+        await holding.close()
+        await looking.close()
+
+    assert (await get(tenant, stored.message_id)).content == "kettle"
+    assert (await found(tenant, "kettle"), await found(tenant, "teapot")) == (["kettle"], [])
 
 
 async def test_a_message_that_says_nothing_any_more_is_refused(tenant: Tenant) -> None:

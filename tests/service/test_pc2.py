@@ -551,8 +551,11 @@ async def test_a_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
 
 
 async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluster: Cluster) -> None:
-    tenants = (await cluster.operator.tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=1000))).tenants
-    development = next(tenant.tenant_id for tenant in tenants if tenant.slug == "development")
+    request, development = tenancy_pb2.ListTenantsRequest(page_size=1000), ""
+    while not development:
+        answer = await cluster.operator.tenancy.ListTenants(request)
+        development = next((tenant.tenant_id for tenant in answer.tenants if tenant.slug == "development"), "")
+        request.page_token = answer.next_page_token
     acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": development})
     context = zmq.asyncio.Context()
     try:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from fix_cluster import Tenant
+from fix_memory import stored
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -40,7 +41,7 @@ async def test_a_memory_is_found_as_the_memory_service_returns_it(tenant: Tenant
     (hit,) = await hits(tenant, "feline hunting rodents")
 
     got = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory.memory_id))
-    assert hit.memory == got.memory
+    assert hit.memory == stored(got.memory)
     assert hit.similarity > 0.3
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -13,6 +15,7 @@ from fix_session_alone import Alone, session_alone
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
+from skein.session.v1 import states_pb2
 from skein_kit.ids import month_of, months_later, now
 
 if TYPE_CHECKING:
@@ -49,6 +52,31 @@ async def test_without_recall_messages_are_stored_and_wait_for_their_vectors(alo
     assert again == first
     assert [hit.message for hit in found.hits] == [first.messages[0]]
     assert [row["pending"] for row in await alone.rows("SELECT pending FROM recall.documents")] == [True, True]
+
+
+async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(database: TestDatabase) -> None:
+    asked = asyncio.Event()
+
+    async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silence, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server, session_alone(database, {}, recall=f"{host}:{port}") as alone, alone.channel() as channel:
+        sessions = rpc.SessionServiceStub(channel)
+        saying = asyncio.ensure_future(sessions.AppendMessages(request("the kettle", request_id="r-1")))
+        await asked.wait()
+        purged = await sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="s"))
+        said = await saying
+        again = await sessions.AppendMessages(request("the kettle", request_id="r-1"))
+        kept = await alone.rows("SELECT response FROM session.requests WHERE position('kettle'::bytea IN response) > 0")
+
+    assert [message.message_id for message in said.messages] == list(purged.receipt.message_ids)
+    assert again == pb.AppendMessagesResponse()
+    assert kept == []
 
 
 async def test_without_recall_a_hybrid_search_is_by_words_and_says_so(alone: Alone) -> None:

@@ -2,54 +2,49 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
 
-import asyncpg
 import grpc
 import pytest
-from fix_cluster import Authorized, Cluster, Tenant, refused
-from fix_world import system_identity
+from fix_cluster import Tenant, refused
+from fix_database import TestDatabase
+from fix_session_alone import Alone, session_alone
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
-from skein.tenancy.v1 import subjects_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from grpc import aio
 
 ENDED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ENDED")
 ARCHIVED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED")
 
 
-async def opened(tenant: Tenant, session_id: str = "s", **fields: object) -> pb.Session:
+async def opened(tenant: Tenant | House, session_id: str = "s", **fields: object) -> pb.Session:
     session = pb.Session(session_id=session_id, **fields)  # type: ignore[arg-type]  # Any fields.
     return (await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))).session
 
 
-async def get(tenant: Tenant, session_id: str = "s") -> pb.Session:
+async def get(tenant: Tenant | House, session_id: str = "s") -> pb.Session:
     return (await tenant.sessions.GetSession(pb.GetSessionRequest(session_id=session_id))).session
 
 
-async def say(tenant: Tenant, session_id: str = "s", content: str = "the lighthouse") -> None:
+async def say(tenant: Tenant | House, session_id: str = "s", content: str = "the lighthouse") -> None:
     message = pb.Message(role=pb.MESSAGE_ROLE_USER, content=content)
     await tenant.sessions.AppendMessages(pb.AppendMessagesRequest(session_id=session_id, messages=[message]))
 
 
-async def archive(tenant: Tenant, session_id: str = "s", request_id: str = "") -> pb.Session:
+async def archive(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
     request = pb.ArchiveSessionRequest(session_id=session_id, request_id=request_id)
     return (await tenant.sessions.ArchiveSession(request)).session
 
 
-async def unarchive(tenant: Tenant, session_id: str = "s", request_id: str = "") -> pb.Session:
+async def unarchive(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
     request = pb.UnarchiveSessionRequest(session_id=session_id, request_id=request_id)
     return (await tenant.sessions.UnarchiveSession(request)).session
 
 
-async def listed(tenant: Tenant, *states: pb.SessionState) -> list[str]:
+async def listed(tenant: Tenant | House, *states: pb.SessionState) -> list[str]:
     response = await tenant.sessions.ListSessions(pb.ListSessionsRequest(states=states))
     return [session.session_id for session in response.sessions]
 
@@ -161,39 +156,45 @@ async def test_an_archived_session_can_be_deleted(tenant: Tenant) -> None:
 # Idle sessions.
 
 
-async def minutes(tenant: Tenant, count: int) -> None:
-    await tenant.tenancy.UpdatePolicy(
-        subjects_pb2.UpdatePolicyRequest(
-            policy=subjects_pb2.Policy(session_idle_minutes=count),
-            update_mask=FieldMask(paths=["session_idle_minutes"]),
-        )
-    )
+@dataclass(frozen=True)
+class House:
+    """A session service without a worker, which would end idle sessions whenever it liked."""
+
+    alone: Alone
+    sessions: rpc.SessionServiceAsyncStub
+    upkeep: rpc.UpkeepServiceAsyncStub
+
+    async def minutes(self, count: int) -> None:
+        """Set the rule after which nobody speaks in a session any more."""
+        async with self.alone.database.superuser() as connection:
+            await connection.execute(
+                "INSERT INTO tenancy.policies (tenant_id, session_idle_minutes, update_time) VALUES ($1, $2, now())",
+                self.alone.tenant_id,
+                count,
+            )
+
+    async def quiet_for(self, session_id: str, count: int) -> None:
+        """Pretend that nobody has spoken in a session for some minutes."""
+        async with self.alone.database.superuser() as connection:
+            await connection.execute(
+                "UPDATE session.sessions SET active_time = now() - make_interval(mins => $2) WHERE session_id = $1",
+                session_id,
+                count,
+            )
 
 
-async def quiet_for(cluster: Cluster, tenant: Tenant, session_id: str, count: int) -> None:
-    """Pretend that nobody has spoken in a session for some minutes."""
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
-        await connection.execute(
-            "UPDATE session.sessions SET active_time = now() - make_interval(mins => $3) "
-            "WHERE tenant_id = $1 AND session_id = $2",
-            tenant.tenant_id,
-            session_id,
-            count,
-        )
-    finally:
-        await connection.close()
+@pytest.fixture
+async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
+    async with (
+        session_alone(database, {"SKEIN_DATA_DIR": str(tmp_path)}) as alone,
+        alone.channel() as channel,
+        alone.channel(system=True) as system,
+    ):
+        yield House(alone, rpc.SessionServiceStub(channel), rpc.UpkeepServiceStub(system))
 
 
-@asynccontextmanager
-async def upkeep(cluster: Cluster, tenant: Tenant) -> AsyncIterator[rpc.UpkeepServiceAsyncStub]:
-    token = await system_identity(cluster, str(tenant.tenant_id))
-    async with cluster.direct("session") as channel:
-        yield rpc.UpkeepServiceStub(cast("aio.Channel", Authorized(channel, token)))
-
-
-async def test_sessions_that_nobody_speaks_in_end(cluster: Cluster, tenant: Tenant) -> None:
-    await minutes(tenant, 30)
+async def test_sessions_that_nobody_speaks_in_end(house: House) -> None:
+    await house.minutes(30)
     states = {
         "quiet": pb.SESSION_STATE_ACTIVE,
         "busy": pb.SESSION_STATE_ACTIVE,
@@ -201,86 +202,78 @@ async def test_sessions_that_nobody_speaks_in_end(cluster: Cluster, tenant: Tena
         "completed": pb.SESSION_STATE_COMPLETED,
     }
     for name, state in states.items():
-        await opened(tenant, name, state=state)
-        await quiet_for(cluster, tenant, name, 29 if name == "busy" else 31)
+        await opened(house, name, state=state)
+        await house.quiet_for(name, 29 if name == "busy" else 31)
 
-    async with upkeep(cluster, tenant) as stub:
-        first = await stub.EndIdleSessions(pb.EndIdleSessionsRequest())
-        again = await stub.EndIdleSessions(pb.EndIdleSessionsRequest())
+    first = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())
+    again = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())
 
     assert (first.ended_count, first.more, again.ended_count) == (1, False, 0)
-    ended = await get(tenant, "quiet")
+    ended = await get(house, "quiet")
     assert (ended.state, ended.end_reason) == (pb.SESSION_STATE_ENDED, "idle")
     assert ended.HasField("end_time")
     for name in ("busy", "paused", "completed"):
-        assert (await get(tenant, name)).state == states[name]
+        assert (await get(house, name)).state == states[name]
 
 
-async def test_without_a_policy_no_session_is_idle(cluster: Cluster, tenant: Tenant) -> None:
-    await opened(tenant)
-    await quiet_for(cluster, tenant, "s", 1_000_000)
+async def test_without_a_policy_no_session_is_idle(house: House) -> None:
+    await opened(house)
+    await house.quiet_for("s", 1_000_000)
 
-    async with upkeep(cluster, tenant) as stub:
-        assert (await stub.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 0
+    assert (await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 0
 
-    await say(tenant)
+    await say(house)
 
 
-async def test_idle_sessions_end_some_at_a_time(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
-    for each in (tenant, other_tenant):
-        await minutes(each, 30)
-        for name in ("a", "b", "c"):
-            await opened(each, name)
-            await quiet_for(cluster, each, name, {"a": 50, "b": 60, "c": 40}[name])
+async def test_idle_sessions_end_some_at_a_time(house: House) -> None:
+    await house.minutes(30)
+    for name, count in {"a": 50, "b": 60, "c": 40}.items():
+        await opened(house, name)
+        await house.quiet_for(name, count)
 
-    async with upkeep(cluster, tenant) as stub:
-        first = await stub.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
-        assert await listed(tenant, pb.SESSION_STATE_ACTIVE) == ["c"]
-        last = await stub.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
+    first = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
+    assert await listed(house, pb.SESSION_STATE_ACTIVE) == ["c"]
+    last = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
 
     assert (first.ended_count, first.more, last.ended_count, last.more) == (2, True, 1, False)
-    assert len(await listed(other_tenant, pb.SESSION_STATE_ACTIVE)) == 3
 
 
-async def test_a_message_comes_too_late_whether_or_not_the_worker_has_been_there(
-    cluster: Cluster, tenant: Tenant
-) -> None:
-    await minutes(tenant, 30)
-    await opened(tenant)
-    await quiet_for(cluster, tenant, "s", 31)
+async def test_a_message_comes_too_late_whether_or_not_the_worker_has_been_there(house: House) -> None:
+    await house.minutes(30)
+    await opened(house)
+    await house.quiet_for("s", 31)
 
     with refused(*ENDED) as caught:
-        await say(tenant)
+        await say(house)
 
     assert "Nobody spoke" in (caught.value.details() or "")
-    ended = await get(tenant)
+    ended = await get(house)
     assert (ended.state, ended.end_reason, ended.message_count) == (pb.SESSION_STATE_ENDED, "idle", 0)
     with refused(*ENDED):
-        await say(tenant)
+        await say(house)
 
 
-async def test_speaking_resuming_and_bringing_back_begin_the_idle_time_anew(cluster: Cluster, tenant: Tenant) -> None:
-    await minutes(tenant, 30)
+async def test_speaking_resuming_and_bringing_back_begin_the_idle_time_anew(house: House) -> None:
+    await house.minutes(30)
     for name in ("spoken", "resumed", "back", "renamed"):
-        await opened(tenant, name, state=pb.SESSION_STATE_PAUSED if name == "resumed" else pb.SESSION_STATE_ACTIVE)
-        await quiet_for(cluster, tenant, name, 31 if name in {"resumed", "back"} else 29)
-    await say(tenant, "spoken")
-    await tenant.sessions.UpdateSession(
+        await opened(house, name, state=pb.SESSION_STATE_PAUSED if name == "resumed" else pb.SESSION_STATE_ACTIVE)
+        await house.quiet_for(name, 31 if name in {"resumed", "back"} else 29)
+    await say(house, "spoken")
+    await house.sessions.UpdateSession(
         pb.UpdateSessionRequest(
             session=pb.Session(session_id="resumed", state=pb.SESSION_STATE_ACTIVE),
             update_mask=FieldMask(paths=["state"]),
         )
     )
-    await archive(tenant, "back")
-    await unarchive(tenant, "back")
-    await quiet_for(cluster, tenant, "renamed", 31)
-    await tenant.sessions.UpdateSession(
+    await archive(house, "back")
+    await unarchive(house, "back")
+    await house.quiet_for("renamed", 31)
+    await house.sessions.UpdateSession(
         pb.UpdateSessionRequest(
             session=pb.Session(session_id="renamed", title="A title is no word"), update_mask=FieldMask(paths=["title"])
         )
     )
 
-    async with upkeep(cluster, tenant) as stub:
-        assert (await stub.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 1
+    assert (await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 1
 
-    assert sorted(await listed(tenant, pb.SESSION_STATE_ACTIVE)) == ["back", "resumed", "spoken"]
+    assert sorted(await listed(house, pb.SESSION_STATE_ACTIVE)) == ["back", "resumed", "spoken"]

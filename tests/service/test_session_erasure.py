@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_states import data, session, superuser
+from fix_states import data, session, superuser, waiting
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Value
 from grpc import aio
@@ -286,6 +286,64 @@ async def test_purged_messages_leave_the_others_and_a_title_that_was_chosen(
     assert (kept.title, kept.message_count) == ("tea", 1)
     with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
         await tenant.sessions.GetMessage(session_pb2.GetMessageRequest(message_id=ids[0]))
+
+
+async def test_messages_of_a_deleted_session_are_purged_with_the_summary_made_of_them(
+    tenant: Tenant, connection: Connection
+) -> None:
+    marker, name = marked(), await session(tenant)
+    ids = await say(tenant, name, message(f"the {marker} boils in the kitchen"))
+    await tenant.sessions.SummarizeSession(session_pb2.SummarizeSessionRequest(session_id=name, store=True))
+    await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id=name))
+
+    await purge_messages(tenant, *ids)
+
+    assert await holding(connection, marker) == []
+
+
+async def test_a_title_follows_the_message_that_it_is_made_of(tenant: Tenant, connection: Connection) -> None:
+    marker = marked()
+    name = await session(tenant)
+    ids = await say(tenant, name, message(f" {marker} "))
+
+    corrected = session_pb2.Message(message_id=ids[0], content="coffee")
+    await tenant.sessions.UpdateMessage(
+        session_pb2.UpdateMessageRequest(message=corrected, update_mask=FieldMask(paths=["content"]))
+    )
+
+    kept = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=name))).session
+    assert (kept.title, kept.revision) == ("coffee", 2)
+    await purge_messages(tenant, *ids)
+    assert await holding(connection, marker) == []
+
+
+async def test_nothing_takes_the_place_of_what_is_being_purged(
+    cluster: Cluster, tenant: Tenant, connection: Connection
+) -> None:
+    name, other, third = [await session(tenant) for _ in range(3)]
+    external_id = uuid.uuid4().hex
+    await say(tenant, other, message("tea", external_id=external_id))
+    blocking = await superuser(cluster)
+
+    try:
+        async with blocking.transaction():
+            await blocking.execute("LOCK TABLE session.tombstones IN SHARE MODE")
+            purges = [
+                asyncio.ensure_future(purge(tenant, name)),
+                asyncio.ensure_future(purge_messages(tenant, external_id)),
+            ]
+            await waiting(connection, 2)
+            created = asyncio.ensure_future(session(tenant, name))
+            said = asyncio.ensure_future(say(tenant, third, message("coffee", external_id=external_id)))
+            await waiting(connection, 4)
+        await asyncio.gather(*purges)
+    finally:
+        await blocking.close()
+
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "SESSION_EXISTS"):
+        await created
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
+        await said
 
 
 async def test_appends_and_a_purge_at_once_leave_nothing(tenant: Tenant, connection: Connection) -> None:

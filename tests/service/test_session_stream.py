@@ -91,6 +91,18 @@ async def test_a_stream_is_resumed_from_a_sequence_number(tenant: Tenant) -> Non
     assert first + rest == [f"message {number}" for number in range(1, 101)]
 
 
+async def test_messages_of_any_size_are_sent_one_after_the_other(tenant: Tenant) -> None:
+    session_id = await opened(tenant)
+    for portion in range(4):
+        await say(tenant, session_id, *(f"{portion} {number} " + "🙂" * 90_000 for number in range(8)))
+
+    async with streaming(tenant, session_id, after=0) as stream:
+        texts = await stream.texts(32)
+
+    assert [text[:4] for text in texts] == [f"{portion} {number} " for portion in range(4) for number in range(8)]
+    assert stream.sequence == 32
+
+
 async def test_concurrent_appenders_are_heard_in_the_session_s_own_order(tenant: Tenant) -> None:
     session_id = await opened(tenant)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ from fix_session_alone import session_alone
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
+from skein.session.v1 import states_pb2
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -215,6 +217,34 @@ async def test_a_model_is_asked_as_openai_s_would_be(
     assert user["content"].startswith("user: I want to plan a trip to Lisbon")
     assert "travel agent" not in user["content"]
     assert KEY not in "".join(capfd.readouterr())
+
+
+async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: TestDatabase) -> None:
+    asked, thought = Event(), Event()
+
+    def reply() -> tuple[int, object]:
+        asked.set()
+        thought.wait(10)
+        return 200, said(endpoint.asked[-1][2]["messages"][1]["content"])
+
+    async with modelled(database, reply) as (sessions, endpoint):
+        listed = await sessions.ListMessages(pb.ListMessagesRequest(session_id="s"))
+        names = [message.message_id for message in listed.messages if "180 euros" in message.content]
+        making = asyncio.ensure_future(summarize(sessions, store=True, request_id="r"))
+        await asyncio.to_thread(asked.wait)
+        await sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=names))
+        thought.set()
+        made = await making
+        again = await summarize(sessions, store=True, request_id="r")
+
+    assert len(names) == 2
+    assert (
+        made.session.summary
+        == made.summary
+        == "user: I want to plan a trip to Lisbon in May. My budget is 1,200 euros."
+    )
+    assert again == made
+    assert len(endpoint.asked) == 3
 
 
 async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None:

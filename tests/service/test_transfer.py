@@ -366,3 +366,14 @@ async def test_a_secret_stays_where_it_is(tenant: Tenant, other_tenant: Tenant) 
     assert revealed.secret_value == "open sesame"
     with refused(grpc.StatusCode.NOT_FOUND, "SECRET_NOT_FOUND"):
         await other_tenant.memory.RevealSecret(memory_pb2.RevealSecretRequest(memory_id=name))
+
+
+@pytest.mark.parametrize("kind", ["knowledge_vault", "note"])
+async def test_an_item_that_brings_a_secret_is_refused_by_name(tenant: Tenant, kind: str) -> None:
+    with_secret = line("memory", type=kind, title="the door", content="c", secret_value="open sesame")
+
+    done = await imported(tenant, [with_secret, line("memory", content="plain")])
+
+    (error,) = done.errors
+    assert (error.line, error.kind, error.reason, error.field) == (1, "memory", "SECRET_NOT_IMPORTED", "secret_value")
+    assert [memory.content for memory in await listed(tenant)] == ["plain"]

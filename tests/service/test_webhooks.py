@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -29,6 +29,8 @@ class Receiver:
     url: str = ""
     answers: list[bytes] = field(default_factory=list)
     told: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    # What happens once while a sender waits.
+    meanwhile: Callable[[], Awaitable[None]] | None = None
 
     @property
     def origin(self) -> str:
@@ -43,6 +45,9 @@ class Receiver:
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head if line)}
         self.told.append((headers, await reader.readexactly(int(headers["content-length"]))))
         status = self.answers.pop(0) if self.answers else b"204 No Content"
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
         extra = b"location: http://127.0.0.1:9/\r\n" if status.startswith(b"302") else b""
         writer.write(b"HTTP/1.1 " + status + b"\r\n" + extra + b"content-length: 0\r\nconnection: close\r\n\r\n")
         await writer.drain()
@@ -255,6 +260,48 @@ async def test_a_delivery_that_was_cut_off_is_tried_again(house: House, receiver
 
     (delivery,) = await house.deliveries(created.watch.watch_id)
     assert (delivery.state, delivery.attempts) == (pb.DELIVERY_STATE_DELIVERED, 2)
+
+
+async def test_a_worker_that_comes_too_late_takes_nothing_back(house: House, receiver: Receiver) -> None:
+    created = await house.watch(event_types=["memory_created"])
+    await house.remember()
+    receiver.answers.append(b"500 Too Late")
+
+    async def somebody_else() -> None:
+        await house.let_time_pass()
+        await house.deliver()
+
+    receiver.meanwhile = somebody_else
+    await house.deliver()
+
+    (delivery,) = await house.deliveries(created.watch.watch_id)
+    assert delivery.state == pb.DELIVERY_STATE_DELIVERED
+    assert len(receiver.told) == 2
+
+
+async def test_a_receiver_that_hangs_takes_nothing_back(house: House, receiver: Receiver) -> None:
+    created = await house.watch(event_types=["memory_created"])
+    for _ in range(12):
+        await house.remember()
+    released = asyncio.Event()
+
+    async def hang() -> None:
+        receiver.meanwhile = hang
+        if len(receiver.told) > 8:
+            await released.wait()
+
+    receiver.meanwhile = hang
+    async with house.alone.channel(system=True) as channel:
+        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        with pytest.raises(grpc.RpcError):
+            await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), timeout=3.0)
+    states = [delivery.state for delivery in await house.deliveries(created.watch.watch_id)]
+    released.set()
+    await house.let_time_pass()
+    later = await house.deliver()
+
+    assert states.count(pb.DELIVERY_STATE_DELIVERED) == 8
+    assert (later.delivered_count, later.more) == (4, False)
 
 
 async def test_several_workers_deliver_everything_once(house: House, receiver: Receiver) -> None:

@@ -181,6 +181,7 @@ def test_more_room_never_makes_a_summary_of_nothing(turns: list[Turn]) -> None:
         ("<b> red kettle boils", ""),
         ("", ""),
         ("100% sure_thing of this", "of"),
+        (f"the {'x' * 201} kettle boils", "kettle"),
     ],
 )
 def test_only_whole_words_inside_a_literal_are_certain(literal: str, words: str) -> None:

@@ -17,7 +17,12 @@ _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # The server asks for patience, when it names a time.
 _ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
-_READS = frozenset({"Recall", "EmbedText", "Introspect"})
+_READS = frozenset(
+    {
+        "Recall", "EmbedText", "Introspect", "Traverse", "FindPaths", "SuggestLinks", "Activate", "ExplainScore",
+        "ExportMatching", "ExportSubject", "ExportData", "CompileBlocks", "DiffSnapshots",
+    }
+)  # fmt: skip
 
 
 def is_read(method: str) -> bool:

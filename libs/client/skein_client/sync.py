@@ -9,7 +9,15 @@ import grpc
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
-from skein.memory.v1 import history_pb2, history_pb2_grpc, memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import (
+    blocks_pb2_grpc,
+    curation_pb2_grpc,
+    history_pb2,
+    history_pb2_grpc,
+    memory_pb2,
+    memory_pb2_grpc,
+    snapshots_pb2_grpc,
+)
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
@@ -23,7 +31,21 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-_STUBS = frozenset({"auth", "tenancy", "sessions", "memories", "links", "history", "index", "gateway"})
+_STUBS = frozenset(
+    {
+        "auth",
+        "tenancy",
+        "sessions",
+        "memories",
+        "links",
+        "blocks",
+        "curation",
+        "snapshots",
+        "history",
+        "index",
+        "gateway",
+    }
+)
 
 
 class Client:
@@ -38,6 +60,9 @@ class Client:
     sessions: session_pb2_grpc.SessionServiceStub
     memories: memory_pb2_grpc.MemoryServiceStub
     links: memory_pb2_grpc.LinkServiceStub
+    blocks: blocks_pb2_grpc.BlockServiceStub
+    curation: curation_pb2_grpc.CurationServiceStub
+    snapshots: snapshots_pb2_grpc.SnapshotServiceStub
     # What happened; `watch_changes` and `follow_session` resume their streams by themselves.
     history: history_pb2_grpc.HistoryServiceStub
     # The search service by itself; `recall` asks the gateway, which searches everything at once.
@@ -103,6 +128,9 @@ class Client:
         self.sessions = session_pb2_grpc.SessionServiceStub(channel)
         self.memories = memory_pb2_grpc.MemoryServiceStub(channel)
         self.links = memory_pb2_grpc.LinkServiceStub(channel)
+        self.blocks = blocks_pb2_grpc.BlockServiceStub(channel)
+        self.curation = curation_pb2_grpc.CurationServiceStub(channel)
+        self.snapshots = snapshots_pb2_grpc.SnapshotServiceStub(channel)
         self.history = history_pb2_grpc.HistoryServiceStub(channel)
         self.index = recall_pb2_grpc.RecallServiceStub(channel)
         self.gateway = gateway_pb2_grpc.GatewayServiceStub(channel)

@@ -30,7 +30,21 @@ if TYPE_CHECKING:
 MAX_MEMORIES = 100
 _MAX_DEPTH = 3
 _MAX_TEXT = 255
-_READS = ("Get", "List", "BatchGet", "Export", "Diff", "Explain", "Compile", "Find", "Traverse", "Suggest", "Activate")
+_READS = (
+    "Get",
+    "List",
+    "BatchGet",
+    "Export",
+    "Diff",
+    "Explain",
+    "Compile",
+    "Find",
+    "Traverse",
+    "Suggest",
+    "Activate",
+    "Stream",
+    "Watch",
+)
 _SEARCHES = ("Search", "Recall")
 _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
@@ -119,7 +133,10 @@ def access_of(
         agent_id=agent_id or None,
         subject_id=context["subject_id"],
         item_count=len(touched),
-        request_data=json.dumps(_described(request, tenant_id, with_query=with_query), separators=(",", ":")),
+        # What the database cannot store would cost every record that is written with it.
+        request_data=json.dumps(_described(request, tenant_id, with_query=with_query), separators=(",", ":")).replace(
+            "\\u0000", "\\ufffd"
+        ),
         success=None if response is None and error_reason is None else error_reason is None,
         error_reason=error_reason,
         client_address=call.client_address or None,
@@ -174,7 +191,7 @@ def _context(request: Message, name: str) -> str | None:
         if name in holder.DESCRIPTOR.fields_by_name:
             value = getattr(holder, name)
             if isinstance(value, str) and value:
-                return value[:_MAX_TEXT]
+                return value[:_MAX_TEXT].replace("\0", "\ufffd")
     return None
 
 

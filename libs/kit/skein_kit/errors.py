@@ -340,6 +340,12 @@ class MethodUnknown(Refusal):
     reason = "METHOD_UNKNOWN"
 
 
+class ArchiveDamaged(DataLoss):
+    """The archive's file is missing or not what was written; bring it back from a backup of the archive folder."""
+
+    reason = "ARCHIVE_DAMAGED"
+
+
 class Fault(Refusal):
     """Skein failed; the request id finds the reason in the logs."""
 

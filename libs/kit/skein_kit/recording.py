@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter as Tally
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import asyncpg
@@ -24,7 +24,7 @@ from skein_kit.ids import new_ids, now
 from skein_kit.sql import Queries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
     from uuid import UUID
 
     from google.protobuf.message import Message
@@ -121,14 +121,21 @@ class AccessLog:
         return response
 
     async def flush(self) -> None:
-        """Write everything that waits, tenant by tenant; what the database does not take is lost."""
+        """Write everything that waits, tenant by tenant; what the database does not take is lost.
+
+        What is not written when it is cut off waits again.
+        """
         waiting, self._waiting = self._waiting, []
         uses, self._uses = self._uses, {}
         tenants: dict[UUID, list[Access]] = {}
         for access in waiting:
             tenants.setdefault(access.tenant_id, []).append(access)
-        for tenant_id in tenants.keys() | uses.keys():
-            await self._write(tenant_id, tenants.get(tenant_id, []), uses.get(tenant_id, Tally()))
+        try:
+            for tenant_id in tenants.keys() | uses.keys():
+                await self._write(tenant_id, tenants.get(tenant_id, []), uses.get(tenant_id, Tally()))
+                tenants.pop(tenant_id, None)
+        finally:
+            self._waiting += [access for left in tenants.values() for access in left]
 
     async def _keep_writing(self) -> None:
         while True:
@@ -233,7 +240,7 @@ def _reason(error: BaseException) -> str:
 
 
 class Watched:
-    """A servicer whose unary methods are recorded. Streams pass: what they send was recorded when it was written."""
+    """A servicer whose calls are recorded, streams as they begin."""
 
     def __init__(self, servicer: object, access_log: AccessLog) -> None:
         """Answer as `servicer` does."""
@@ -241,12 +248,28 @@ class Watched:
         self._access_log = access_log
 
     def __getattr__(self, name: str) -> Any:
-        """Return the servicer's method, recorded if it answers once."""
+        """Return the servicer's method, recorded."""
         method = getattr(self._servicer, name)
+        if name not in _UNRECORDED and inspect.isasyncgenfunction(method):
+            return self._stream(method)
         if name in _UNRECORDED or not inspect.iscoroutinefunction(method):
             return method
 
         async def recorded(request: Message, context: Call) -> Message:
             return await self._access_log.answer(method, request, context)
+
+        return recorded
+
+    def _stream(self, method: Callable[[Any, Any], AsyncGenerator[Message, None]]) -> Callable[..., Any]:
+        async def recorded(request: Message, context: Call) -> AsyncGenerator[Message, None]:
+            async with aclosing(method(request, context)) as messages:
+
+                async def begin(_request: Message, _context: Call) -> Message:
+                    # Ours send a message at once, which says where they are.
+                    return await anext(messages)
+
+                yield await self._access_log.answer(begin, request, context)
+                async for message in messages:
+                    yield message
 
         return recorded

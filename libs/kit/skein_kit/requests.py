@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Transaction
     from skein_kit.identity import Caller
+    from skein_kit.sql import Query
 
 LIFETIME = timedelta(hours=24)
 
@@ -91,6 +92,7 @@ class Requests:
         queries = Queries.of("skein_kit")
 
         self._claim, self._answer = (in_schema(schema, queries[name]) for name in ("claim_request", "answer_request"))
+        self._correct = in_schema(schema, queries["correct_request"])
         self._delete = in_schema(schema, queries["delete_expired_requests"])
 
     async def claim(
@@ -124,17 +126,24 @@ class Requests:
 
     async def answer(self, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
         """Keep the answer of a claimed request."""
+        await self._keep(self._answer, tx, tenant_id, once, response)
+
+    async def correct(self, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
+        """Replace the answer of a request whose work is committed, unless what it spoke of was purged meanwhile."""
+        await self._keep(self._correct, tx, tenant_id, once, response)
+
+    async def delete_expired(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
+        """Remove the tenant's answers that are older than their lifetime; return how many."""
+        return await tx.execute(self._delete, tenant_id=tenant_id, expired_before=at - LIFETIME)
+
+    async def _keep(self, query: Query, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
         if not once.request_id:
             return
         await tx.execute(
-            self._answer,
+            query,
             tenant_id=tenant_id,
             principal=once.principal,
             method=once.method,
             request_id=once.request_id,
             response=response.SerializeToString(),
         )
-
-    async def delete_expired(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
-        """Remove the tenant's answers that are older than their lifetime; return how many."""
-        return await tx.execute(self._delete, tenant_id=tenant_id, expired_before=at - LIFETIME)

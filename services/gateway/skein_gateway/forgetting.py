@@ -98,7 +98,10 @@ class Forgetting:
             response = await self._memories.PurgeMemories(asked)
             token, step = response.next_page_token, step + 1
             more = bool(token)
-            yield dict(response.receipt.deleted_counts), response.receipt.receipt_id, more
+            counts = dict(response.receipt.deleted_counts)
+            if response.archived_memory_ids:
+                counts["memory.archived"] = len(response.archived_memory_ids)
+            yield counts, response.receipt.receipt_id, more
 
     async def _profile(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
         try:

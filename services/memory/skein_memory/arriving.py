@@ -16,7 +16,7 @@ from skein_kit.wire import moment
 from skein_memory.blocks import Block, BlockDraft
 from skein_memory.links import LinkDraft
 from skein_memory.memories import MAX_AHEAD, Draft, Memory
-from skein_memory.portable import Given, Trouble, same_json
+from skein_memory.portable import NEVER_IMPORTED, Given, Trouble, same_json
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -69,6 +69,11 @@ def arrivals_of(given: Sequence[Given | Trouble], *, at: datetime, by: str, max_
     for one in given:
         if isinstance(one, Trouble):
             found.troubles.append(one)
+            continue
+        if one.kind == "memory" and one.message.secret_value:
+            # Secrets are sealed one by one, and never travel with what may be kept and read elsewhere.
+            secret = Trouble(place=one.place, kind=one.kind, reason=NEVER_IMPORTED, field="secret_value")
+            found.troubles.append(secret)
             continue
         try:
             validate(one.message)

@@ -59,6 +59,23 @@ def fingerprint(draft: Draft) -> UUID:
     return UUID(int=number if kind == "key" else number | _UPPER_HALF)
 
 
+def audience(
+    scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
+) -> tuple[str | None, ...]:
+    """Return who sees a memory: one takes the place of another only where the same see both."""
+    by_scope: Mapping[str, tuple[str | None, ...]] = {
+        "global": (),
+        "agent": (agent_id,),
+        "user": (subject_id, agent_id),
+    }
+    return (scope, *by_scope.get(scope, (session_id, subject_id, agent_id)))
+
+
+def audience_of(draft: Draft) -> tuple[str | None, ...]:
+    """Return who sees what a draft says."""
+    return audience(draft.scope, agent_id=draft.agent_id, subject_id=draft.subject_id, session_id=draft.session_id)
+
+
 def reinforced(memory: Memory, *, confidence: float, importance: float, at: datetime, by: str) -> Memory:
     """Return the next revision, surer and more important by so much, 1 at most."""
     draft = replace(

@@ -16,7 +16,6 @@ from skein_memory.store.watches import Outcome
 from skein_memory.watches import body_of, headers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from uuid import UUID
 
     from skein_kit.outbound import Outbound
@@ -27,6 +26,8 @@ DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a
 TIMEOUT_SECONDS = 10.0
 # Attempts of one call that wait for their receivers at the same time.
 _AT_ONCE = 8
+# A call begins no other attempts after this: the worker waits for a minute.
+_TURN_SECONDS = 30.0
 
 log = logs.get("memory")
 
@@ -49,24 +50,28 @@ class Delivering:
     async def deliver(self, tenant_id: UUID, limit: int) -> tuple[int, int, bool]:
         """Queue what happened, and try up to `limit` deliveries that are due.
 
-        Return how many were delivered, how many failed, and whether more is due already.
+        What came of them is kept a few at a time, so that a receiver which hangs takes nothing back. Return how many
+        were delivered, how many failed, and whether more is due already.
         """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _TURN_SECONDS
         more = await self._store.queue(tenant_id, at=now())
-        attempts = await self._store.claim(tenant_id, at=now(), count=limit)
-        if not attempts:
-            return 0, 0, more
-        room = asyncio.Semaphore(_AT_ONCE)
+        tried = failed = 0
+        while tried < limit and loop.time() < ends:
+            asked = min(_AT_ONCE, limit - tried)
+            attempts = await self._store.claim(tenant_id, at=now(), count=asked)
+            if attempts:
+                outcomes = await asyncio.gather(*(self._tried(tenant_id, attempt) for attempt in attempts))
+                await self._store.finish(tenant_id, outcomes, at=now())
+                tried += len(outcomes)
+                failed += sum(outcome.error is not None for outcome in outcomes)
+            if len(attempts) < asked:
+                return tried - failed, failed, more
+        return tried - failed, failed, True
 
-        async def one(attempt: Attempt) -> Outcome:
-            async with room:
-                body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
-                error = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
-            return Outcome(attempt=attempt, error=error)
-
-        outcomes: Sequence[Outcome] = await asyncio.gather(*(one(attempt) for attempt in attempts))
-        await self._store.finish(tenant_id, outcomes, at=now())
-        failed = sum(outcome.error is not None for outcome in outcomes)
-        return len(outcomes) - failed, failed, more or len(attempts) == limit
+    async def _tried(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
+        body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
+        return Outcome(attempt=attempt, error=await self._send(tenant_id, attempt.watch, attempt.delivery_id, body))
 
     async def test(self, tenant_id: UUID, watch: Watch) -> str | None:
         """Send an event that never happened; return what went wrong, None for nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, DataLoss, Exhausted, FailedPrecondition, InvalidArgument, NotFound
+from skein_kit.errors import AlreadyExists, Exhausted, FailedPrecondition, InvalidArgument, NotFound
 
 
 class MemoryNotFound(NotFound):
@@ -262,9 +262,3 @@ class ArchiveNotFound(NotFound):
     """No such archive is visible to the caller."""
 
     reason = "ARCHIVE_NOT_FOUND"
-
-
-class ArchiveDamaged(DataLoss):
-    """The archive's file is missing or not what was written; bring it back from a backup of the archive folder."""
-
-    reason = "ARCHIVE_DAMAGED"

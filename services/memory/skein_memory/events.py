@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 # Every type of event that the log may hold, so that a watch can be refused that waits for one that never comes.
 TYPES = frozenset(
     {
-        "memory_created", "memory_updated", "memory_deleted", "memory_restored", "memory_archived", "memory_unarchived",
-        "memory_expired", "memory_promoted", "memory_demoted",
+        "memory_created", "memory_updated", "memory_deleted", "memory_restored", "memory_archived",
+        "memory_promoted", "memory_demoted",
         "memory_link_created", "memory_link_updated", "memory_link_removed",
         "memory_consolidated", "memory_merged", "memory_forget_soft", "memory_forget_hard",
         "memory_reinforced", "memory_decayed",
         "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
         "secret_revealed", "tenant_key_rotated",
         "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",
+        "block_purged",
         "snapshot_created", "snapshot_restored", "snapshot_deleted", "data_exported", "data_imported",
         "watch_created", "watch_updated", "watch_deleted", "watch_disabled",
         "archive_created", "archive_restored",

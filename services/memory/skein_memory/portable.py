@@ -32,6 +32,7 @@ KINDS = tuple(MESSAGES)
 MAX_ITEMS = 1000
 LINE_INVALID = "LINE_INVALID"
 PURGED = "PURGED"
+NEVER_IMPORTED = "SECRET_NOT_IMPORTED"
 # What the service sets: neither compared nor said by whoever imports.
 _RECORD = frozenset(
     {

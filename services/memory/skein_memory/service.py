@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
+from skein_kit.cold import Cold
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
 from skein_kit.outbound import Outbound, OutboundSettings
@@ -16,7 +17,6 @@ from skein_kit.quotas import Quotas
 from skein_kit.recording import AccessLog
 from skein_kit.requests import Requests
 from skein_kit.service import Service, Servicers
-from skein_memory.cold import Cold
 from skein_memory.delivering import Delivering
 from skein_memory.keyring import KeyCheck
 from skein_memory.parts import Parts

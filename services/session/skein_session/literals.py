@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from skein_kit.postings import MAX_TERM_CHARACTERS
+
 # Messages whose contents one search reads at most; it says when there were more.
 WINDOW = 5000
 # Of those, so many at once.
@@ -19,7 +21,8 @@ def inner_words(literal: str) -> str:
     starts, ends = literal[:1].isspace(), literal[-1:].isspace()
     words = literal.split()
     inside = words[0 if starts else 1 : len(words) if ends else -1]
-    return " ".join(word for word in inside if word.isalpha() and word.isascii())
+    certain = (word for word in inside if word.isalpha() and word.isascii() and len(word) <= MAX_TERM_CHARACTERS)
+    return " ".join(certain)
 
 
 def like(literal: str) -> str:

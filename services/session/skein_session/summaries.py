@@ -78,6 +78,7 @@ def extract(turns: Sequence[Turn], *, most: int = DEFAULT_CHARACTERS) -> str:
     heapq.heapify(queue)
     chosen: list[_Sentence] = []
     said: set[str] = set()
+    length = 0
     while queue and len(chosen) < _MAX_SENTENCES:
         best = sentences[queue[0][1]]
         weight = -_weight(best, weights)
@@ -85,8 +86,12 @@ def extract(turns: Sequence[Turn], *, most: int = DEFAULT_CHARACTERS) -> str:
             heapq.heapreplace(queue, (weight, best.place))
             continue
         heapq.heappop(queue)
-        if best.text.casefold() in said or len(_told(turns, [*chosen, best])) > most:
+        # What is too long by itself is not put together with the others first.
+        if length + len(best.text) > most or best.text.casefold() in said:
             continue
+        if (longer := len(_told(turns, [*chosen, best]))) > most:
+            continue
+        length = longer
         chosen.append(best)
         said.add(best.text.casefold())
         for word in best.words:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import logs
+from skein_kit.errors import TransactionConflict
 from skein_session import wire
 from skein_session.model import ChatModel, ModelFailed
+from skein_session.store.transcripts import Outdated
 from skein_session.summaries import DEFAULT_CHARACTERS, Turn, extract
 
 if TYPE_CHECKING:
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 # What is kept back of the caller's time, to store and answer in.
 MARGIN_SECONDS = 1.0
 NOT_CONFIGURED = "not configured"
+# How often a summary is made of a session whose messages are taken away meanwhile.
+_TRIES = 3
 
 log = logs.get("session")
 
@@ -36,7 +42,20 @@ class Summarizer:
     async def summarize(
         self, who: Caller, once: Once, request: pb.SummarizeSessionRequest, *, at: datetime, remaining: float
     ) -> pb.SummarizeSessionResponse:
-        """Make a summary within the caller's `remaining` seconds; a repeated request works again for its first."""
+        """Make a summary within the caller's `remaining` seconds; a repeated request works again for its first.
+
+        What is taken away meanwhile is not in it: it is made anew of what is left.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + remaining
+        for _ in range(_TRIES):
+            with suppress(Outdated):
+                return await self._summarized(who, once, request, at=at, remaining=ends - loop.time())
+        raise TransactionConflict
+
+    async def _summarized(
+        self, who: Caller, once: Once, request: pb.SummarizeSessionRequest, *, at: datetime, remaining: float
+    ) -> pb.SummarizeSessionResponse:
         session, messages, is_cut = await self._transcripts.said(who.tenant(), request.session_id)
         turns = turns_of(messages)
         most = request.max_characters or DEFAULT_CHARACTERS
@@ -49,7 +68,8 @@ class Summarizer:
         if not response.summary:
             response.method = pb.SUMMARY_METHOD_EXTRACTIVE
             response.summary = await asyncio.to_thread(extract, turns, most=most)
-        return await self._transcripts.keep_summary(who, once, response, at, store=request.store)
+        made_of = [UUID(message.message_id) for message in messages]
+        return await self._transcripts.keep_summary(who, once, response, at, store=request.store, made_of=made_of)
 
     async def _ask(
         self, turns: Sequence[Turn], most: int, seconds: float, response: pb.SummarizeSessionResponse

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from skein_worker.queue import Work
     from skein_worker.system import System
 
-# Calls that one tenant gets in one round; a tenant that has more to do has its next turn with all the others.
-_CALLS_PER_TURN = 20
 _CALL_SECONDS = 60.0
 _RETRY_SECONDS = 60.0
 # A round over thousands of tenants rests so many times as long as it took.
@@ -41,6 +39,8 @@ class Task:
     seconds: float
     calls: Sequence[Callable[[], Awaitable[Any]]]
     priority: int = 1
+    # Calls of one kind that one tenant gets; one with more to do has its next turn with all the others.
+    calls_per_turn: int = 20
 
 
 class Rounds:
@@ -75,7 +75,7 @@ class Rounds:
             # What one call cannot do keeps the others from nothing.
             for call in task.calls:
                 try:
-                    await self._repeated(call, tenant_id, leave_off)
+                    await self._repeated(task, call, tenant_id, leave_off)
                 except aio.AioRpcError as error:
                     visits.failed(error)
                     if visits.is_over():
@@ -89,8 +89,10 @@ class Rounds:
             return min(_RETRY_SECONDS, task.seconds)
         return max(task.seconds, _PAUSES * (loop.time() - started))
 
-    async def _repeated(self, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event) -> None:
-        for _ in range(_CALLS_PER_TURN):
+    async def _repeated(
+        self, task: Task, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event
+    ) -> None:
+        for _ in range(task.calls_per_turn):
             async with self._system.acting(tenant_id=tenant_id, seconds=_CALL_SECONDS):
                 response = await call()
             if leave_off.is_set() or not getattr(response, "more", False):

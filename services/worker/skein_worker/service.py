@@ -77,6 +77,8 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             seconds=settings.webhook_seconds,
             calls=[lambda: memory.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())],
             priority=2,
+            # Receivers that hang are waited for: nobody's hold up everybody's for long.
+            calls_per_turn=2,
         ),
         Task(
             name="decay",
@@ -93,7 +95,6 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             name="lifecycle",
             seconds=settings.lifecycle_seconds,
             calls=[
-                lambda: memory.DecayMemories(memory_pb2.DecayMemoriesRequest()),
                 lambda: memory.ArchiveIdle(memory_pb2.ArchiveIdleRequest()),
                 lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
             ],

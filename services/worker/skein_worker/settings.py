@@ -29,7 +29,7 @@ class WorkerSettings(Settings):
     expiry_seconds: float = 300.0
     # Seconds between two rounds that collect what tenants use, for their organizations' quotas.
     usage_seconds: float = 300.0
-    # Seconds between two rounds of what happens to memories as they grow old: decay, cold storage, retention.
+    # Seconds between two rounds of what happens to memories as they grow old: cold storage, retention.
     lifecycle_seconds: float = 3600.0
     # Seconds between two rounds that lower the scores of memories that nobody uses.
     decay_seconds: float = 86400.0

@@ -20,6 +20,13 @@ UPDATE any_schema.requests
 SET response = :response
 WHERE tenant_id = :tenant_id AND principal = :principal AND method = :method AND request_id = :request_id;
 
+-- correct_request --
+-- Replace the answer of a request unless it was emptied: what it spoke of is gone for good then.
+UPDATE any_schema.requests
+SET response = :response
+WHERE tenant_id = :tenant_id AND principal = :principal AND method = :method AND request_id = :request_id
+    AND response <> '';
+
 -- delete_expired_requests --
 -- Remove a tenant's answers that are past their time.
 DELETE FROM any_schema.requests

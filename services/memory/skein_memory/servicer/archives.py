@@ -71,6 +71,7 @@ class LifecycleRpcs(Rpcs):
     ) -> memory_pb2.ArchiveIdleResponse:
         who, at = caller(context), now()
         policy = await self._parts.archives.policy(who.tenant())
+        await self._parts.archives.sweep(who.tenant(), at)
         if not policy.archive_days:
             return memory_pb2.ArchiveIdleResponse()
         idle_since = at - timedelta(days=policy.archive_days)
@@ -86,7 +87,8 @@ class LifecycleRpcs(Rpcs):
         policy = await self._parts.archives.policy(who.tenant())
         before = at - timedelta(days=policy.retention_days)
         count, more = await self._parts.erasing.retain(who.tenant(), before, at=at, by=who.principal)
-        return memory_pb2.ApplyRetentionResponse(purged_count=count, more=more)
+        stored = await self._parts.archives.retire(who.tenant(), before, at=at, by=who.principal)
+        return memory_pb2.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
 
 
 def _created(row: asyncpg.Record | None, after_id: UUID | None) -> pb.CreateArchiveResponse:

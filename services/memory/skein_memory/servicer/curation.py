@@ -144,12 +144,14 @@ class CurationRpcs(Rpcs):
     async def GetTemporalClusters(
         self, request: pb.GetTemporalClustersRequest, context: Context
     ) -> pb.GetTemporalClustersResponse:
-        unit = _UNITS.get(request.unit, "day")
-        end = moment(request, "end_time") or now()
+        unit, at = _UNITS.get(request.unit, "day"), now()
+        end = moment(request, "end_time") or at
         start = moment(request, "start_time") or max(EPOCH, end - _DEFAULT_SPAN)
         if end < start:
             raise FieldInvalid(violations=[("end_time", "lies before start_time")])
-        found, truncated = await self._parts.overview.clusters(caller(context).tenant(), unit, start=start, end=end)
+        found, truncated = await self._parts.overview.clusters(
+            caller(context).tenant(), unit, start=start, end=end, at=at
+        )
         return pb.GetTemporalClustersResponse(
             clusters=[curation_wire.cluster(one) for one in found], truncated=truncated
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -20,6 +21,8 @@ from skein_memory.servicer.finding import versions_of
 from skein_memory.store.erasing import Erased, Selection
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skein_memory.erasing import Receipt
     from skein_memory.memories import Memory
 
@@ -48,16 +51,25 @@ class ErasingRpcs(Rpcs):
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         who, at = caller(context), now()
         tenant_id = who.tenant()
-        selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
+        subject_id = _subject(request.selection)
+        selection = replace(
+            _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE),
+            subject_id=subject_id,
+        )
 
-        # What lies in cold storage is found by id and by person alone. It goes first: a call that is cut off after
-        # it is repeated, and finds nothing more there.
-        stored = await self._parts.archives.expunge(
-            tenant_id,
-            names=list(request.selection.memory_ids),
-            subject_id=_subject(request.selection),
-            at=at,
-            dry_run=request.dry_run,
+        # What lies in cold storage is found by id and by person alone. It goes first, all at once: a call that is cut
+        # off after it is repeated, and finds nothing more there.
+        stored = (
+            []
+            if request.page_token
+            else await self._parts.archives.expunge(
+                tenant_id,
+                names=list(request.selection.memory_ids),
+                subject_id=subject_id,
+                at=at,
+                by=who.principal,
+                dry_run=request.dry_run,
+            )
         )
 
         def respond(erased: Erased) -> pb.PurgeMemoriesResponse:
@@ -65,7 +77,7 @@ class ErasingRpcs(Rpcs):
                 archived_memory_ids=[str(id_) for id_ in stored],
                 receipt=_receipt(erased.receipt),
                 not_found=erased.not_found,
-                next_page_token=_token(erased.after, tenant_id, request.selection),
+                next_page_token=_token(erased.after, tenant_id, request.selection, erased.blocks_after),
             )
 
         done = await self._parts.erasing.purge(
@@ -114,15 +126,33 @@ def _selection(
 ) -> Selection:
     wanted = Filter.selecting(asked)
     place = read_token(page_token, tenant_id, _question(asked))
-    after = parse_id(place[0]) if place is not None and len(place) == 1 else None
-    if place is not None and after is None:
+    after, blocks_after = _places(place)
+    return Selection(
+        names=list(asked.memory_ids),
+        filter=wanted.alive() if alive else wanted,
+        after=after,
+        count=count,
+        blocks_after=blocks_after,
+    )
+
+
+def _places(place: Sequence[str] | None) -> tuple[UUID | None, str | None]:
+    """Read the place among the memories or, after the last of them, among the blocks. Raises PageTokenInvalid."""
+    if place is None:
+        return None, None
+    after = parse_id(place[0]) if len(place) == 1 else None
+    blocks_after = place[1] if len(place) == len(("", "block")) and place[0] == "" else None
+    if after is None and blocks_after is None:
         raise PageTokenInvalid
-    return Selection(names=list(asked.memory_ids), filter=wanted.alive() if alive else wanted, after=after, count=count)
+    return after, blocks_after
 
 
-def _token(after: UUID | None, tenant_id: UUID, selection: pb.MemorySelection) -> str:
+def _token(after: UUID | None, tenant_id: UUID, selection: pb.MemorySelection, blocks_after: str | None = None) -> str:
     """Bind a place to the selection alone: the next call has another request_id."""
-    return "" if after is None else write_token([str(after)], tenant_id, _question(selection))
+    if after is None and blocks_after is None:
+        return ""
+    place = [str(after)] if blocks_after is None else ["", blocks_after]
+    return write_token(place, tenant_id, _question(selection))
 
 
 def _question(selection: pb.MemorySelection) -> pb.PurgeMemoriesRequest:

@@ -264,3 +264,29 @@ SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.conflict_resolutions, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
+
+-- name_archives --
+-- Name all archives of a tenant, with the checksums that their files are known by.
+SELECT archive_id, checksum
+FROM memory.archives
+WHERE tenant_id = :tenant_id;
+
+-- oldest_archive --
+-- Take the oldest archive that was made, of memories that were made, before a time, and keep others from it.
+SELECT archive_id, memory_count, checksum
+FROM memory.archives
+WHERE tenant_id = :tenant_id AND to_time < :before AND create_time < :before
+ORDER BY archive_id
+LIMIT 1
+FOR UPDATE SKIP LOCKED;
+
+-- archived_in --
+-- Read which memories lie in an archive.
+SELECT memory_id
+FROM memory.archived
+WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
+
+-- is_copied --
+-- Say whether a snapshot holds a copy of any of some memories.
+SELECT EXISTS (
+    SELECT FROM memory.snapshot_items WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]));

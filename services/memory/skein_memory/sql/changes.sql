@@ -20,9 +20,10 @@ VALUES
 -- insert_revisions --
 -- Keep what links, aliases, trust, conflicts and blocks were before a change.
 INSERT INTO memory.revisions
-    (tenant_id, kind, item_id, revision, memory_id, other_memory_id, state, from_time, until_time, changed_by)
+    (tenant_id, kind, item_id, revision, memory_id, other_memory_id, subject_id, state, from_time, until_time,
+     changed_by)
 VALUES
-    (:tenant_id, :kind, :item_id, :revision, :memory_id, :other_memory_id, :state, :from_time, :until_time,
+    (:tenant_id, :kind, :item_id, :revision, :memory_id, :other_memory_id, :subject_id, :state, :from_time, :until_time,
      :changed_by);
 
 -- read_changes --

@@ -131,8 +131,8 @@ ORDER BY fingerprint, memory_id
 LIMIT :count;
 
 -- walk_fingerprints --
--- Read memories in the order of their fingerprints, so that those that say the same lie together.
-SELECT fingerprint, memory_id
+-- Read memories in the order of their fingerprints, so that those that say the same lie together, with who sees them.
+SELECT fingerprint, memory_id, scope, agent_id, subject_id, session_id, expire_time
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND (fingerprint, memory_id) > (:after_fingerprint, :after_id)
     AND is_active AND archive_time IS NULL
@@ -240,7 +240,7 @@ UNION
 SELECT memory_id, type, scope, level, importance
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id >= :from_id AND memory_id < :before_id
-    AND is_active AND archive_time IS NULL
+    AND is_active AND archive_time IS NULL AND (expire_time IS NULL OR expire_time > :at)
 ORDER BY memory_id DESC
 LIMIT :count;
 

@@ -134,3 +134,68 @@ FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
 ORDER BY memory_id
 LIMIT :scan;
+
+-- find_blocks_of_subject --
+-- Return the blocks that are about a person, or were, in the order of their ids, from the one after `after_id` on.
+SELECT found.block_id
+FROM (
+    (SELECT block_id FROM memory.blocks
+     WHERE blocks.tenant_id = :tenant_id AND blocks.subject_id = :subject_id AND blocks.subject_id <> ''
+         AND blocks.block_id > :after_id
+     ORDER BY block_id
+     LIMIT :count)
+    UNION
+    (SELECT DISTINCT item_id COLLATE "C" AS block_id FROM memory.revisions
+     WHERE revisions.tenant_id = :tenant_id AND revisions.subject_id = :subject_id AND revisions.kind = 'block'
+         AND revisions.item_id COLLATE "C" > :after_id
+     ORDER BY block_id
+     LIMIT :count)
+) AS found
+ORDER BY found.block_id
+LIMIT :count;
+
+-- lock_blocks --
+-- Keep others from changing, copying and attaching blocks, and say whom they are about.
+SELECT block_id, subject_id
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
+ORDER BY block_id
+FOR UPDATE;
+
+-- hold_blocks --
+-- Keep others from removing blocks for good while they are copied.
+SELECT block_id
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
+ORDER BY block_id
+FOR KEY SHARE;
+
+-- erase_block_revisions --
+-- Remove what blocks said before: some of them all of it, the others what they said while they were about a person.
+DELETE FROM memory.revisions
+WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[])
+    AND (item_id = ANY (:own_ids::text[]) OR subject_id = :subject_id);
+
+-- erase_block_copies --
+-- Remove what snapshots copied of blocks.
+DELETE FROM memory.snapshot_items
+WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[]);
+
+-- erase_block_agents --
+-- Take blocks from every agent.
+DELETE FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
+
+-- erase_blocks --
+-- Remove blocks.
+DELETE FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
+
+-- empty_block_answers --
+-- Empty the stored answers that show blocks: repeated, the request gets an answer without them and does nothing.
+UPDATE memory.requests
+SET response = ''
+WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
+    AND EXISTS (
+        SELECT FROM unnest(:names::bytea[]) AS shown (name)
+        WHERE position(shown.name IN requests.response) > 0);

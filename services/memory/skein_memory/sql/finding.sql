@@ -104,3 +104,9 @@ VALUES (:tenant_id, :memory_id, :name, :value);
 -- Take the properties off a memory.
 DELETE FROM memory.properties
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- find_other_documents --
+-- Return those of some ids under which the search index holds something that is no memory.
+SELECT item_id
+FROM recall.documents
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]) AND kind <> 'memory';

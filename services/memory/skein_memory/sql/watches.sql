@@ -115,10 +115,10 @@ FROM memory.changes
 WHERE tenant_id = :tenant_id AND change_id = ANY (:change_ids::uuid[]);
 
 -- finish_delivery --
--- Say what came of an attempt.
+-- Say what came of an attempt, unless somebody else tried the delivery since.
 UPDATE memory.deliveries
 SET state = :state, next_time = :next_time, last_error = :last_error, finish_time = :finish_time
-WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id;
+WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state = 'waiting' AND attempts = :attempts;
 
 -- count_attempt --
 -- Say on a watch what came of attempts; one that failed too often is switched off.

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
+from skein_kit.database import refusing
 from skein_memory import curation
 from skein_memory.aliases import MOST_MOVED, Alias
 from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, MemoryNotFound
@@ -30,6 +31,8 @@ Response = TypeVar("Response", bound=Message)
 
 _KIND = "alias"
 _FIRST = UUID(int=0)
+# Purged while the alias was being said.
+_GONE = {"aliases_alias_fkey": MemoryNotFound, "aliases_canonical_fkey": MemoryNotFound}
 
 
 class AliasStore(Store):
@@ -66,8 +69,9 @@ class AliasStore(Store):
             after = draft.after(before, last, alias_id, root, at=at, by=by)
             changes = [(before, after), *((one, one.moved(root, at=at, by=by)) for one in followers)]
             await history.keep(tx, tenant_id, [_former(was, at) for was, _ in changes if was is not None])
-            for _, alias in changes:
-                await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
+            with refusing(_GONE):
+                for _, alias in changes:
+                    await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
             told = [_event("memory_entity_resolved", alias) for _, alias in changes]
             await history.record(tx, tenant_id, told, at=at, by=by)
             if draft.archive:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein_kit.errors import DuplicateInBatch, Refusal
-from skein_kit.ids import new_id
+import asyncpg
+
+from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, Refusal, TransactionConflict
+from skein_kit.ids import new_id, time_of
 from skein_memory import types
 from skein_memory.aliases import Alias
 from skein_memory.arriving import Arrivals, Arriving, Mode, trouble, united
+from skein_memory.blocks import Block
 from skein_memory.conflicts import STATUSES, Resolution
-from skein_memory.errors import AliasCycle, FactKeyTaken, MemoryNotFound
+from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import Event
 from skein_memory.links import Link, LinkDraft
 from skein_memory.memories import Memory, documents_of
@@ -33,6 +38,15 @@ if TYPE_CHECKING:
     from skein_kit.postings import Document
 
 _FIRST = UUID(int=0)
+
+
+@contextmanager
+def _undisturbed(*errors: type[Exception]) -> Iterator[None]:
+    """Give up where somebody else stored the same at the same time, which was looked for before: nothing is kept."""
+    try:
+        yield
+    except errors as error:
+        raise TransactionConflict from error
 
 
 class Applying:
@@ -72,8 +86,13 @@ class Applying:
             ("block", self._block),
         ):
             for item in items.get(kind, []):
+                if isinstance(item.said, Block) and await self._was_purged(item.said):
+                    self.troubles.append(Trouble(place=item.place, kind=kind, reason=PURGED))
+                    continue
                 try:
                     getattr(self, await store(item)).append(kind)
+                except TransactionConflict:
+                    raise
                 except Refusal as refusal:
                     self.troubles.append(trouble(item.place, kind, refusal))
 
@@ -81,7 +100,7 @@ class Applying:
         if not items:
             return
         tx, tenant_id = self._tx, self._tenant_id
-        given = [memory for item in items if isinstance(memory := item.said, Memory)]
+        given = await self._named(memory for item in items if isinstance(memory := item.said, Memory))
         external = await self._holders("external_id", [memory.draft.external_id for memory in given])
         keys = await self._holders("key", [memory.fact_key for memory in given])
         ids = {memory.memory_id for memory in given} | {*external.values(), *keys.values()}
@@ -109,12 +128,36 @@ class Applying:
                     self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
                 else:
                     await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
+            except TransactionConflict:
+                raise
             except Refusal as refusal:
                 self.troubles.append(trouble(item.place, "memory", refusal))
         documents = documents_of(new, at=self._at)
-        await entries.insert(tx, tenant_id, new, documents, at=self._at)
+        with _undisturbed(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
+            await entries.insert(tx, tenant_id, new, documents, at=self._at)
         self.documents += documents
         self.usage["memories"] += len(new)
+
+    async def _named(self, memories: Iterable[Memory]) -> list[Memory]:
+        """Return memories under ids that no message has: search knows messages and memories by one kind of id.
+
+        One that loses its id is found by it all the same, as its external id.
+        """
+        given = list(memories)
+        rows = await self._tx.rows(
+            QUERIES["find_other_documents"], tenant_id=self._tenant_id, item_ids=[memory.memory_id for memory in given]
+        )
+        taken = {row["item_id"] for row in rows}
+        return [
+            replace(
+                memory,
+                memory_id=new_id(time_of(memory.memory_id)),
+                draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
+            )
+            if memory.memory_id in taken
+            else memory
+            for memory in given
+        ]
 
     async def _unite(
         self, item: Arriving, before: Memory, given: Memory, keys: dict[str, UUID], *, is_buried: bool
@@ -130,7 +173,10 @@ class Applying:
         if after.fact_key is not None and keys.get(after.fact_key, before.memory_id) != before.memory_id:
             raise FactKeyTaken(key=after.fact_key)
         kind = "memory_updated" if before.is_active else "memory_restored"
-        self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)
+        with _undisturbed(FactKeyTaken):
+            self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)
+        if types.VAULT in {before.draft.type} - {after.draft.type}:
+            await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)
         self.updated.append("memory")
 
@@ -162,9 +208,10 @@ class Applying:
         made = draft.between(from_id, to_id, at=self._at, by=self._by)
         held = await edges.pairs(self._tx, self._tenant_id, [made.pair])
         if made.pair not in held:
-            await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
-            self.usage["links"] += 1
-            return "created"
+            with _undisturbed(MemoryNotFound):
+                new = await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
+            self.usage["links"] += len(new)
+            return "created" if new else "unchanged"
         before: Link = await edges.locked(self._tx, self._tenant_id, held[made.pair])
         after = before if self._keeps(item, before.update_time) else before.revised(draft, at=self._at, by=self._by)
         if after is before:
@@ -237,6 +284,8 @@ class Applying:
         canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
         if a_id == b_id or canonical not in {None, a_id, b_id}:
             raise MemoryNotFound
+        # Whoever speaks of the same pair waits here.
+        await self._tx.rows(QUERIES["lock_memories"], tenant_id=self._tenant_id, memory_ids=[a_id, b_id])
         rows = await self._tx.rows(QUERIES["get_resolutions"], tenant_id=self._tenant_id, a_ids=[a_id], b_ids=[b_id])
         before = Resolution(**dict(rows[0])) if rows else None
         status = STATUSES.get(message.status, "needs_review")
@@ -267,12 +316,16 @@ class Applying:
         await self._tell("memory_conflict_resolved", "conflict", f"{a_id}|{b_id}")
         return "updated" if before else "created"
 
+    async def _was_purged(self, block: Block) -> bool:
+        return await tombstones.has_block(self._tx, self._tenant_id, block.block_id)
+
     async def _block(self, item: Arriving) -> str:
         given: Any = item.said
         before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
         outcome = "created"
         if before is None:
-            await blocks.insert(self._tx, self._tenant_id, given)
+            with _undisturbed(BlockExists):
+                await blocks.insert(self._tx, self._tenant_id, given)
         elif self._keeps(item, before.update_time):
             return "unchanged"
         else:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from google.protobuf.message import Message
 
 from skein_kit import postings
+from skein_kit.errors import ArchiveDamaged, TransactionConflict
 from skein_kit.ids import first_id, new_id, parse_id, time_of
-from skein_memory.erasing import CONTENT
+from skein_kit.requests import LIFETIME
+from skein_memory.erasing import CONTENT, SPARED_ANSWERS, purged
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import Event
-from skein_memory.store import entries, history, tombstones
+from skein_memory.store import cold_rows, entries, history, tombstones
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
 
@@ -24,52 +27,23 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from skein_kit.cold import Cold, Written
     from skein_kit.database import Transaction
     from skein_kit.months import Months
     from skein_kit.policies import Policy
     from skein_kit.postings import Document
     from skein_kit.requests import Once
-    from skein_memory.cold import Cold, Written
     from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)
 
-# What a memory has, parents before children; for each table the columns that name memories, all of which must be there
-# when a row comes back. Secrets are apart: what has one stays.
-KEPT: Mapping[str, Sequence[str]] = {
-    "entries": ("memory_id",),
-    "tags": ("memory_id",),
-    "versions": ("memory_id",),
-    "accesses": ("memory_id",),
-    "properties": ("memory_id",),
-    "external_ids": ("memory_id",),
-    "fact_keys": ("memory_id",),
-    "tasks": ("memory_id",),
-    "links": ("from_memory_id", "to_memory_id"),
-    "revisions": ("memory_id", "other_memory_id"),
-    "aliases": ("alias_memory_id", "canonical_memory_id"),
-    "conflict_resolutions": ("a_memory_id", "b_memory_id"),
-}
-# For each table the statements that take rows out of it and bring them back.
-_STATEMENTS: Mapping[str, tuple[str, str]] = {
-    "entries": ("cold_entries", "warm_entries"),
-    "tags": ("cold_tags", "warm_tags"),
-    "versions": ("cold_versions", "warm_versions"),
-    "accesses": ("cold_accesses", "warm_accesses"),
-    "properties": ("cold_properties", "warm_properties"),
-    "external_ids": ("cold_external_ids", "warm_external_ids"),
-    "fact_keys": ("cold_fact_keys", "warm_fact_keys"),
-    "tasks": ("cold_tasks", "warm_tasks"),
-    "links": ("cold_links", "warm_links"),
-    "revisions": ("cold_revisions", "warm_revisions"),
-    "aliases": ("cold_aliases", "warm_aliases"),
-    "conflict_resolutions": ("cold_conflict_resolutions", "warm_conflict_resolutions"),
-}
 # Memories of one file, and how many are looked at to find them.
 MEMORIES_PER_ARCHIVE = 500
 _SCAN = 2000
 # Looks of one call that may find nothing.
 _SCANS = 200
+# A file that is older and that nothing names was left by a process that ended.
+_WRITING = timedelta(hours=1)
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _BEFORE_ALL = UUID(int=0)
 
@@ -131,18 +105,18 @@ class ArchiveStore(Store):
         leaves a file that nothing names, and the next one takes the same memories.
         """
         portion = await self._portion(tenant_id, going)
-        if portion.going:
-            file = await self._file(tenant_id, portion, at)
-            async with self._database.tenant(tenant_id) as tx:
-                first = await self._requests.claim(tx, tenant_id, once)
-                if first is None:
+        file = await self._file(tenant_id, portion, at) if portion.going else None
+        row: asyncpg.Record | None = None
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is None:
+                if file is not None:
                     row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=once.principal)
-                    response = respond(row, portion.after_id if row is not None else going.after_id)
-                    await self._requests.answer(tx, tenant_id, once, response)
-            if first is not None or row is None:
-                await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
-            return response if first is None else first
-        return respond(None, portion.after_id)
+                done = respond(row, portion.after_id if row is not None or file is None else going.after_id)
+                await self._requests.answer(tx, tenant_id, once, done)
+        if file is not None and row is None:
+            await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
+        return done if first is None else first
 
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
@@ -176,12 +150,12 @@ class ArchiveStore(Store):
                 scan=_SCAN,
             )
             found = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
-            rows = await _kept(tx, tenant_id, found) if found else {}
+            rows = await cold_rows.kept(tx, tenant_id, found) if found else {}
         return Portion(going=found, rows=rows, after_id=_next(looked, found))
 
     async def _file(self, tenant_id: UUID, portion: Portion, at: datetime) -> File:
         archive_id = new_id(at)
-        written = await self._cold.write(tenant_id, archive_id, _lines(portion.rows))
+        written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(portion.rows))
         return File(archive_id=archive_id, written=written)
 
     async def _take(
@@ -189,8 +163,11 @@ class ArchiveStore(Store):
     ) -> asyncpg.Record | None:
         """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
         locked = await entries.locked_all(tx, tenant_id, portion.going)
+        # What was copied into a snapshot meanwhile stays, or the copy would go as well.
+        if await tx.value(QUERIES["is_copied"], tenant_id=tenant_id, memory_ids=portion.going):
+            return None
         # Compared by what hangs on them too: a link or a tag changes no revision.
-        if await _kept(tx, tenant_id, portion.going) != portion.rows:
+        if await cold_rows.kept(tx, tenant_id, portion.going) != portion.rows:
             return None
         for query in CONTENT.values():
             await tx.execute(query, tenant_id=tenant_id, memory_ids=portion.going)
@@ -240,30 +217,35 @@ class ArchiveStore(Store):
         there already. With the answer come the documents whose vectors are to be made. Raises ArchiveNotFound and
         ArchiveDamaged.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            if archive is None:
+        try:
+            archive, rows = await self._read(tenant_id, archive_id)
+        except ArchiveNotFound:
+            async with self._database.tenant(tenant_id) as tx:
                 first = await self._requests.claim(tx, tenant_id, once)
                 if first is None:
-                    raise ArchiveNotFound
+                    raise
                 return first
-        rows = _rows(await self._cold.read(tenant_id, archive_id, archive["checksum"]))
         ids = [UUID(row["memory_id"]) for row in rows["entries"]]
         await self._months.ensure(time_of(id_) for id_ in ids)
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            if await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id) is None:
+            held = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if held is None:
                 raise ArchiveNotFound
-            there = await _existing(tx, tenant_id, ids)
+            if held["checksum"] != archive["checksum"]:
+                # Something was purged from it meanwhile, which must not come back.
+                raise TransactionConflict
+            there = await cold_rows.existing(tx, tenant_id, ids)
             coming = [id_ for id_ in ids if id_ not in there]
-            links = await _put_back(tx, tenant_id, rows, set(coming))
+            links = await cold_rows.put_back(tx, tenant_id, rows, set(coming))
             memories = await entries.read(tx, tenant_id, coming)
-            purged = await tombstones.any_of(tx, tenant_id, list(memories.values()))
-            for query in CONTENT.values() if purged else ():
-                await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged))
-            kept = [memory for id_, memory in memories.items() if id_ not in purged]
+            dead = await tombstones.any_of(tx, tenant_id, list(memories.values()))
+            for table, query in CONTENT.items() if dead else ():
+                removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(dead))
+                links -= removed if table == "memory.links" else 0
+            kept = [memory for id_, memory in memories.items() if id_ not in dead]
             documents = [document for memory in kept if (document := memory.document(at)) is not None]
             await postings.put(tx, tenant_id, documents)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
@@ -277,7 +259,7 @@ class ArchiveStore(Store):
         return response, documents
 
     async def expunge(
-        self, tenant_id: UUID, *, names: Sequence[str], subject_id: str, at: datetime, dry_run: bool
+        self, tenant_id: UUID, *, names: Sequence[str], subject_id: str, at: datetime, by: str, dry_run: bool
     ) -> list[UUID]:
         """Take memories out of the archives that they lie in, for good: by their ids or external ids, or a person's.
 
@@ -286,13 +268,11 @@ class ArchiveStore(Store):
         done: list[UUID] = []
         while True:
             by_archive = await self._archived(tenant_id, names, subject_id)
-            done += [id_ for ids in by_archive.values() for id_ in ids]
             if dry_run or not by_archive:
-                return done
+                return done + [id_ for ids in by_archive.values() for id_ in ids]
+            # An archive that somebody else changed meanwhile has its turn again.
             for archive_id, ids in sorted(by_archive.items()):
-                await self._expunge(tenant_id, archive_id, ids, at=at)
-            if not subject_id:
-                return done
+                done += await self._expunge(tenant_id, archive_id, ids, at=at, by=by)
 
     async def _archived(self, tenant_id: UUID, names: Sequence[str], subject_id: str) -> dict[UUID, set[UUID]]:
         """Find some of the memories that are meant in cold storage, by their archives."""
@@ -313,98 +293,110 @@ class ArchiveStore(Store):
             found.setdefault(row["archive_id"], set()).add(row["memory_id"])
         return found
 
+    async def sweep(self, tenant_id: UUID, at: datetime) -> int:
+        """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
+        named = {(row["archive_id"], row["checksum"]) for row in rows}
+        return await self._cold.sweep(tenant_id, named, older_than=at - _WRITING)
+
+    async def retire(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
+        """Remove an archive all of whose memories were made, and put there, before a time; return how many it held."""
+        async with self._database.tenant(tenant_id) as tx:
+            archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
+            if archive is None:
+                return 0
+            archive_id, count = archive["archive_id"], archive["memory_count"]
+            rows = await tx.rows(QUERIES["archived_in"], tenant_id=tenant_id, archive_id=archive_id)
+            gone = purged([row["memory_id"] for row in rows], archive_id)
+            await tombstones.write(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
+            await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            await history.record(tx, tenant_id, gone, at=at, by=by)
+        await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+        return int(count)
+
     async def delete_files(self, tenant_id: UUID) -> int:
         """Remove every file of a tenant that is being deleted."""
         return await self._cold.delete_tenant(tenant_id)
 
-    async def _expunge(self, tenant_id: UUID, archive_id: UUID, ids: set[UUID], *, at: datetime) -> None:
-        async with self._database.tenant(tenant_id) as tx:
-            archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
-        if archive is None:
-            return
-        names = {str(id_) for id_ in ids}
-        rows = _rows(await self._cold.read(tenant_id, archive_id, archive["checksum"]))
+    async def _read(self, tenant_id: UUID, archive_id: UUID) -> tuple[asyncpg.Record, dict[str, list[dict[str, Any]]]]:
+        """Read an archive and its file. Raises ArchiveNotFound and ArchiveDamaged."""
+        checksum = None
+        while True:
+            async with self._database.tenant(tenant_id) as tx:
+                archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if archive is None:
+                raise ArchiveNotFound
+            try:
+                return archive, cold_rows.read(await self._cold.read(tenant_id, archive_id, archive["checksum"]))
+            except ArchiveDamaged:
+                # Somebody else may just have restored it, or changed what is in it.
+                if checksum == archive["checksum"]:
+                    raise
+            checksum = archive["checksum"]
+
+    async def _expunge(
+        self, tenant_id: UUID, archive_id: UUID, ids: set[UUID], *, at: datetime, by: str
+    ) -> Sequence[UUID]:
+        """Take memories out of an archive; return which: none when somebody else changed or restored it meanwhile."""
+        try:
+            archive, rows = await self._read(tenant_id, archive_id)
+        except ArchiveNotFound:
+            return ()
+        names, gone = {str(id_) for id_ in ids}, sorted(ids)
         left = {
-            table: [row for row in held if not any(row[column] in names for column in KEPT[table])]
+            table: [row for row in held if not any(row[column] in names for column in cold_rows.KEPT[table])]
             for table, held in rows.items()
         }
-        written = await self._cold.write(tenant_id, archive_id, _lines(left)) if left["entries"] else None
+        written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(left)) if left["entries"] else None
         async with self._database.tenant(tenant_id) as tx:
             locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            if locked is None or locked["checksum"] != archive["checksum"]:
-                # Somebody else changed or restored it: what is left is found again by the next call.
-                return
-            await tombstones.write(tx, tenant_id, sorted(ids), at=at)
-            await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=sorted(ids))
-            if written is None:
-                await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            else:
-                await tx.execute(
-                    QUERIES["shrink_archive"],
-                    tenant_id=tenant_id,
-                    archive_id=archive_id,
-                    memory_count=len(left["entries"]),
-                    byte_count=written.byte_count,
-                    checksum=written.checksum,
-                )
-        await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+            is_mine = locked is not None and locked["checksum"] == archive["checksum"]
+            if is_mine:
+                await _forget(tx, tenant_id, gone, rows, at=at, by=by)
+                if written is None:
+                    await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+                else:
+                    await tx.execute(
+                        QUERIES["shrink_archive"],
+                        tenant_id=tenant_id,
+                        archive_id=archive_id,
+                        memory_count=len(left["entries"]),
+                        byte_count=written.byte_count,
+                        checksum=written.checksum,
+                    )
+        if is_mine:
+            await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+        elif written is not None:
+            await self._cold.delete(tenant_id, archive_id, written.checksum)
+        return gone if is_mine else ()
 
 
-async def _kept(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[str, list[dict[str, Any]]]:
-    """Read all that some memories have, by table."""
-    return {
-        table: [
-            json.loads(row["row"])
-            for row in await tx.rows(QUERIES[_STATEMENTS[table][0]], tenant_id=tenant_id, memory_ids=list(memory_ids))
-        ]
-        for table in KEPT
-    }
-
-
-async def _put_back(
-    tx: Transaction, tenant_id: UUID, rows: Mapping[str, Sequence[dict[str, Any]]], coming: set[UUID]
-) -> int:
-    """Store rows whose memories are all there; return how many links came back."""
-    named = {
-        UUID(row[column])
-        for table, held in rows.items()
-        for row in held
-        for column in KEPT[table]
-        if row[column] is not None
-    }
-    there = coming | await _existing(tx, tenant_id, sorted(named - coming))
-    links = 0
-    for table, columns in KEPT.items():
-        own = [
-            row
-            for row in rows.get(table, ())
-            if all(row[column] is None or UUID(row[column]) in there for column in columns)
-            and any(row[column] is not None and UUID(row[column]) in coming for column in columns)
-        ]
-        if own:
-            stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=json.dumps(own))
-            links += stored if table == "links" else 0
-    return links
-
-
-async def _existing(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
-    rows = await tx.rows(QUERIES["find_existing"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    return {row["memory_id"] for row in rows}
-
-
-def _lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
-    yield json.dumps({"format": "skein_archive_v1"})
-    for table, held in rows.items():
-        for row in held:
-            yield json.dumps({"table": table, "row": row}, separators=(",", ":"))
-
-
-def _rows(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in KEPT}
-    for line in lines[1:]:
-        said = json.loads(line)
-        rows[said["table"]].append(said["row"])
-    return rows
+async def _forget(
+    tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: Mapping[str, Any], *, at: datetime, by: str
+) -> None:
+    """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored answer."""
+    names = {str(id_) for id_ in gone}
+    said = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
+    await tombstones.write(
+        tx,
+        tenant_id,
+        gone,
+        at=at,
+        external_ids=sorted({row["external_id"] for row in said if row["external_id"] is not None}),
+        content_hashes=sorted(
+            {hashlib.sha256(f"{row['type']}\n{row['content']}".encode()).digest() for row in said if row["content"]}
+        ),
+    )
+    await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
+    await tx.execute(
+        QUERIES["empty_answers"],
+        tenant_id=tenant_id,
+        since_time=at - LIFETIME,
+        names=sorted(names),
+        spared=list(SPARED_ANSWERS),
+    )
+    await history.record(tx, tenant_id, purged(gone, new_id(at)), at=at, by=by)
 
 
 def _next(looked: Sequence[asyncpg.Record], found: Sequence[UUID]) -> UUID | None:

@@ -256,6 +256,7 @@ async def replace(
         from_time=before.update_time,
         until_time=at,
         changed_by=by,
+        subject_id=before.draft.subject_id or None,
     )
     await history.keep(tx, tenant_id, [was])
     columns = {name: value for name, value in _columns(after).items() if name not in _WRITTEN_ONCE}

@@ -96,6 +96,9 @@ async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str])
 async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
     rows = await tx.rows(QUERIES["next_block_ids"], tenant_id=tenant_id, after_id=after, count=count)
     ids = [row["block_id"] for row in rows]
+    if at is not None:
+        # So that a purge that comes meanwhile finds the copies.
+        await tx.rows(QUERIES["hold_blocks"], tenant_id=tenant_id, block_ids=ids)
     found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
         late = [id_ for id_, block in found.items() if block.update_time > at]

@@ -22,6 +22,8 @@ from skein_memory.store.tables import Store
 if TYPE_CHECKING:
     from datetime import datetime
 
+    import asyncpg
+
     from skein_kit.database import Transaction
     from skein_kit.postings import Document
     from skein_kit.requests import Once
@@ -38,8 +40,11 @@ MOST_LINKS = 500
 _FINGERPRINTS_AT_ONCE = 2000
 _MOST_OF_A_GROUP = 20
 _MOST_SETTLED = 200
+_FEWEST_ALIKE = 2
 FIRST = UUID(int=0)
 _LAST = UUID(int=(1 << 128) - 1)
+# What memories that say the same to the same share: a fingerprint, and who sees them.
+_Sameness = tuple[UUID, tuple[str | None, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,20 +224,21 @@ class CuratingStore(Store):
     ) -> Response | bytes:
         """Keep one of each group of memories that say the same, and archive the others; or return the first answer.
 
-        It looks at a bounded number of memories whose fingerprints lie behind `after`; `respond` gets the groups and
-        where the next call goes on, None for nowhere. A `dry_run` changes nothing. Raises QuotaExceeded.
+        A group are those that the same see and that have not expired. It looks at a bounded number of memories whose
+        fingerprints lie behind `after`; `respond` gets the groups and where the next call goes on, None for nowhere. A
+        `dry_run` changes nothing, and of very many groups with one fingerprint names only some. Raises QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            found, place = await _duplicates(tx, tenant_id, after, most, dry_run=dry_run)
-            ids = [id_ for group in found.values() for id_ in group]
+            found, place = await _duplicates(tx, tenant_id, after, most, at=at, dry_run=dry_run)
+            ids = [id_ for _, members in found for id_ in members]
             read = entries.read if dry_run else entries.locked_all
             memories = await read(tx, tenant_id, ids) if ids else {}
             groups: list[Group] = []
-            for fingerprint, members in found.items():
-                same = [memories[id_] for id_ in members if _still_says(memories.get(id_), fingerprint)]
+            for sameness, members in found:
+                same = [memories[id_] for id_ in members if _still_is(memories.get(id_), sameness, at)]
                 if len(same) > 1:
                     kept = curation.best(same)
                     others = tuple(one.memory_id for one in same if one is not kept)
@@ -355,9 +361,9 @@ async def _move_links(
 
 
 async def _duplicates(
-    tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, dry_run: bool
-) -> tuple[Mapping[UUID, list[UUID]], UUID | None]:
-    """Return groups of memories that share a fingerprint, and the fingerprint to go on behind; None: nowhere."""
+    tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, at: datetime, dry_run: bool
+) -> tuple[list[tuple[_Sameness, list[UUID]]], UUID | None]:
+    """Return groups of memories that say the same to the same, and the fingerprint to go on behind; None: nowhere."""
     rows = await tx.rows(
         QUERIES["walk_fingerprints"],
         tenant_id=tenant_id,
@@ -365,35 +371,48 @@ async def _duplicates(
         after_id=_LAST,
         count=_FINGERPRINTS_AT_ONCE,
     )
-    groups = [
-        (fingerprint, [row["memory_id"] for row in group])
-        for fingerprint, group in groupby(rows, key=lambda row: row["fingerprint"])
-    ]
+    walked = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
     place: UUID | None = None
     if len(rows) == _FINGERPRINTS_AT_ONCE:
         # The last group may go on behind what was read; it is settled next time, unless it is all there is.
-        if len(groups) > 1:
-            groups.pop()
-        place = groups[-1][0]
-    found: dict[UUID, list[UUID]] = {}
+        if len(walked) > 1:
+            walked.pop()
+        place = walked[-1][0]
+    found: list[tuple[_Sameness, list[UUID]]] = []
     settled, last = 0, after
-    for fingerprint, members in groups:
-        if len(members) > 1:
+    for fingerprint, group in walked:
+        for audience, members in _by_audience(group, at).items():
+            if len(members) < _FEWEST_ALIKE:
+                continue
             if len(found) == most or settled >= _MOST_SETTLED:
                 return found, last
-            found[fingerprint] = members[:_MOST_OF_A_GROUP]
-            settled += len(found[fingerprint])
+            found.append(((fingerprint, audience), members[:_MOST_OF_A_GROUP]))
+            settled += len(found[-1][1])
             if len(members) > _MOST_OF_A_GROUP and not dry_run:
                 # Those that are left have their turn with the next call.
                 return found, last
+            if dry_run and (len(found) == most or settled >= _MOST_SETTLED):
+                # Nothing was settled, so the next call would only meet the same ones again.
+                return found, fingerprint
         last = fingerprint
     return found, place
 
 
-def _still_says(memory: Memory | None, fingerprint: UUID) -> bool:
+def _by_audience(rows: Sequence[asyncpg.Record], at: datetime) -> Mapping[tuple[str | None, ...], list[UUID]]:
+    """Gather memories by who sees them, without those that nobody sees any more."""
+    found: dict[tuple[str | None, ...], list[UUID]] = {}
+    for row in rows:
+        if row["expire_time"] is None or row["expire_time"] > at:
+            who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
+            found.setdefault(curation.audience(row["scope"], **who), []).append(row["memory_id"])
+    return found
+
+
+def _still_is(memory: Memory | None, sameness: _Sameness, at: datetime) -> bool:
     return (
         memory is not None
         and memory.is_active
         and memory.draft.archive_time is None
-        and curation.fingerprint(memory.draft) == fingerprint
+        and (memory.draft.expire_time is None or memory.draft.expire_time > at)
+        and (curation.fingerprint(memory.draft), curation.audience_of(memory.draft)) == sameness
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from google.protobuf.message import Message
 from skein_kit.ids import first_id, new_id
 from skein_kit.requests import LIFETIME
 from skein_memory.erasing import CONTENT, SPARED_ANSWERS, Receipt, purged
-from skein_memory.store import entries, finding, history, names, tombstones
+from skein_memory.store import entries, erased_blocks, finding, history, names, tombstones
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
 
@@ -30,26 +31,36 @@ Response = TypeVar("Response", bound=Message)
 _RETIRED_AT_ONCE = 200
 _SCAN = 2000
 _SCANS = 200
+_NOTHING = finding.Found(memory_ids=[], after=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Erased:
-    """What became of a selection: `receipt` for what went for good, and where to go on; None when nothing is left."""
+    """What became of a selection: `receipt` for what went for good, and where to go on; None when nothing is left.
+
+    Blocks are gone through when no memories are left: then `blocks_after` tells where to go on.
+    """
 
     memory_ids: list[UUID]
     receipt: Receipt | None
     not_found: list[str]
     after: UUID | None
+    blocks_after: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """Which memories are meant: those that pass, and of `names` only if there are any."""
+    """Which memories are meant: those that pass, and of `names` only if there are any.
+
+    With them may go the blocks about `subject_id`; from `blocks_after` on, if only these are left.
+    """
 
     names: Sequence[str]
     filter: Filter
     after: UUID | None
     count: int
+    subject_id: str = ""
+    blocks_after: str | None = None
 
 
 class _Undone(Exception):
@@ -86,7 +97,16 @@ class ErasingStore(Store):
                 found, not_found = await _selected(tx, tenant_id, selection, at=at)
                 memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
                 receipt = await self._erase(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
-                erased = Erased(memory_ids=memory_ids, receipt=receipt, not_found=not_found, after=found.after)
+                blocks_after = None
+                if selection.subject_id and found.after is None:
+                    receipt, blocks_after = await _erase_blocks(tx, tenant_id, selection, receipt, by=by)
+                erased = Erased(
+                    memory_ids=memory_ids,
+                    receipt=receipt,
+                    not_found=not_found,
+                    after=found.after,
+                    blocks_after=blocks_after,
+                )
                 response = respond(erased)
                 if dry_run:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
@@ -146,9 +166,12 @@ class ErasingStore(Store):
                     break
                 after_id = looked[-1]["memory_id"]
             if going:
-                await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=going)
-                await self._erase(tx, tenant_id, going, at=at, by=by, dry_run=False)
-        return len(going), len(going) == _RETIRED_AT_ONCE
+                locked = await entries.locked_all(tx, tenant_id, going)
+                # Somebody may have changed one while its lock was waited for: it is young again.
+                old = [id_ for id_ in going if id_ in locked and locked[id_].update_time < before]
+                await self._erase(tx, tenant_id, old, at=at, by=by, dry_run=False)
+                return len(old), len(going) == _RETIRED_AT_ONCE
+        return 0, False
 
     async def _erase(
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool
@@ -181,10 +204,27 @@ class ErasingStore(Store):
         )
 
 
+async def _erase_blocks(
+    tx: Transaction, tenant_id: UUID, selection: Selection, receipt: Receipt, *, by: str
+) -> tuple[Receipt, str | None]:
+    """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
+    block_ids, after = await erased_blocks.of_subject(
+        tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
+    )
+    if not block_ids:
+        return receipt, None
+    removed = await erased_blocks.erase(
+        tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
+    )
+    return replace(receipt, deleted_counts=Counter(receipt.deleted_counts) + Counter(removed)), after
+
+
 async def _selected(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
 ) -> tuple[finding.Found, list[str]]:
     """Find the memories that are meant, and those of the names that mean none."""
+    if selection.blocks_after is not None:
+        return _NOTHING, []
     if not selection.names:
         found = await finding.find(tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at)
         return found, []

@@ -23,7 +23,7 @@ class Former:
     """What something other than a memory was before a change: `state` as JSON text.
 
     `kind` is "link", "alias", "source_trust", "conflict" or "block". The memories named take it with them when they are
-    purged.
+    purged, and so does the person whom a block was about.
     """
 
     kind: str
@@ -35,6 +35,7 @@ class Former:
     changed_by: str
     memory_id: UUID | None = None
     other_memory_id: UUID | None = None
+    subject_id: str | None = None
 
 
 async def record(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:

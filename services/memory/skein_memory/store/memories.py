@@ -99,12 +99,12 @@ class MemoryStore(Store):
         """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
 
         The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
-        lost.
+        lost. An answer that was emptied since, as its memories were purged, stays empty.
         """
         if once.request_id:
             with suppress(Refusal):
                 async with self._database.tenant(tenant_id) as tx:
-                    await self._requests.answer(tx, tenant_id, once, response)
+                    await self._requests.correct(tx, tenant_id, once, response)
 
     async def get_memories(self, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Memory]:
         """Read memories by id or external id, deleted ones too, by the name they were asked by.

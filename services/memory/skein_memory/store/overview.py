@@ -97,7 +97,7 @@ class OverviewStore(Store):
         return nlargest(limit, items, key=lambda item: (item.urgency, item.memory.memory_id))
 
     async def clusters(
-        self, tenant_id: UUID, unit: str, *, start: datetime, end: datetime
+        self, tenant_id: UUID, unit: str, *, start: datetime, end: datetime, at: datetime
     ) -> tuple[list[Cluster], bool]:
         """Count memories from `start` to before `end` by their hour, day or week, newest first.
 
@@ -109,6 +109,7 @@ class OverviewStore(Store):
                 tenant_id=tenant_id,
                 from_id=first_id(start),
                 before_id=first_id(end),
+                at=at,
                 count=MOST_CLUSTERED + 1,
             )
         spans: defaultdict[datetime, list[tuple[float, UUID, str]]] = defaultdict(list)
@@ -137,6 +138,7 @@ class OverviewStore(Store):
                 tenant_id=tenant_id,
                 from_id=_NO_ID,
                 before_id=first_id(at + 2 * MAX_AHEAD),
+                at=at,
                 count=MOST_SAMPLED + 1,
             )
             sample = rows[:MOST_SAMPLED]

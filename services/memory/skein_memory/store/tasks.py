@@ -72,10 +72,15 @@ class TaskStore(Store):
                 QUERIES["list_next_tasks"], tenant_id=tenant_id, objective_id=objective_id, count=_CANDIDATES
             )
             scores = {row["memory_id"]: tasks.score(Task(**dict(row)), at) for row in rows}
-            best = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))[:count]
-            found = await entries.read(tx, tenant_id, best)
-        alive = (found[memory_id] for memory_id in best if memory_id in found)
-        return [(memory, scores[memory.memory_id]) for memory in alive if not tasks.is_expired(memory, at)]
+            ordered = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
+            found: list[Memory] = []
+            # Those whose time is over leave room for others.
+            while ordered and len(found) < count:
+                portion, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
+                read = await entries.read(tx, tenant_id, portion)
+                alive = (read[memory_id] for memory_id in portion if memory_id in read)
+                found += [memory for memory in alive if not tasks.is_expired(memory, at)]
+        return [(memory, scores[memory.memory_id]) for memory in found]
 
     async def change_objective(
         self,

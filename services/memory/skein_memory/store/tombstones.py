@@ -20,21 +20,46 @@ if TYPE_CHECKING:
 _SALT_BYTES = 32
 
 
-async def write(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> None:
-    """Remember memories that are about to be purged: their ids, external ids, and every text that they have said."""
+async def write(
+    tx: Transaction,
+    tenant_id: UUID,
+    memory_ids: Sequence[UUID],
+    *,
+    at: datetime,
+    external_ids: Sequence[str] = (),
+    content_hashes: Sequence[bytes] = (),
+) -> None:
+    """Remember memories that are about to be purged: their ids, external ids, and every text that they have said.
+
+    Of memories that are not in the tables, those of the latter two are given.
+    """
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
     contents = await tx.rows(QUERIES["content_digests"], tenant_id=tenant_id, memory_ids=ids)
-    await tx.insert(QUERIES["take_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
-    salt: bytes = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    salt = await _salt(tx, tenant_id)
     digests = {
         *(_digest(salt, "memory_id", id_.bytes) for id_ in ids),
         *(_digest(salt, "external_id", row["external_id"].encode()) for row in external),
         *(_digest(salt, "content", row["content_hash"]) for row in contents),
+        *(_digest(salt, "external_id", external_id.encode()) for external_id in external_ids),
+        *(_digest(salt, "content", content_hash) for content_hash in content_hashes),
     }
-    # In one order everywhere, so that two purges never wait for each other.
-    rows: list[dict[str, object]] = [{"digest": digest, "create_time": at} for digest in sorted(digests)]
-    await tx.insert(QUERIES["insert_tombstones"], tenant_id, rows)
+    await _write(tx, tenant_id, digests, at=at)
+
+
+async def write_blocks(tx: Transaction, tenant_id: UUID, block_ids: Sequence[str], *, at: datetime) -> None:
+    """Remember blocks that are about to be purged, by their ids."""
+    salt = await _salt(tx, tenant_id)
+    await _write(tx, tenant_id, {_digest(salt, "block_id", id_.encode()) for id_ in block_ids}, at=at)
+
+
+async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
+    """Say whether a block was purged. For imports: whoever makes one anew may give it the id."""
+    salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    if salt is None:
+        return False
+    digests = [_digest(salt, "block_id", block_id.encode())]
+    return bool(await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=digests))
 
 
 async def any_of(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
@@ -50,6 +75,18 @@ async def any_of(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -
     rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=wanted)
     known = {row["digest"] for row in rows}
     return {memory_id for memory_id, found in digests.items() if not known.isdisjoint(found)}
+
+
+async def _salt(tx: Transaction, tenant_id: UUID) -> bytes:
+    await tx.insert(QUERIES["take_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
+    salt: bytes = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    return salt
+
+
+async def _write(tx: Transaction, tenant_id: UUID, digests: set[bytes], *, at: datetime) -> None:
+    # In one order everywhere, so that two purges never wait for each other.
+    rows: list[dict[str, object]] = [{"digest": digest, "create_time": at} for digest in sorted(digests)]
+    await tx.insert(QUERIES["insert_tombstones"], tenant_id, rows)
 
 
 def _digests(salt: bytes, memory: Memory) -> set[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +17,7 @@ from skein_kit import filtering
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import new_ids
 from skein_memory.conditions import fields_of
-from skein_memory.errors import DeliveryNotFound, WatchNotFound
+from skein_memory.errors import DeliveryNotFound, SecretSealed, WatchNotFound
 from skein_memory.events import Event
 from skein_memory.sealing import Sealed, TenantKey, WrappedKey
 from skein_memory.store import entries, history
@@ -37,7 +38,7 @@ Response = TypeVar("Response", bound=Message)
 
 # Events that one look at the log takes for a watch, and watches that one transaction looks at.
 _EVENTS_AT_ONCE = 200
-_WATCHES_AT_ONCE = 100
+_WATCHES_AT_ONCE = 1000
 # A worker that claimed a delivery and went silent holds it up for so long.
 _LEASE = timedelta(seconds=60)
 _KEPT = timedelta(days=7)
@@ -289,12 +290,12 @@ class WatchStore(Store):
     async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
         """Say what came of attempts: when they are tried again, which are dead, which watches are switched off."""
         by_watch: dict[UUID, list[Outcome]] = {}
-        for outcome in outcomes:
-            by_watch.setdefault(outcome.attempt.watch.watch_id, []).append(outcome)
         async with self._database.tenant(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
             for outcome in outcomes:
-                await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_finished(outcome, at))
+                # What somebody else tried since, as this took too long, is theirs to count.
+                if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_finished(outcome, at)):
+                    by_watch.setdefault(outcome.attempt.watch.watch_id, []).append(outcome)
             for watch_id, ended in sorted(by_watch.items()):
                 errors = [outcome.error for outcome in ended if outcome.error is not None]
                 row = await tx.row(
@@ -309,7 +310,7 @@ class WatchStore(Store):
                 )
                 if row is not None and row["is_disabled"]:
                     await _tell(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
-                await self._rewrap(tx, tenant_id, ended[0].attempt.watch)
+                await self._rewrap(tx, tenant_id, watch_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
         """Remove some of the deliveries that ended a week ago; return how many."""
@@ -318,9 +319,13 @@ class WatchStore(Store):
                 QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _KEPT, count=_REMOVED_AT_ONCE
             )
 
-    async def _rewrap(self, tx: Transaction, tenant_id: UUID, watch: Watch) -> None:
-        """Bring a watch's key under the current master key."""
-        if self._master_keys.current and watch.key.master_key != self._master_keys.current:
+    async def _rewrap(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> None:
+        """Bring a watch's key, as it is now, under the current master key, unless nobody can open it."""
+        row = await tx.row(QUERIES["lock_watch"], tenant_id=tenant_id, watch_id=watch_id)
+        watch = None if row is None else _watch_of(row)
+        if watch is None or not self._master_keys.current or watch.key.master_key == self._master_keys.current:
+            return
+        with suppress(SecretSealed):
             key = self._master_keys.unwrap(watch.key, tenant_id=tenant_id)
             await self._rekey(tx, tenant_id, watch, self._master_keys.wrap(key, tenant_id=tenant_id))
 
@@ -365,6 +370,7 @@ def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
     pause = pause_after(attempt.attempts, random.random())  # noqa: S311
     return {
         "delivery_id": attempt.delivery_id,
+        "attempts": attempt.attempts,
         "state": state,
         "next_time": at if is_last else at + pause,
         "last_error": outcome.error,

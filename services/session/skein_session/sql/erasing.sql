@@ -92,11 +92,12 @@ DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:message_ids::uuid[]);
 
 -- count_messages_out --
--- Count sessions' messages without those that are being removed. A summary was made of them, so it goes.
+-- Count sessions' messages without those that are being removed. A summary was made of them, so it goes, be it that of a
+-- deleted session, whose messages are counted no more.
 UPDATE session.sessions
 SET message_count = message_count - gone.count, summary = NULL, revision = revision + 1
 FROM unnest(:session_ids::text[], :counts::bigint[]) AS gone (session_id, count)
-WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = gone.session_id AND sessions.is_active;
+WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = gone.session_id;
 
 -- empty_answers --
 -- Empty the stored answers that show something of some sessions: repeated, the request gets an empty answer and does

@@ -55,6 +55,12 @@ SELECT message_id, session_id, sequence, external_id, role, content, name, subje
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
 
+-- count_messages --
+-- Count those of some messages that are there still.
+SELECT count(*)
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
+
 -- order_after --
 -- Read places of a session from after a sequence number on.
 SELECT sequence, message_id
@@ -96,6 +102,12 @@ UPDATE session.sessions
 SET update_time = greatest(update_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING session_id;
+
+-- retitle_session --
+-- Give a session another title in place of the one that it took from a message.
+UPDATE session.sessions
+SET title = :title, revision = revision + 1
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND title = :before;
 
 -- update_message --
 -- Change the fields named; no row comes back when the message is gone or has another revision than the one given (0 is

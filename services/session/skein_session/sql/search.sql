@@ -81,6 +81,14 @@ WHERE tenant_id = :tenant_id AND message_id >= :from_id AND message_id < :before
 ORDER BY message_id DESC
 LIMIT :count;
 
+-- newest_of_session --
+-- Read the ids of a session's messages, newest first, of a range of ids.
+SELECT message_id
+FROM session.message_order
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND message_id >= :from_id AND message_id < :before_id
+ORDER BY message_id DESC
+LIMIT :count;
+
 -- messages_containing --
 -- Find those of some messages that contain a pattern of LIKE, in any case, newest first.
 SELECT message_id

@@ -17,7 +17,7 @@ from skein_session import wire
 from skein_session.errors import MessageNotFound, SessionIdle, SessionNotFound
 from skein_session.lifecycle import IDLE
 from skein_session.messages import document_of, must_say_something, sequence_of
-from skein_session.sessions import DEFAULT_TYPE
+from skein_session.sessions import DEFAULT_TYPE, title_of
 from skein_session.store import tombstones
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class MessageStore:
     async def correct(self, who: Caller, once: Once, response: pb.AppendMessagesResponse) -> None:
         """Replace the answer that is kept for a request."""
         async with self._database.tenant(who.tenant()) as tx:
-            await self._requests.answer(tx, who.tenant(), once, response)
+            await self._requests.correct(tx, who.tenant(), once, response)
 
     async def get(self, tenant_id: UUID, name: str) -> pb.Message:
         """Read a message by its id or external id."""
@@ -136,6 +136,8 @@ class MessageStore:
             before = await self._named(tx, tenant_id, correction.name_of)
             # The session first, as whoever changes its messages does.
             touched = await tx.row(_QUERIES["touch_session"], tenant_id=tenant_id, session_id=before.session_id, at=at)
+            # Again, for others may have changed it until now.
+            before = await self._named(tx, tenant_id, before.message_id)
             row = touched and await tx.row(
                 _QUERIES["update_message"],
                 tenant_id=tenant_id,
@@ -158,6 +160,7 @@ class MessageStore:
             must_say_something(message)
             document = document_of(message) if message.content != before.content else None
             if message.content != before.content:
+                await self._retitle(tx, tenant_id, before, message)
                 await postings.remove(tx, tenant_id, [row["message_id"]])
             if document is not None:
                 await postings.put(tx, tenant_id, [document])
@@ -200,8 +203,9 @@ class MessageStore:
             await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
             await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
             if batch.external_ids:
-                await self._refuse_purged(tx, tenant_id, batch)
                 await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
+                # Afterwards: an id that was being purged has been waited for.
+                await self._refuse_purged(tx, tenant_id, batch)
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
             must_fit(response)
             await self._requests.answer(tx, tenant_id, once, response)
@@ -239,6 +243,19 @@ class MessageStore:
             wire.standing(row).must_be_open(session_id=batch.session_id)
             raise SessionIdle(session_id=batch.session_id, end_reason=IDLE)
         return last, opened
+
+    @staticmethod
+    async def _retitle(tx: Transaction, tenant_id: UUID, before: pb.Message, after: pb.Message) -> None:
+        """Let a title that a session took from a message follow it."""
+        title = title_of([before])
+        if title is not None:
+            await tx.execute(
+                _QUERIES["retitle_session"],
+                tenant_id=tenant_id,
+                session_id=before.session_id,
+                before=title,
+                title=title_of([after]),
+            )
 
     @staticmethod
     async def _refuse_purged(tx: Transaction, tenant_id: UUID, batch: Batch) -> None:

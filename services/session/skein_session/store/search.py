@@ -28,8 +28,6 @@ _QUERIES = Queries.of("skein_session")
 DEFAULT_LIMIT = 10
 # Hits that are read with their neighbours at once.
 _SLICE = 10
-# Above every sequence number.
-_END = 2**63 - 1
 # Ids carry milliseconds.
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -116,15 +114,14 @@ class SearchStore:
     async def _of_session(self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest) -> _Near:
         lowest, below = range_of(request)
         rows = await tx.rows(
-            _QUERIES["order_before"],
+            _QUERIES["newest_of_session"],
             tenant_id=tenant_id,
             session_id=request.session_id,
-            sequence=_END,
-            limit=literals.WINDOW,
+            from_id=lowest or NO_ID,
+            before_id=below or LAST_ID,
+            count=literals.WINDOW,
         )
-        ids = sorted((row["message_id"] for row in rows), reverse=True)
-        inside = [id_ for id_ in ids if (lowest or NO_ID) <= id_ < (below or LAST_ID)]
-        return _Near(inside, is_cut=len(rows) == literals.WINDOW and bool(inside))
+        return _Near([row["message_id"] for row in rows], is_cut=len(rows) == literals.WINDOW)
 
     async def _of_tenant(
         self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest, at: datetime

@@ -66,8 +66,6 @@ class SessionStore:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return pb.CreateSessionResponse.FromString(first)
-            if await tombstones.purged(tx, tenant_id, [tombstones.of_session(draft.session_id)]):
-                raise SessionExists(session_id=draft.session_id)
             row = await tx.row(
                 _QUERIES["insert_session"],
                 tenant_id=tenant_id,
@@ -83,7 +81,8 @@ class SessionStore:
                 update_time=max(draft.create_time, at),
                 created_by=who.principal,
             )
-            if row is None:
+            # Tombstones afterwards: a session that was being purged has been waited for.
+            if row is None or await tombstones.purged(tx, tenant_id, [tombstones.of_session(draft.session_id)]):
                 raise SessionExists(session_id=draft.session_id)
             await self._keep_properties(tx, tenant_id, draft.session_id, draft.properties)
             response = pb.CreateSessionResponse(session=wire.session(row))

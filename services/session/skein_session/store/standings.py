@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit.pages import PAGE_BYTES
 from skein_kit.sql import Queries
 from skein_session.store.messages import in_order
 
@@ -55,5 +56,12 @@ class StandingStore:
             order = await tx.rows(
                 _QUERIES["order_after"], tenant_id=tenant_id, session_id=session_id, sequence=after, limit=_PORTION
             )
-            found = [message async for message in in_order(tx, tenant_id, [row["message_id"] for row in order])]
+            found: list[pb.Message] = []
+            taken = 0
+            async for message in in_order(tx, tenant_id, [row["message_id"] for row in order]):
+                taken += message.ByteSize()
+                if found and taken > PAGE_BYTES:
+                    # Whoever follows may take their time with these; the others are read then.
+                    return found, found[-1].sequence
+                found.append(message)
         return found, order[-1]["sequence"] if order else after

@@ -36,6 +36,10 @@ _WINDOW = 1000
 _END = 2**63 - 1
 
 
+class Outdated(Exception):
+    """What was said has changed since it was read."""
+
+
 class TranscriptStore:
     """Reads transcripts from their end."""
 
@@ -104,29 +108,51 @@ class TranscriptStore:
                 characters += len(message.content)
                 if characters > MAX_READ_CHARACTERS:
                     break
-                messages.append(message)
+                # What comes with the words may be a thousand times as long.
+                messages.append(
+                    pb.Message(
+                        message_id=message.message_id, role=message.role, name=message.name, content=message.content
+                    )
+                )
         return session, messages[::-1], len(messages) < session.message_count
 
     async def keep_summary(
-        self, who: Caller, once: Once, response: pb.SummarizeSessionResponse, at: datetime, *, store: bool
+        self,
+        who: Caller,
+        once: Once,
+        response: pb.SummarizeSessionResponse,
+        at: datetime,
+        *,
+        store: bool,
+        made_of: Sequence[UUID],
     ) -> pb.SummarizeSessionResponse:
-        """Store a summary if it is to be kept, and the answer; or return the answer that the request has."""
-        tenant_id = who.tenant()
+        """Store a summary if it is to be kept, and the answer; or return the answer that the request has.
+
+        Raises Outdated when a message that it is made of is gone: what is kept says nothing of what was purged.
+        """
+        tenant_id, session_id = who.tenant(), response.session.session_id
+        if not (store or once.request_id):
+            return response
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return pb.SummarizeSessionResponse.FromString(first)
+            row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
+            if row is None:
+                raise SessionNotFound(session_id=session_id)
+            left = await tx.value(_QUERIES["count_messages"], tenant_id=tenant_id, message_ids=list(made_of))
+            if left < len(made_of):
+                raise Outdated
             if store and response.summary:
                 row = await tx.row(
                     _QUERIES["store_summary"],
                     tenant_id=tenant_id,
-                    session_id=response.session.session_id,
+                    session_id=session_id,
                     summary=response.summary,
                     at=at,
                 )
-                if row is None:
-                    raise SessionNotFound(session_id=response.session.session_id)
-                response.session.CopyFrom(wire.session(row))
+                if row is not None:
+                    response.session.CopyFrom(wire.session(row))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 

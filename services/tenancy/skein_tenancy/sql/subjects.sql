@@ -77,6 +77,13 @@ RETURNING subject_id, display_name, status, timezone, profile, preferences, acco
 DELETE FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
+-- empty_subject_answers --
+-- Empty the stored answers that show a subject: repeated, the request gets an empty answer and does nothing.
+UPDATE tenancy.requests
+SET response = ''
+WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> '' AND method = ANY (:methods::text[])
+    AND position(:name::bytea IN response) > 0;
+
 -- insert_subject_properties --
 -- Make a subject findable by its properties.
 INSERT INTO tenancy.subject_properties (tenant_id, path, value, subject_id)

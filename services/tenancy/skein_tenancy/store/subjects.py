@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.ids import new_id, now
+from skein_kit.requests import LIFETIME
 from skein_tenancy import wire
 from skein_tenancy.errors import SubjectExists, SubjectNotFound
 from skein_tenancy.properties import properties_of
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # As many as one question may name, and the statement asks for.
 _MATCHES = 5
+# Requests whose stored answers show a subject.
+_SHOWING = [kind.DESCRIPTOR.full_name for kind in (pb.CreateSubjectRequest, pb.UpdateSubjectRequest)]
 
 
 class SubjectStore(Tables):
@@ -106,6 +109,14 @@ class SubjectStore(Tables):
                 return pb.DeleteSubjectResponse.FromString(first)
             if not await tx.execute(QUERIES["delete_subject"], tenant_id=tenant_id, subject_id=subject_id):
                 raise SubjectNotFound
+            await tx.execute(
+                QUERIES["empty_subject_answers"],
+                tenant_id=tenant_id,
+                since_time=now() - LIFETIME,
+                methods=_SHOWING,
+                # As an answer begins to name a subject.
+                name=pb.Subject(subject_id=subject_id).SerializeToString(),
+            )
             await self._answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"subjects": -1})
         return response

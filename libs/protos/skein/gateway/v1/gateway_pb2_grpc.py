@@ -96,11 +96,12 @@ class GatewayServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Forget(self, request, context):
-        """Forget erases one person: sessions with their messages, memories, and the
-        profile, each with every copy, in this order and for good. With dry_run
-        nothing is erased. It goes on until everything is gone or the deadline is
-        near: then more is set, and the call is to be repeated. Repeating a
-        request_id goes on where it stopped and does nothing twice.
+        """Forget erases one person: sessions with their messages, memories and blocks
+        also from cold storage and snapshots, and the profile, each with every copy,
+        in this order and for good. With dry_run nothing is erased. It goes on until
+        everything is gone or the deadline is near: then more is set, and the call
+        is to be repeated. Repeating a request_id goes on where it stopped and does
+        nothing twice.
 
         Errors:
         - as PurgeMemories, DeleteSubject and the session service's erasure: the

@@ -59,11 +59,12 @@ class GatewayServiceStub:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
     """
     Forget: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]
-    """Forget erases one person: sessions with their messages, memories, and the
-    profile, each with every copy, in this order and for good. With dry_run
-    nothing is erased. It goes on until everything is gone or the deadline is
-    near: then more is set, and the call is to be repeated. Repeating a
-    request_id goes on where it stopped and does nothing twice.
+    """Forget erases one person: sessions with their messages, memories and blocks
+    also from cold storage and snapshots, and the profile, each with every copy,
+    in this order and for good. With dry_run nothing is erased. It goes on until
+    everything is gone or the deadline is near: then more is set, and the call
+    is to be repeated. Repeating a request_id goes on where it stopped and does
+    nothing twice.
 
     Errors:
     - as PurgeMemories, DeleteSubject and the session service's erasure: the
@@ -103,11 +104,12 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
     """
     Forget: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]  # type: ignore[assignment]
-    """Forget erases one person: sessions with their messages, memories, and the
-    profile, each with every copy, in this order and for good. With dry_run
-    nothing is erased. It goes on until everything is gone or the deadline is
-    near: then more is set, and the call is to be repeated. Repeating a
-    request_id goes on where it stopped and does nothing twice.
+    """Forget erases one person: sessions with their messages, memories and blocks
+    also from cold storage and snapshots, and the profile, each with every copy,
+    in this order and for good. With dry_run nothing is erased. It goes on until
+    everything is gone or the deadline is near: then more is set, and the call
+    is to be repeated. Repeating a request_id goes on where it stopped and does
+    nothing twice.
 
     Errors:
     - as PurgeMemories, DeleteSubject and the session service's erasure: the
@@ -162,11 +164,12 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.ForgetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.ForgetResponse, _abc.Awaitable[_gateway_pb2.ForgetResponse]]:
-        """Forget erases one person: sessions with their messages, memories, and the
-        profile, each with every copy, in this order and for good. With dry_run
-        nothing is erased. It goes on until everything is gone or the deadline is
-        near: then more is set, and the call is to be repeated. Repeating a
-        request_id goes on where it stopped and does nothing twice.
+        """Forget erases one person: sessions with their messages, memories and blocks
+        also from cold storage and snapshots, and the profile, each with every copy,
+        in this order and for good. With dry_run nothing is erased. It goes on until
+        everything is gone or the deadline is near: then more is set, and the call
+        is to be repeated. Repeating a request_id goes on where it stopped and does
+        nothing twice.
 
         Errors:
         - as PurgeMemories, DeleteSubject and the session service's erasure: the

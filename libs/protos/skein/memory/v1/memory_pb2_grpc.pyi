@@ -136,6 +136,8 @@ class MemoryServiceStub:
     they say: earlier versions, tags, properties, links, keys, the search index
     with its vectors, stored answers. Deleted, archived and expired ones go as
     well. A salted digest of each stays, so that an import cannot bring it back.
+    A filter that names a subject and nothing else takes the blocks about that
+    person along, with what they said before and their copies in snapshots.
     One call removes up to page_size memories and looks at a bounded number:
     go on with next_page_token until there is none. With dry_run nothing is
     removed. Repeating a request_id returns the first receipt.
@@ -147,7 +149,8 @@ class MemoryServiceStub:
     """
     ForgetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]
     """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does. Those that are deleted already are passed over
+    hard, as PurgeMemories does, but neither from cold storage nor with the
+    blocks of a person. Those that are deleted already are passed over
     unless hard is set. Repeating a request_id returns the first answer.
 
     Errors:
@@ -293,9 +296,11 @@ class MemoryServiceStub:
     """Consolidate finds memories of one type that say the same (same key, else
     same title, else the same first 160 characters; case and spaces do not
     matter), keeps the most important of each group and archives the others,
-    which it supersedes. A call looks at a bounded number of memories: call
-    again with next_page_token until there is none. Repeating a request_id
-    returns the first answer.
+    which it supersedes. Memories of a group have the same scope and, within
+    it, the same agent, person and session: nobody's memory gives way to one
+    that they do not see. Expired ones take no part. A call looks at a bounded
+    number of memories: call again with next_page_token until there is none.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -408,6 +413,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     they say: earlier versions, tags, properties, links, keys, the search index
     with its vectors, stored answers. Deleted, archived and expired ones go as
     well. A salted digest of each stays, so that an import cannot bring it back.
+    A filter that names a subject and nothing else takes the blocks about that
+    person along, with what they said before and their copies in snapshots.
     One call removes up to page_size memories and looks at a bounded number:
     go on with next_page_token until there is none. With dry_run nothing is
     removed. Repeating a request_id returns the first receipt.
@@ -419,7 +426,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     ForgetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]  # type: ignore[assignment]
     """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does. Those that are deleted already are passed over
+    hard, as PurgeMemories does, but neither from cold storage nor with the
+    blocks of a person. Those that are deleted already are passed over
     unless hard is set. Repeating a request_id returns the first answer.
 
     Errors:
@@ -565,9 +573,11 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """Consolidate finds memories of one type that say the same (same key, else
     same title, else the same first 160 characters; case and spaces do not
     matter), keeps the most important of each group and archives the others,
-    which it supersedes. A call looks at a bounded number of memories: call
-    again with next_page_token until there is none. Repeating a request_id
-    returns the first answer.
+    which it supersedes. Memories of a group have the same scope and, within
+    it, the same agent, person and session: nobody's memory gives way to one
+    that they do not see. Expired ones take no part. A call looks at a bounded
+    number of memories: call again with next_page_token until there is none.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -743,6 +753,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         they say: earlier versions, tags, properties, links, keys, the search index
         with its vectors, stored answers. Deleted, archived and expired ones go as
         well. A salted digest of each stays, so that an import cannot bring it back.
+        A filter that names a subject and nothing else takes the blocks about that
+        person along, with what they said before and their copies in snapshots.
         One call removes up to page_size memories and looks at a bounded number:
         go on with next_page_token until there is none. With dry_run nothing is
         removed. Repeating a request_id returns the first receipt.
@@ -760,7 +772,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ForgetMemoriesResponse, _abc.Awaitable[_memory_pb2.ForgetMemoriesResponse]]:
         """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-        hard, as PurgeMemories does. Those that are deleted already are passed over
+        hard, as PurgeMemories does, but neither from cold storage nor with the
+        blocks of a person. Those that are deleted already are passed over
         unless hard is set. Repeating a request_id returns the first answer.
 
         Errors:
@@ -1008,9 +1021,11 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """Consolidate finds memories of one type that say the same (same key, else
         same title, else the same first 160 characters; case and spaces do not
         matter), keeps the most important of each group and archives the others,
-        which it supersedes. A call looks at a bounded number of memories: call
-        again with next_page_token until there is none. Repeating a request_id
-        returns the first answer.
+        which it supersedes. Memories of a group have the same scope and, within
+        it, the same agent, person and session: nobody's memory gives way to one
+        that they do not see. Expired ones take no part. A call looks at a bounded
+        number of memories: call again with next_page_token until there is none.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.

@@ -605,8 +605,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSubject(self, request, context):
-        """DeleteSubject removes a subject; what is remembered about it stays. Its id
-        may be used again. Repeating a request_id returns the first answer.
+        """DeleteSubject removes a subject, also from the answers kept for repeated
+        requests; what is remembered about it stays. Its id may be used again.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.

@@ -247,8 +247,9 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]
-    """DeleteSubject removes a subject; what is remembered about it stays. Its id
-    may be used again. Repeating a request_id returns the first answer.
+    """DeleteSubject removes a subject, also from the answers kept for repeated
+    requests; what is remembered about it stays. Its id may be used again.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -575,8 +576,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]  # type: ignore[assignment]
-    """DeleteSubject removes a subject; what is remembered about it stays. Its id
-    may be used again. Repeating a request_id returns the first answer.
+    """DeleteSubject removes a subject, also from the answers kept for repeated
+    requests; what is remembered about it stays. Its id may be used again.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -1074,8 +1076,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.DeleteSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.DeleteSubjectResponse, _abc.Awaitable[_subjects_pb2.DeleteSubjectResponse]]:
-        """DeleteSubject removes a subject; what is remembered about it stays. Its id
-        may be used again. Repeating a request_id returns the first answer.
+        """DeleteSubject removes a subject, also from the answers kept for repeated
+        requests; what is remembered about it stays. Its id may be used again.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.

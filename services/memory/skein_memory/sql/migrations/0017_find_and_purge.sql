@@ -45,13 +45,6 @@ CREATE POLICY tenant ON memory.tombstones
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.properties, memory.tombstone_salts, memory.tombstones TO skein_memory;
 GRANT SELECT ON memory.properties TO skein_recall;
 
-CREATE INDEX entries_source_agent ON memory.entries (tenant_id, source_agent, memory_id)
-    WHERE source_agent IS NOT NULL;
-
--- Equal contents are listed in order like everything else.
-DROP INDEX memory.entries_content_hash;
-CREATE INDEX entries_content_hash ON memory.entries (tenant_id, content_hash, memory_id);
-
 -- Name what is there already: tenant by tenant, as row-level security binds the owner too. Rows end up as the service
 -- writes them: numbers without needless zeros, long values as digests, one row where there are too many.
 DO $$
@@ -102,3 +95,10 @@ BEGIN
     END LOOP;
     PERFORM set_config('skein.tenant_id', '', true), set_config('skein.operator', '', true);
 END $$;
+
+CREATE INDEX entries_source_agent ON memory.entries (tenant_id, source_agent, memory_id)
+    WHERE source_agent IS NOT NULL;
+
+-- Equal contents are listed in order like everything else. Last, as nobody reads memories from here to the end.
+DROP INDEX memory.entries_content_hash;
+CREATE INDEX entries_content_hash ON memory.entries (tenant_id, content_hash, memory_id);

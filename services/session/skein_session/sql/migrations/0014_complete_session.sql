@@ -52,6 +52,9 @@ ALTER TABLE session.messages
     ADD COLUMN updated_by text;
 CREATE INDEX messages_subject ON session.messages (tenant_id, subject_id, message_id) WHERE subject_id IS NOT NULL;
 
+-- A session's messages by their age, which is not their order where old ones were imported: for searches that go back.
+CREATE INDEX message_order_age ON session.message_order (tenant_id, session_id, message_id);
+
 -- Sessions that are there already become findable by what they say: tenant by tenant, as row-level security binds the
 -- owner too. A number that is no whole one may be written in another way than the service writes it, until its session
 -- is changed.

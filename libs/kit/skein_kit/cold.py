@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_memory.errors import ArchiveDamaged
+from skein_kit.errors import ArchiveDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
     from pathlib import Path
     from uuid import UUID
 
@@ -54,6 +55,14 @@ class Cold:
     async def delete_tenant(self, tenant_id: UUID) -> int:
         """Remove every file of a tenant, also those that nothing names any more; return how many."""
         return await asyncio.to_thread(self._delete_tenant, tenant_id)
+
+    async def sweep(self, tenant_id: UUID, named: Collection[tuple[UUID, bytes]], *, older_than: datetime) -> int:
+        """Remove a tenant's files that nobody names, by archive and checksum, written before a time; return how many.
+
+        A process that ended between two steps leaves such files. The time must lie so far back that whoever writes now
+        has named its file by then.
+        """
+        return await asyncio.to_thread(self._sweep, tenant_id, named, older_than.timestamp())
 
     def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> Written:
         # Without a time, so that the same lines are the same file.
@@ -97,6 +106,16 @@ class Cold:
         with suppress(OSError):
             folder.rmdir()
         return len(files)
+
+    def _sweep(self, tenant_id: UUID, named: Collection[tuple[UUID, bytes]], older_than: float) -> int:
+        kept = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in named}
+        folder, removed = self._folder / str(tenant_id), 0
+        for file in list(folder.iterdir()) if folder.is_dir() else ():
+            with suppress(FileNotFoundError):
+                if file not in kept and file.stat().st_mtime < older_than:
+                    file.unlink()
+                    removed += 1
+        return removed
 
     def _path(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Path:
         return self._folder / str(tenant_id) / f"{archive_id}-{checksum.hex()[:16]}.jsonl.gz"

@@ -1,0 +1,40 @@
+"""A stored answer that a purge has emptied stays empty, whatever becomes known of the request later."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fix_database import TestDatabase
+from fix_memory import Alone
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.database import Database
+from skein_kit.requests import Once, Requests
+
+ONCE = Once(principal="api_key:1", method="skein.memory.v1.CreateMemoryRequest", request_id="r", fingerprint=b"f")
+ANSWER = pb.CreateMemoryResponse(memory=pb.Memory(content="a secret"), embedding_pending=True)
+CORRECTED = pb.CreateMemoryResponse(memory=pb.Memory(content="a secret"))
+
+
+async def answered(pool: Database, tenant_id: UUID) -> pb.CreateMemoryResponse | None:
+    async with pool.tenant(tenant_id) as tx:
+        first = await Requests("memory").claim(tx, tenant_id, ONCE, answer=ANSWER)
+    return None if first is None else pb.CreateMemoryResponse.FromString(first)
+
+
+async def correct(pool: Database, tenant_id: UUID) -> None:
+    async with pool.tenant(tenant_id) as tx:
+        await Requests("memory").correct(tx, tenant_id, ONCE, CORRECTED)
+
+
+async def test_an_answer_is_corrected_unless_it_was_emptied(alone: Alone, database: TestDatabase) -> None:
+    async with Database.open(database.url, service="memory", size=1, timeout=5.0) as pool:
+        assert await answered(pool, alone.tenant_id) is None
+        await correct(pool, alone.tenant_id)
+        assert await answered(pool, alone.tenant_id) == CORRECTED
+
+        # As a purge does.
+        await alone.rows("UPDATE memory.requests SET response = ''")
+        await correct(pool, alone.tenant_id)
+
+        assert await answered(pool, alone.tenant_id) == pb.CreateMemoryResponse()

@@ -1,0 +1,82 @@
+"""Files of cold storage: whole or not there, and gone when they are to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from skein_kit.cold import Cold
+from skein_kit.errors import ArchiveDamaged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = ['{"table": "entries"}', '{"row": "ünï – 雨"}']
+
+
+async def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
+    cold, tenant_id, archive_id = Cold(tmp_path / "files"), uuid4(), uuid4()
+
+    written = await cold.write(tenant_id, archive_id, LINES)
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+
+    assert await cold.read(tenant_id, archive_id, written.checksum) == LINES
+    assert file.stat().st_size == written.byte_count
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+async def test_an_archive_without_lines_is_read_without_lines(tmp_path: Path) -> None:
+    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+
+    written = await cold.write(tenant_id, archive_id, [])
+
+    assert await cold.read(tenant_id, archive_id, written.checksum) == []
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "missing"])
+async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: str) -> None:
+    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    written = await cold.write(tenant_id, archive_id, LINES)
+    (file,) = tmp_path.rglob("*.gz")
+    whole = file.read_bytes()
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(whole[:-1] if damage == "cut" else whole[:-1] + bytes([whole[-1] ^ 1]))
+
+    with pytest.raises(ArchiveDamaged) as refusal:
+        await cold.read(tenant_id, archive_id, written.checksum)
+
+    assert refusal.value.facts == {"archive_id": str(archive_id)}
+
+
+async def test_nobody_reads_the_file_of_another_tenant(tmp_path: Path) -> None:
+    cold, archive_id = Cold(tmp_path), uuid4()
+    written = await cold.write(uuid4(), archive_id, LINES)
+
+    with pytest.raises(ArchiveDamaged):
+        await cold.read(uuid4(), archive_id, written.checksum)
+
+
+async def test_an_archive_may_have_two_files_of_which_one_goes(tmp_path: Path) -> None:
+    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    first = await cold.write(tenant_id, archive_id, LINES)
+    second = await cold.write(tenant_id, archive_id, LINES[:1])
+
+    for _ in range(2):
+        await cold.delete(tenant_id, archive_id, first.checksum)
+
+    assert await cold.read(tenant_id, archive_id, second.checksum) == LINES[:1]
+    assert len(list(tmp_path.rglob("*.gz"))) == 1
+
+
+async def test_a_tenant_s_files_go_together_with_those_that_were_cut_off(tmp_path: Path) -> None:
+    cold, tenant_id, other = Cold(tmp_path), uuid4(), uuid4()
+    await cold.write(tenant_id, uuid4(), LINES)
+    await cold.write(other, uuid4(), LINES)
+    (tmp_path / str(tenant_id) / "cut.off.part").write_bytes(b"half")
+
+    assert (await cold.delete_tenant(tenant_id), await cold.delete_tenant(tenant_id)) == (2, 0)
+    assert [path.parent.name for path in tmp_path.rglob("*") if path.is_file()] == [str(other)]
