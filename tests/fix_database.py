@@ -91,10 +91,16 @@ async def database(server: Server, template: str) -> AsyncIterator[TestDatabase]
 
 
 @pytest.fixture(scope="session")
-async def catalog(server: Server, template: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """A superuser's connection to a migrated database that nobody changes."""
-    name = f"catalog_{uuid.uuid4().hex}"
+async def untouched(server: Server, template: str) -> TestDatabase:
+    """A migrated database that nobody changes, for tests that only look: making one takes longer than looking."""
+    name = f"untouched_{uuid.uuid4().hex}"
     await postgres.create_database(server, name, template)
-    connection = await asyncpg.connect(server.url(user="postgres", database=name))
+    return TestDatabase(server, name)
+
+
+@pytest.fixture(scope="session")
+async def catalog(untouched: TestDatabase) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A superuser's connection to a migrated database that nobody changes."""
+    connection = await asyncpg.connect(untouched.url)
     yield connection
     await connection.close()

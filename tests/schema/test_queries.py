@@ -57,9 +57,9 @@ def _named(value: tuple[str, Query]) -> str:
 
 
 @pytest.mark.parametrize("named", every_query(), ids=_named)
-async def test_it_prepares_as_the_role_of_its_service(database: TestDatabase, named: tuple[str, Query]) -> None:
+async def test_it_prepares_as_the_role_of_its_service(untouched: TestDatabase, named: tuple[str, Query]) -> None:
     service, query = named
-    async with database.role(service) as connection:
+    async with untouched.role(service) as connection:
         await connection.prepare(_filled(query.text))
 
 
