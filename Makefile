@@ -10,6 +10,8 @@ PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
 WORKERS ?= 2
+# Each worker takes files that follow one another, so that what a file needs is started once, and helps the others at the end.
+SHARED := --dist worksteal
 # What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to
 # another. The rest is within a service, or starts what it needs itself.
 BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py $(wildcard tests/service/test_gateway_*.py) \
@@ -39,10 +41,10 @@ cluster: .venv/ready ## Keep the whole cluster up, one process per service, unti
 
 .PHONY: test
 test: .venv/ready ## Run every test but tests/edge (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
-	@$(PYTHON) -m pytest -n $(WORKERS) $(TESTS) --ignore=tests/edge
+	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(TESTS) --ignore=tests/edge
 ifeq ($(TESTS),tests)
 	@echo "The same against a process for each service:"
-	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(WORKERS) $(BOTH_FORMS)
+	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS)
 endif
 
 .PHONY: test-edge

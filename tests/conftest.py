@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 
+import fix_folders
+
 import skein_kit  # Before anything imports grpc: it keeps grpc quiet when tests start programs.
 
 __all__ = ["skein_kit"]
+# Before anything asks where temporary files go.
+fix_folders.use()
 # The tests' own channels lead to this machine, whatever proxy the network has.
 os.environ["no_grpc_proxy"] = "127.0.0.1,localhost"  # noqa: SIM112 - gRPC knows this name.
 # First of all, because it may change what services read when they are imported.
@@ -16,6 +20,8 @@ pytest_plugins = [
     "fix_oauth",
     "fix_database",
     "fix_recall",
+    "fix_endpoint",
+    "fix_models",
     "fix_tenancy",
     "fix_logs",
     "fix_memory",

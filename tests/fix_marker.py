@@ -15,20 +15,26 @@ if TYPE_CHECKING:
 
 async def places_of(connection: Connection, marker: str) -> list[str]:
     """Return every column of the database that holds the marker, in whatever form."""
-    columns = await connection.fetch(
+    tables = await connection.fetch(
         """
-        SELECT n.nspname || '.' || c.relname AS table_name, a.attname, a.atttypid = 'bytea'::regtype AS is_bytes
+        SELECT n.nspname || '.' || c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns,
+               array_agg(a.atttypid = 'bytea'::regtype ORDER BY a.attnum) AS are_bytes
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
         WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+        GROUP BY n.nspname, c.relname ORDER BY n.nspname, c.relname
         """
     )
     found = []
-    for table, column, is_bytes in columns:
-        text = f"encode({column}, 'escape')" if is_bytes else f"{column}::text"
-        query = f"SELECT EXISTS (SELECT FROM {table} WHERE position($1 IN {text}) > 0)"  # noqa: S608 - of the catalog.
-        if await connection.fetchval(query, marker):
-            found.append(f"{table}.{column}")
+    for table, columns, are_bytes in tables:
+        # Each table is read once for all of its columns.
+        holds = ", ".join(
+            "bool_or(position($1 IN " + (f"encode({column}, 'escape')" if is_bytes else f"{column}::text") + ") > 0)"
+            for column, is_bytes in zip(columns, are_bytes, strict=True)
+        )
+        row = await connection.fetchrow(f"SELECT {holds} FROM {table}", marker)  # noqa: S608 - of the catalog.
+        assert row is not None
+        found += [f"{table}.{column}" for column, it_does in zip(columns, row, strict=True) if it_does]
     return found
 
 

@@ -23,13 +23,49 @@ if TYPE_CHECKING:
     from skein_kit.tls import Tls
 
 
+# How often uvicorn looks after itself; it counts ten of these as a second.
+_TICK_SECONDS = 0.1
+_TICKS = 10
+
+
 class EmbeddedServer(uvicorn.Server):
-    """A uvicorn that leaves signals to the process it lives in."""
+    """A uvicorn that leaves signals to the process it lives in, and ends as soon as it is told and nobody is served."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        """Serve until told to leave."""
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def leave(self) -> None:
+        """End, once those who are being served have their answers."""
+        self.should_exit = True
+        self._told.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+    async def main_loop(self) -> None:
+        """Tick until told to leave."""
+        ticks = 0
+        while not await self.on_tick(ticks):
+            ticks = (ticks + 1) % _TICKS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and wait for those who are connected, if anybody is."""
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        for server in self.servers:
+            await server.wait_closed()
 
 
 @contextlib.asynccontextmanager
@@ -52,7 +88,7 @@ async def serve_http(app: ASGIApp, host: str, port: int, *, tls: Tls | None = No
     try:
         yield f"{host}:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.leave()
         await asyncio.gather(task, return_exceptions=True)
         listener.close()
 
