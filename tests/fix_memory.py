@@ -61,12 +61,15 @@ class Alone:
             yield
 
     @asynccontextmanager
-    async def channel(self, *, system: bool = False, tenant: bool = True) -> AsyncIterator[aio.Channel]:
+    async def channel(
+        self, *, system: bool = False, tenant: bool = True, closed: bool = False
+    ) -> AsyncIterator[aio.Channel]:
         who = Caller(
             principal="system:worker" if system else "api_key:1",
             tenant_id=self.tenant_id if tenant else None,
             permissions=access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS,
             agent_id="" if system else "kitchen",
+            closed=closed,
         )
         token, _ = sign(who, key=KEY, at=time.time())
         async with aio.insecure_channel(self.address[0]) as channel:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import fix_recipes_archives
 import fix_recipes_auth
 import fix_recipes_blocks
+import fix_recipes_contexts
 import fix_recipes_curation
 import fix_recipes_erasing
 import fix_recipes_links
+import fix_recipes_models
+import fix_recipes_session_archives
 import fix_recipes_sessions
 import fix_recipes_snapshots
 import fix_recipes_states
@@ -35,9 +38,12 @@ __all__ = [
     "fix_recipes_archives",
     "fix_recipes_auth",
     "fix_recipes_blocks",
+    "fix_recipes_contexts",
     "fix_recipes_curation",
     "fix_recipes_erasing",
     "fix_recipes_links",
+    "fix_recipes_models",
+    "fix_recipes_session_archives",
     "fix_recipes_sessions",
     "fix_recipes_snapshots",
     "fix_recipes_states",
@@ -278,7 +284,6 @@ def _fill_content() -> None:
             "messages": [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=w.text())],
         },
     )
-    _gateway("Recall", "memory_id", "message_id", build=lambda _t, _w: {"query": "the red kettle"})
     _gateway("GetClusterStatus")
 
 

@@ -36,12 +36,15 @@ class Alone:
     tenant_id: UUID
 
     @asynccontextmanager
-    async def channel(self, *, system: bool = False, tenant: bool = True) -> AsyncIterator[aio.Channel]:
+    async def channel(
+        self, *, system: bool = False, tenant: bool = True, closed: bool = False
+    ) -> AsyncIterator[aio.Channel]:
         permissions = access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS
         who = Caller(
             principal="system:worker" if system else "api_key:1",
             tenant_id=self.tenant_id if tenant else None,
             permissions=permissions,
+            closed=closed,
         )
         token, _ = sign(who, key=KEY, at=time.time())
         async with aio.insecure_channel(self.address) as channel:

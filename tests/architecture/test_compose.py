@@ -183,6 +183,22 @@ def test_files_that_are_mounted_exist_and_are_read_only() -> None:
                 assert source in COMPOSE["volumes"]
 
 
+def test_cold_storage_lies_in_a_volume_of_its_own_that_the_image_s_user_may_write_to() -> None:
+    folders = {name: f"SKEIN_{name.upper()}_ARCHIVE_DIR" for name in LOADED}
+    having = {name: variable for name, variable in folders.items() if variable in VARIABLES}
+    image = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+    sources = set()
+
+    for name, variable in having.items():
+        (volume,) = SERVICES[name]["volumes"]
+        source, target = volume.split(":")
+        sources.add(source)
+        assert environment(name)[variable].startswith(f"{target}/")
+        assert f"install --directory --owner=10001 --group=10001 --mode=0700 {target}" in image
+    assert set(having) == {"memory", "session"}
+    assert len(sources) == len(having)
+
+
 def test_no_secret_has_a_default_and_each_one_missing_stops_compose(tmp_path: Path) -> None:
     made = secrets(tmp_path)
     needed = {name for name, how in references() if how == ":?"}

@@ -23,6 +23,7 @@ from skein.memory.v1 import (
     watches_pb2,
 )
 from skein.recall.v1 import recall_pb2
+from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
 from skein_kit.access import (
@@ -53,6 +54,7 @@ FILES = [
     memory_pb2,
     oauth_pb2,
     recall_pb2,
+    session_archives_pb2,
     session_pb2,
     snapshots_pb2,
     states_pb2,
@@ -64,7 +66,7 @@ SERVICES: list[ServiceDescriptor] = [service for file in FILES for service in fi
 METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
 # What changes nothing, or is called by the cluster itself and safe to repeat as it is.
 READS = re.compile(
-    "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|Traverse|FindPaths|Activate|SuggestLinks|ExplainScore|Recall|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
+    "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|Traverse|FindPaths|Activate|SuggestLinks|ExplainScore|Recall|CompareModels|BuildContext|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
     "Introspect|Exchange|ExportSubject|ExportMatching"
 )
 REPEATABLE = {
@@ -75,11 +77,13 @@ REPEATABLE = {
     "EndIdleSessions",
     "IndexItems",
     "IndexBacklog",
+    "ContinueReindex",
     "PurgeTenant",
     # Repeated by the worker: each goes on where the last left off.
     "DeliverWebhooks",
     "ArchiveIdle",
     "ApplyRetention",
+    "StoreArchived",
     # Sends one more test each time.
     "TestWatch",
     "CollectUsage",

@@ -121,3 +121,18 @@ def test_every_make_target_that_is_named_exists(document: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
     assert set(re.findall(r"(?:^|`|=many )make ([a-z-]+)", document.read_text("utf-8"), re.MULTILINE)) <= targets
+
+
+def test_memory_s_page_names_every_table_of_its_schema() -> None:
+    folder = ROOT / "services/memory"
+    said = re.search(
+        r"\*\*Tables\*\* \(schema `memory`\): (.*?)\. ", (folder / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    made = {
+        name
+        for migration in (folder / "skein_memory/sql/migrations").glob("*.sql")
+        for name in re.findall(r"^CREATE TABLE memory\.(\w+) \(", migration.read_text("utf-8"), re.MULTILINE)
+    }
+
+    assert said is not None
+    assert set(re.findall(r"`(\w+)`", said[1])) == made

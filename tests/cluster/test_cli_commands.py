@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -11,6 +12,7 @@ from fix_cluster import test_environment
 from fix_command import skein
 
 from skein.memory.v1 import archives_pb2, memory_pb2
+from skein.session.v1 import session_pb2
 from skein_cluster import registry
 from skein_cluster.exits import Exit
 from skein_cluster.ports import free_ports
@@ -80,6 +82,27 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert told.json["hits"][0]["components"]
     assert deleted.code == Exit.OK
     assert (after.code, after.out, after.err.strip()) == (Exit.OK, "", "Nothing was found.")
+
+
+async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(environment: dict[str, str]) -> None:
+    await skein(
+        "memories", "add", "The spare key hangs behind the [bold] clock", "--type", "fact", environment=environment
+    )
+
+    shown = await skein("context", "where is the spare key", "--tokens", "100", "--plain", environment=environment)
+    told = await skein("context", "where is the spare key", "--agent", "butler", "--json", environment=environment)
+    none = await skein(
+        "context", "where is the spare key", "--subject", "nobody", "--tokens", "1", environment=environment
+    )
+
+    assert shown.code == Exit.OK, shown.err
+    assert shown.out.splitlines()[0] == "Memories: fact"
+    assert shown.out.endswith("The spare key hangs behind the [bold] clock\n")
+    assert "tokens, 1 cited, 0 left out" in " ".join(shown.err.split())
+    assert [citation["number"] for citation in told.json["citations"]] == [1]
+    assert "ARM_BLOCKS" in {arm["arm"] for arm in told.json["arms"]}
+    assert none.out == ""
+    assert "0 cited, 1 left out" in " ".join(none.err.split())
 
 
 async def test_what_a_stream_cannot_say_does_not_end_a_command(environment: dict[str, str]) -> None:
@@ -270,6 +293,38 @@ async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: d
     for ended in (unreachable, wrong_key, no_key, not_there, no_operator):
         assert ended.out == ""
         assert len(ended.err.splitlines()) == 1, ended.err
+
+
+async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
+    cluster: Cluster, environment: dict[str, str]
+) -> None:
+    stubs = cluster.with_key(environment["SKEIN_API_KEY"])
+    name = f"session {uuid.uuid4().hex}"
+    session = session_pb2.Session(session_id=name, title="the old one")
+    await stubs.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="of another age")
+    await stubs.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=name, messages=[said]))
+
+    too_early = await skein("archive", "store", name, environment=environment)
+    await stubs.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=name))
+    stored = await skein("archive", "store", name, environment=environment)
+    listed = await skein("archive", "list", "--sessions", environment=environment)
+    told = await skein("archive", "list", "--sessions", "--json", environment=environment)
+    shown = await skein("sessions", "show", name, environment=environment)
+    exported = await skein("export", environment=environment)
+    restored = await skein("archive", "restore", "--session", name, environment=environment)
+    none = await skein("archive", "list", "--sessions", environment=environment)
+    unknown = await skein("archive", "restore", "--session", "none", "--json", environment=environment)
+
+    assert [too_early.code, unknown.code] == [Exit.REFUSED] * 2
+    assert stored.out.strip() == f"The messages of {name} lie in cold storage."
+    assert "the old one" in listed.out
+    assert [found["session_id"] for found in told.json["sessions"]] == [name]
+    assert told.json["sessions"][0]["message_count"] == "1"
+    assert "of another age" in shown.out
+    assert "of another age" in exported.out
+    assert restored.out.strip() == f"The messages of {name} are back."
+    assert (none.out, none.err.strip()) == ("", "No session lies in cold storage.")
 
 
 async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(

@@ -28,6 +28,7 @@ GLOBAL_TABLES = {
     "auth.recovery_codes",
     "auth.signing_keys",
     "recall.embedding_models",
+    "recall.reindexes",
     "memory.master_keys",
 }
 # The one policy, and what some tables show beyond the tenant: the directory to the operator's transactions, and to a
@@ -41,6 +42,7 @@ OTHER_POLICIES = {
     "tenancy.collected_usage": f"({TENANT} OR {OPERATOR})",
     "tenancy.usage": f"({TENANT} OR {OPERATOR})",
     "tenancy.deletions": OPERATOR,
+    "recall.reindexed": f"({TENANT} OR {OPERATOR})",
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
     "auth.sign_ins": f"({TENANT} OR {ACCOUNT})",
 }
@@ -80,9 +82,22 @@ CROSSINGS = {
     ("skein_session", "recall.postings", "DELETE"),
     ("skein_session", "recall.postings", "INSERT"),
     ("skein_session", "recall.postings", "SELECT"),
+    # Whoever takes a document away says so; whoever is given a vector with an item stores it with the item.
+    ("skein_memory", "recall.departures", "INSERT"),
+    ("skein_session", "recall.departures", "INSERT"),
+    ("skein_memory", "recall.embedding_models", "SELECT"),
+    ("skein_session", "recall.embedding_models", "SELECT"),
+    ("skein_memory", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
+    ("skein_session", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
+    ("skein_memory", "recall.reindexes", "SELECT"),
+    ("skein_session", "recall.reindexes", "SELECT"),
+    # A vector is brought for an item by the id that another system gave it.
+    ("skein_recall", "memory.external_ids", "SELECT"),
+    ("skein_recall", "session.message_external_ids", "SELECT"),
     ("skein_recall", "memory.entries", "SELECT"),
     ("skein_recall", "memory.tags", "SELECT"),
     ("skein_recall", "memory.properties", "SELECT"),
+    ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
     # Whoever adds something reads how much of it the tenant may have; tenancy reads how much there is.
     ("skein_auth", "tenancy.limits", "SELECT"),
@@ -105,8 +120,12 @@ CROSSINGS = {
 }
 # What a role may do to single columns of another's table, all of it.
 COLUMN_CROSSINGS = {
-    ("skein_memory", "recall.documents", column, "UPDATE")
-    for column in ("type", "scope", "source", "importance", "agent_id", "subject_id", "session_id", "expire_time")
+    *(
+        ("skein_memory", "recall.documents", column, "UPDATE")
+        for column in ("type", "scope", "source", "importance", "agent_id", "subject_id", "session_id", "expire_time")
+    ),
+    # A reindex goes through the tenants that there are.
+    *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }
 ROLES = [role_of(name) for name in registry.WITH_DATABASE]
 
@@ -285,7 +304,11 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "memory.drop_access_log",
         "memory.ensure_month",
         "session.ensure_month",
+        "recall.drop_model",
+        "recall.leave_model",
+        "recall.register_endpoint",
         "recall.register_model",
+        "recall.set_active_model",
     }
     assert [row["name"] for row in rows if row["for_everybody"]] == []
     assert [

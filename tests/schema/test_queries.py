@@ -17,7 +17,8 @@ GLOBAL = re.compile(
     r"skein\.migrations|tenancy\.(organizations|organization_limits)|recall\.embedding_models|memory\.master_keys|"
     r"auth\.(operator_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
-    r"SELECT pg_snapshot_xmin|ensure_month\(|memory\.drop_access_log\(|recall\.register_model\(|"
+    r"SELECT pg_snapshot_xmin|ensure_month\(|memory\.drop_access_log\(|"
+    r"recall\.((register|set_active|leave|drop)_model|register_endpoint)\(|recall\.reindexes|"
     r"to_tsvector\(.*AS term$|worker\.",
     re.DOTALL,
 )

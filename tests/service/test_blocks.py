@@ -301,6 +301,8 @@ async def test_no_two_people_agents_or_tenants_share_a_block_unasked(tenant: Ten
     assert (await prompt(tenant, "b", subject_id="anna")).text == ""
     listed = await tenant.blocks.ListAgentBlocks(pb.ListAgentBlocksRequest(agent_id="a", subject_id="ben"))
     assert sorted(block.value for block in listed.blocks) == ["Ben likes coffee", "I am Ada", "a stranger"]
+    alone = await tenant.blocks.ListAgentBlocks(pb.ListAgentBlocksRequest(agent_id="a", hide_other_subjects=True))
+    assert sorted(block.value for block in alone.blocks) == ["I am Ada", "a stranger"]
 
 
 async def test_another_tenant_s_block_is_not_found(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -92,6 +92,20 @@ async def test_arms_and_filters_are_passed_on(skein: Client) -> None:
     assert [hit.memory.content for hit in found.hits] == ["Anna drinks tea"]
 
 
+async def test_what_is_known_is_packed_for_a_prompt(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
+    await skein.remember("Anna drinks tea", messages=[{"role": "user", "content": "Hello"}], session_id="kitchen")
+
+    packed = await skein.build_context("What does Anna drink?", token_budget=100, session_id="kitchen")
+    with sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as blocking:
+        again = await asyncio.to_thread(
+            blocking.build_context, "What does Anna drink?", token_budget=100, session_id="kitchen"
+        )
+
+    assert [citation.number for citation in packed.citations] == [1, 2]
+    assert "Anna drinks tea" in packed.text
+    assert again.text == packed.text
+
+
 async def test_a_list_is_gone_through_page_by_page(skein: Client) -> None:
     for part in range(3):
         await skein.remember([f"note {part}.{number}" for number in range(5)])

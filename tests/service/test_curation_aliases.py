@@ -73,8 +73,9 @@ async def test_nothing_stands_for_itself_in_the_end(tenant: Tenant) -> None:
     await resolve(tenant, "b", "c")
 
     for alias, name in (("c", "a"), ("c", "b"), ("c", "c"), ("a", "a")):
-        with refused(grpc.StatusCode.FAILED_PRECONDITION, "ALIAS_CYCLE"):
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "ALIAS_CYCLE") as caught:
             await resolve(tenant, alias, name)
+        assert ("the same memory" in str(caught.value)) == (alias == name)
     # What a stands for is no alias of b.
     assert (await resolve(tenant, "b", "a")).alias.canonical_memory_id == await canonical(tenant, "c")
 

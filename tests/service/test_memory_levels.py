@@ -13,6 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
+from skein.memory.v1 import snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2, subjects_pb2
 from skein_memory.servicer.memories import UPDATABLE
@@ -150,6 +151,18 @@ async def test_the_upkeep_brings_levels_back_that_were_full_before_they_were_cap
                 await asyncio.sleep(0.2)
 
     assert await kept(tenant) == {**dict.fromkeys("765", "o"), **dict.fromkeys("43", "c"), **dict.fromkeys("210", "-")}
+
+
+async def test_an_import_passes_down_what_a_level_has_no_room_for(tenant: Tenant, other_tenant: Tenant) -> None:
+    for number in range(6):
+        await create(other_tenant, str(number), importance=number / 10)
+    lines = (await other_tenant.snapshots.ExportData(snapshots_pb2.ExportDataRequest(page_size=100))).lines
+    await capped(tenant, 5, 5, 3, 2)
+
+    imported = await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=lines))
+
+    assert imported.counts.created["memory"] == 6
+    assert await kept(tenant) == {**dict.fromkeys("543", "o"), **dict.fromkeys("21", "c"), "0": "-"}
 
 
 async def limit_memories(cluster: Cluster, tenant: Tenant, most: int) -> None:

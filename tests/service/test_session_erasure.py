@@ -145,7 +145,7 @@ async def test_a_purged_session_leaves_its_marker_in_no_table(
     assert receipt.counts.get("session.items", 0) == (0 if deleted_before else 1)
     assert not receipt.more
     assert len(await sequences(tenant, f"{name} neighbour")) == 2
-    assert await usage(connection, tenant) == {"sessions": 1, "messages": 2}
+    assert await usage(connection, tenant) == {"sessions": 1, "messages": 2, "agent_states": 1, "session_items": 1}
 
 
 async def test_a_long_session_takes_several_calls_and_is_gone_from_the_first_on(tenant: Tenant) -> None:

@@ -48,6 +48,11 @@ REST = """
     INSERT INTO tenancy.limits (tenant_id, kind, most, revision, update_time) VALUES ($1, 'test', 5, 1, now());
     INSERT INTO tenancy.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5), ($1, 'test', 1, 5);
     INSERT INTO session.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
+    INSERT INTO session.stored_sessions
+        (tenant_id, session_id, file_id, checksum, byte_count, message_count, store_time, stored_by)
+    VALUES ($1, 'stored', $2, '', 1, 1, now(), 'test');
+    INSERT INTO session.stored_messages (tenant_id, message_id, session_id) VALUES ($1, $2, 'stored');
+    INSERT INTO session.leaving_files (tenant_id, file_id, checksum, due_time) VALUES ($1, $2, '', now());
     INSERT INTO memory.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
     INSERT INTO auth.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
     INSERT INTO tenancy.collected_usage (tenant_id, kind, amount, collect_time) VALUES ($1, 'test', 5, now());
@@ -74,6 +79,8 @@ REST = """
         (tenant_id, archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by)
     VALUES ($1, $2, 'x', 1, 1, '', now(), now(), now(), 'test');
     INSERT INTO memory.archived (tenant_id, memory_id, archive_id) VALUES ($1, $2, $2);
+    INSERT INTO memory.waiting (tenant_id, waiting_id, memory_id, other_memory_id, row_table, held)
+    VALUES ($1, $2, $2, $2, 'links', '{}');
     INSERT INTO memory.watches
         (tenant_id, watch_id, display_name, event_types, webhook_url, master_key, nonce, ciphertext, transaction,
          change_id, create_time, update_time, created_by, updated_by)
@@ -98,6 +105,9 @@ REST = """
         (tenant_id, a_memory_id, b_memory_id, resolution_id, status, revision, create_time, update_time, created_by,
          updated_by)
     VALUES ($1, '00000000-0000-0000-0000-000000000000', $2, $2, 'dismissed', 1, now(), now(), 'test', 'test');
+    INSERT INTO recall.reindexed
+        (tenant_id, reindex_id, look_time, after_id, documents, seen, made, missing, finished, stale, embedded)
+    VALUES ($1, $2, now(), $2, 1, 1, 1, 0, true, false, 1);
     INSERT INTO recall.requests (tenant_id, principal, method, request_id, fingerprint, response, create_time)
     VALUES ($1, 'test', 'test', 'test', '', '', now())
 """
@@ -271,13 +281,23 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
             await connection.execute(statement.replace("$1", f"'{arguments[0]}'").replace("$2", f"'{arguments[1]}'"))
 
 
-async def embedded(cluster: Cluster, tenant: Tenant) -> None:
-    """Make every vector that is missing, so that nothing is added any more."""
+# What counting takes away or keeps only of tenants with more.
+COUNTS = """
+    INSERT INTO recall.frequencies (tenant_id, term, kind, documents) VALUES ($1, 'test', 'memory', 5);
+    INSERT INTO recall.departures (tenant_id, departure_id, kind, documents, length)
+    VALUES ($1, gen_random_uuid(), 'memory', 1, 5)
+"""
+
+
+async def embedded(cluster: Cluster, tenant: Tenant, connection: Connection) -> None:
+    """Make every vector that is missing and count every word, so that nothing is added any more."""
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("recall") as channel:
         index = recall_pb2_grpc.IndexServiceStub(Stubs.of(channel, token).channel)
         while (await index.IndexBacklog(recall_pb2.IndexBacklogRequest())).more:
             pass
+    for statement in COUNTS.split(";"):
+        await connection.execute(statement.replace("$1", f"'{tenant.tenant_id}'"))
 
 
 async def delete(cluster: Cluster, tenant: Tenant, **values: Any) -> members_pb2.Deletion:
@@ -309,7 +329,7 @@ async def test_a_deleted_tenant_leaves_no_row_in_any_table(
     for filled in (tenant, other_tenant):
         await fill(filled, connection)
     for filled in (tenant, other_tenant):
-        await embedded(cluster, filled)
+        await embedded(cluster, filled, connection)
     before = await counts(connection, tenant.tenant_id)
     neighbour = await counts(connection, other_tenant.tenant_id, behind=False)
     # Whatever table is added has to be filled here, and removed by its service.
@@ -337,7 +357,7 @@ async def test_a_deletion_that_was_interrupted_goes_on(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:
     await fill(tenant, connection)
-    await embedded(cluster, tenant)
+    await embedded(cluster, tenant, connection)
     before = await counts(connection, tenant.tenant_id)
     await delete(cluster, tenant, grace=AT_ONCE)
 
@@ -367,7 +387,7 @@ async def test_a_tenant_within_its_grace_is_closed_and_comes_back_whole(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:
     await fill(tenant, connection)
-    await embedded(cluster, tenant)
+    await embedded(cluster, tenant, connection)
     before = await counts(connection, tenant.tenant_id, behind=False)
     policy = await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
 

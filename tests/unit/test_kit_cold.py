@@ -80,3 +80,15 @@ async def test_a_tenant_s_files_go_together_with_those_that_were_cut_off(tmp_pat
 
     assert (await cold.delete_tenant(tenant_id), await cold.delete_tenant(tenant_id)) == (2, 0)
     assert [path.parent.name for path in tmp_path.rglob("*") if path.is_file()] == [str(other)]
+
+
+async def test_a_file_that_was_written_in_part_goes_with_it(tmp_path: Path) -> None:
+    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    packed, written = cold.pack(LINES)
+    await cold.write_packed(tenant_id, archive_id, packed, written)
+    (file,) = tmp_path.rglob("*.gz")
+    file.rename(file.with_suffix(".part"))
+
+    await cold.delete(tenant_id, archive_id, written.checksum)
+
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

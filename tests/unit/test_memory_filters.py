@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -49,6 +50,29 @@ def test_spans_cover_all_that_may_pass_once_and_newest_first(
         holding = sum(from_id <= id_ < before_id for from_id, before_id in spans)
         assert holding <= 1
         assert holding or not wanted
+
+
+@given(times=st.lists(TIMES, max_size=20), start=st.none() | TIMES, end=st.none() | TIMES, after=st.none() | TIMES)
+def test_spans_go_up_as_they_go_down(
+    times: list[datetime], start: datetime | None, end: datetime | None, after: datetime | None
+) -> None:
+    ids = {new_id(time): time for time in times}
+    last = None if after is None else new_id(after)
+
+    spans = list(filter_of(start, end).spans_up(last, NOW))
+
+    for lower, upper in pairwise(spans):
+        assert upper[0] >= lower[1]
+    for id_, time in ids.items():
+        wanted = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ > last)
+        holding = sum(from_id <= id_ < before_id for from_id, before_id in spans)
+        assert holding <= 1
+        assert holding or not wanted
+        assert not holding or last is None or id_ > last
+
+
+def test_after_the_last_id_of_all_there_is_nothing_upwards() -> None:
+    assert list(filter_of().spans_up(UUID(int=(1 << 128) - 1), NOW)) == []
 
 
 def test_the_newest_months_are_asked_first() -> None:

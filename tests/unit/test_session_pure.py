@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.budgets import tokens_of_text
 from skein_kit.errors import FailedPrecondition, FieldInvalid
 from skein_kit.ids import first_id
 from skein_kit.properties import MAX_PROPERTIES, properties_of
@@ -20,7 +21,7 @@ from skein_session.literals import inner_words, like
 from skein_session.model import ChatModel
 from skein_session.spans import LAST_ID, NO_ID, spans
 from skein_session.summaries import Turn, extract
-from skein_session.windows import TOKENS_OF_A_MESSAGE, Window, tokens_of, tokens_of_text
+from skein_session.windows import TOKENS_OF_A_MESSAGE, Window, tokens_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 OPEN = ("active", "paused", "completed")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from skein.memory.v1 import watches_pb2 as pb
 from skein_kit.errors import FieldInvalid, Refusal
 from skein_memory.errors import EventTypeUnknown
+from skein_memory.events import TYPES
 from skein_memory.watches import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
@@ -92,8 +93,15 @@ def test_a_watch_without_a_name_a_type_or_a_place_is_refused(values: dict[str, o
 
 
 def test_a_watch_for_what_never_happens_is_refused() -> None:
-    with pytest.raises(EventTypeUnknown):
+    with pytest.raises(EventTypeUnknown) as caught:
         draft(event_types=["memory_created", "memory_crated"])
+
+    ((field, said),) = caught.value.violations
+    assert field == "event_types"
+    assert said.startswith("'memory_crated' never happens")
+    # Whoever reads it learns what does happen.
+    assert all(name in said for name in TYPES)
+    assert len(said) < 1000
 
 
 def test_a_watch_with_a_condition_that_cannot_be_read_is_refused() -> None:

@@ -8,7 +8,7 @@
 `skein_client.sync.Client` is the same for code without an event loop.
 """
 
-from skein.gateway.v1.gateway_pb2 import ARM_MEMORIES, ARM_MESSAGES
+from skein.gateway.v1.gateway_pb2 import ARM_BLOCKS, ARM_MEMORIES, ARM_MESSAGES, ARM_PROFILE
 from skein.memory.v1.memory_pb2 import Link, Memory, MemoryFilter
 from skein.recall.v1.recall_pb2 import Hit
 from skein.session.v1.session_pb2 import (
@@ -40,8 +40,10 @@ from skein_client.errors import (
 from skein_client.retries import RetryPolicy
 
 __all__ = [
+    "ARM_BLOCKS",
     "ARM_MEMORIES",
     "ARM_MESSAGES",
+    "ARM_PROFILE",
     "MESSAGE_ROLE_ASSISTANT",
     "MESSAGE_ROLE_SYSTEM",
     "MESSAGE_ROLE_TOOL",

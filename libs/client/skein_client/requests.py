@@ -62,8 +62,8 @@ def recall(
     limit: int,
     arms: Iterable[gateway_pb2.Arm],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
-    min_similarity: float,
-    embedding: Iterable[float],
+    min_similarity: float = 0.0,
+    embedding: Iterable[float] = (),
 ) -> gateway_pb2.RecallRequest:
     return gateway_pb2.RecallRequest(
         query=query,
@@ -72,4 +72,21 @@ def recall(
         filter=filter,
         min_similarity=min_similarity,
         embedding=embedding,
+    )
+
+
+def build_context(
+    query: str,
+    *,
+    token_budget: int,
+    session_id: str,
+    limit: int,
+    arms: Iterable[gateway_pb2.Arm],
+    filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
+    embedding: Iterable[float],
+) -> gateway_pb2.BuildContextRequest:
+    return gateway_pb2.BuildContextRequest(
+        recall=recall(query, limit=limit, arms=arms, filter=filter, embedding=embedding),
+        token_budget=token_budget,
+        session_id=session_id,
     )

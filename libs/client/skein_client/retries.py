@@ -19,8 +19,8 @@ _ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED}
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset(
     {
-        "Recall", "EmbedText", "Introspect", "Traverse", "FindPaths", "SuggestLinks", "Activate", "ExplainScore",
-        "ExportMatching", "ExportSubject", "ExportData", "CompileBlocks", "DiffSnapshots",
+        "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "Traverse", "FindPaths", "SuggestLinks",
+        "Activate", "ExplainScore", "ExportMatching", "ExportSubject", "ExportData", "CompileBlocks", "DiffSnapshots",
     }
 )  # fmt: skip
 
@@ -38,6 +38,8 @@ class RetryPolicy:
     attempts: int = 6
     first_pause_seconds: float = 0.1
     longest_pause_seconds: float = 5.0
+    # For so long a stream that was cut off tries to go on, which should outlast a restart of the cluster.
+    stream_seconds: float = 300.0
 
     def pause_before(self, attempt: int, retry_after: float | None, chance: float) -> float:
         """Return the seconds to wait before the attempt of this number (2 is the first repetition).
@@ -85,13 +87,15 @@ class Attempts:
 
 
 class Interruptions:
-    """The times that a stream was cut off in a row."""
+    """The times that a stream was cut off in a row, and since when."""
 
-    def __init__(self, policy: RetryPolicy, chance: Callable[[], float]) -> None:
+    def __init__(self, policy: RetryPolicy, chance: Callable[[], float], clock: Callable[[], float]) -> None:
         """Begin without any."""
         self._policy = policy
         self._chance = chance
+        self._clock = clock
         self._count = 0
+        self._since = 0.0
 
     def forget(self) -> None:
         """Begin to count anew: the stream went on."""
@@ -99,8 +103,11 @@ class Interruptions:
 
     def pause_after(self, error: SkeinError) -> float:
         """Return the seconds to wait before it is begun again; raise the error when it is not to be."""
+        if not self._count:
+            self._since = self._clock()
         self._count += 1
-        if not _is_retriable(error) or self._count >= self._policy.attempts:
+        late = self._clock() - self._since >= self._policy.stream_seconds
+        if not _is_retriable(error) or late or self._policy.attempts == 1:
             raise error
         return self._policy.pause_before(self._count + 1, error.retry_after, self._chance())
 

@@ -52,8 +52,8 @@ class Following:
 async def lasting(
     method: Callable[..., Any], asked: Watch | Following, policy: RetryPolicy
 ) -> AsyncGenerator[Any, None]:
-    """Yield what is asked for until it is over, or until it failed too often in a row."""
-    interruptions = Interruptions(policy, random.random)
+    """Yield what is asked for until it is over, or until it failed for too long."""
+    interruptions = Interruptions(policy, random.random, time.monotonic)
     while not asked.is_over:
         try:
             async with aclosing(method(asked.request)) as answers:
@@ -70,7 +70,7 @@ def lasting_sync(
     method: Callable[..., Any], asked: Watch | Following, policy: RetryPolicy
 ) -> Generator[Any, None, None]:
     """Do as `lasting`, waiting for each."""
-    interruptions = Interruptions(policy, random.random)
+    interruptions = Interruptions(policy, random.random, time.monotonic)
     while not asked.is_over:
         try:
             with closing(method(asked.request)) as answers:

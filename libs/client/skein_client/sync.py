@@ -184,11 +184,42 @@ class Client:
         embedding: Iterable[float] = (),
         timeout: float | None = None,
     ) -> gateway_pb2.RecallResponse:
-        """Find memories and messages for a text, best first; `incomplete` of the answer names arms that are missing."""
+        """Find memories, messages and blocks for a text, best first; `incomplete` names the arms that are missing.
+
+        What else a recall can be told (weights, fusion, on_partial ...) is said to `gateway.Recall`.
+        """
         request = requests.recall(
             query, limit=limit, arms=arms, filter=filter, min_similarity=min_similarity, embedding=embedding
         )
         return self.gateway.Recall(request, timeout=timeout)
+
+    def build_context(
+        self,
+        query: str,
+        *,
+        token_budget: int = 0,
+        session_id: str = "",
+        limit: int = 0,
+        arms: Iterable[gateway_pb2.Arm] = (),
+        filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
+        embedding: Iterable[float] = (),
+        timeout: float | None = None,
+    ) -> gateway_pb2.BuildContextResponse:
+        """Pack the best of what is known for a text into a budget of tokens (0 means 2,000), with citations.
+
+        `session_id` adds the end of that conversation. The text belongs into a prompt; `citations` tells what its
+        numbers stand for.
+        """
+        request = requests.build_context(
+            query,
+            token_budget=token_budget,
+            session_id=session_id,
+            limit=limit,
+            arms=arms,
+            filter=filter,
+            embedding=embedding,
+        )
+        return self.gateway.BuildContext(request, timeout=timeout)
 
     def list_memories(
         self,

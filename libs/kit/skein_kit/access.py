@@ -248,11 +248,15 @@ def _rules() -> dict[str, Rule]:
             "PurgeSubject": Rule("session.write"),
             # It shows what was deleted too.
             "ExportSubject": Rule("session.write"),
+            "StoreSession": Rule("session.write"),
+            "RestoreSession": Rule("session.write"),
+            "ListStoredSessions": Rule("session.read"),
         },
         "skein.session.v1.UpkeepService": {
             "EnsurePartitions": Rule(SYSTEM, tenant=False),
             "DeleteExpired": Rule(SYSTEM),
             "EndIdleSessions": Rule(SYSTEM),
+            "StoreArchived": Rule(SYSTEM),
             "PurgeTenant": purge,
         },
         "skein.memory.v1.MemoryService": {
@@ -324,6 +328,7 @@ def _rules() -> dict[str, Rule]:
             "UpdateBlock": Rule("memory.write"),
             "DeleteBlock": Rule("memory.write"),
             "RestoreBlock": Rule("memory.write"),
+            "PurgeBlock": Rule("memory.write"),
             "AppendToBlock": Rule("memory.write"),
             "ReplaceInBlock": Rule("memory.write"),
             "InsertIntoBlock": Rule("memory.write"),
@@ -378,17 +383,28 @@ def _rules() -> dict[str, Rule]:
             "EmbedText": Rule("recall.read"),
             "ListEmbeddingModels": Rule("recall.read", tenant=False),
             "RegisterEmbeddingModel": operator,
+            "PutEmbedding": Rule("memory.write"),
+            "StartReindex": operator,
+            "GetReindex": operator,
+            "ListReindexes": operator,
+            "CancelReindex": operator,
+            "CompareModels": operator,
+            "SetActiveModel": operator,
+            "DropModel": operator,
         },
         "skein.recall.v1.IndexService": {
             # Called by memory and session in the name of whoever wrote the items.
             "IndexItems": Rule(),
             "IndexBacklog": Rule(SYSTEM),
+            "ListDueReindexes": Rule(SYSTEM, tenant=False),
+            "ContinueReindex": Rule(SYSTEM),
             "PurgeTenant": purge,
         },
         "skein.gateway.v1.GatewayService": {
             # Each part is checked again by the service that does it.
             "Remember": Rule(),
             "Recall": Rule("recall.read"),
+            "BuildContext": Rule("recall.read"),
             "Forget": Rule(),
             "GetClusterStatus": Rule(tenant=False),
         },

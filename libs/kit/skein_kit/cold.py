@@ -49,7 +49,7 @@ class Cold:
         return await asyncio.to_thread(self._read, tenant_id, archive_id, checksum)
 
     async def delete(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> None:
-        """Remove a file; one that is not there is passed over."""
+        """Remove a file, also one that is written in part; one that is not there is passed over."""
         await asyncio.to_thread(self._delete, self._path(tenant_id, archive_id, checksum))
 
     async def delete_tenant(self, tenant_id: UUID) -> int:
@@ -64,13 +64,26 @@ class Cold:
         """
         return await asyncio.to_thread(self._sweep, tenant_id, named, older_than.timestamp())
 
-    def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> Written:
+    @staticmethod
+    def pack(lines: Iterable[str]) -> tuple[bytes, Written]:
+        """Return lines as the bytes of a file, and what is to be known of it before it is written."""
         # Without a time, so that the same lines are the same file.
-        packed = gzip.compress(text.encode(), mtime=0)
-        written = Written(checksum=hashlib.sha256(packed).digest(), byte_count=len(packed))
+        packed = gzip.compress("\n".join(lines).encode(), mtime=0)
+        return packed, Written(checksum=hashlib.sha256(packed).digest(), byte_count=len(packed))
+
+    async def write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: Written) -> None:
+        """Store what `pack` made."""
+        await asyncio.to_thread(self._write_packed, tenant_id, archive_id, packed, written)
+
+    def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> Written:
+        packed, written = self.pack([text])
+        self._write_packed(tenant_id, archive_id, packed, written)
+        return written
+
+    def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: Written) -> None:
         path = self._path(tenant_id, archive_id, written.checksum)
         path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
+        part = _part(path)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
         with os.fdopen(descriptor, "wb") as file:
             file.write(packed)
@@ -82,7 +95,6 @@ class Cold:
             os.fsync(folder)
         finally:
             os.close(folder)
-        return written
 
     def _read(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Sequence[str]:
         try:
@@ -96,7 +108,8 @@ class Cold:
 
     @staticmethod
     def _delete(path: Path) -> None:
-        path.unlink(missing_ok=True)
+        for file in (path, _part(path)):
+            file.unlink(missing_ok=True)
 
     def _delete_tenant(self, tenant_id: UUID) -> int:
         folder = self._folder / str(tenant_id)
@@ -119,3 +132,8 @@ class Cold:
 
     def _path(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Path:
         return self._folder / str(tenant_id) / f"{archive_id}-{checksum.hex()[:16]}.jsonl.gz"
+
+
+def _part(path: Path) -> Path:
+    """Return where a file is written before it has its name. No two files are the same one, so nobody shares it."""
+    return path.with_suffix(".part")

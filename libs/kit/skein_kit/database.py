@@ -89,28 +89,28 @@ class Transaction:
     def __init__(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], database: Database) -> None:
         """Wrap a connection that is inside a transaction."""
         self._connection = connection
-        self._database = database
+        self.database = database
         # What is sent with the commit.
         self.last_words = ""
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
-        with self._database.observed(query):
+        with self.database.observed(query):
             return await self._connection.fetch(query.text, *query.bind(values))
 
     async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
         """Return the first row; None when there is none."""
-        with self._database.observed(query):
+        with self.database.observed(query):
             return await self._connection.fetchrow(query.text, *query.bind(values))
 
     async def value(self, query: Query, **values: object) -> Any:
         """Return the first column of the first row; None when there is none."""
-        with self._database.observed(query):
+        with self.database.observed(query):
             return await self._connection.fetchval(query.text, *query.bind(values))
 
     async def execute(self, query: Query, **values: object) -> int:
         """Run a statement and return how many rows it touched."""
-        with self._database.observed(query):
+        with self.database.observed(query):
             status = await self._connection.execute(query.text, *query.bind(values))
         return _count(status)
 
@@ -135,7 +135,7 @@ class Transaction:
             part = rows[start : start + sql.rows_at_once(min(at_once, len(rows) - start))]
             start += len(part)
             values = [row[name] for row in part for name in names]
-            with self._database.observed(query, len(part)):
+            with self.database.observed(query, len(part)):
                 status = await self._connection.execute(sql.repeated(query, len(part)), tenant_id, *values)
             inserted += _count(status)
         return inserted
@@ -183,13 +183,18 @@ class Database:
             yield cls(pool, service=service, name=urlsplit(url).path.lstrip("/"), timeout=timeout)
 
     @asynccontextmanager
-    async def tenant(self, tenant_id: UUID, *, lasting: bool = True) -> AsyncIterator[Transaction]:
+    async def tenant(
+        self, tenant_id: UUID, *, lasting: bool = True, plans_again: bool = True
+    ) -> AsyncIterator[Transaction]:
         """Run a transaction that sees one tenant's rows; it commits when the block ends well.
 
         Without `lasting` the commit does not wait for the disk, and the last ones may be lost when the server crashes:
-        for what is made anew from rows that last.
+        for what is made anew from rows that last. Without `plans_again` a statement is planned once for each connection
+        instead of for each call's values: for statements that can only be carried out in one way.
         """
         begin = f"BEGIN; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        if not plans_again:
+            begin += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not lasting:
             begin += "; SET LOCAL synchronous_commit = off"
         async with self._transaction(begin) as transaction:

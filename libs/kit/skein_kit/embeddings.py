@@ -38,10 +38,12 @@ class Embeddings:
 
     def expected_pending(self, documents: Sequence[Document]) -> int:
         """Return how many will lack vectors if all goes well."""
+        documents = [document for document in documents if document.embedding is None]
         return 0 if self._is_small(documents) else len(documents)
 
     async def make(self, documents: Sequence[Document], *, remaining: float) -> int:
         """Make vectors within the caller's `remaining` seconds; return how many items still lack theirs."""
+        documents = [document for document in documents if document.embedding is None]
         if not documents or not self._is_small(documents):
             return len(documents)
         seconds = min(remaining - MARGIN_SECONDS, MAX_SECONDS)

@@ -1,7 +1,8 @@
 """Refusals: the errors that are part of the interface. Knows statuses, not transports.
 
 A refusal is a class. Its docstring is the sentence that the caller reads, its `reason` a value of
-`skein.errors.v1.ErrorReason`, and the keywords given to it travel as metadata of the ErrorInfo.
+`skein.errors.v1.ErrorReason`, and the keywords given to it travel as metadata of the ErrorInfo. The sentence may name a
+keyword in braces: it is told its value.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class Refusal(Exception):
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
         """Remember `facts` for the caller. They must never hold content or a secret."""
-        self.message = inspect.getdoc(type(self)) or type(self).__name__
         self.violations = tuple(violations)
         self.facts: Mapping[str, str] = {
             name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
         }
+        self.message = (inspect.getdoc(type(self)) or type(self).__name__).format_map(self.facts)
         super().__init__(self.message)
 
     def status(self) -> Status:
@@ -143,6 +144,12 @@ class PageTokenInvalid(InvalidArgument):
     reason = "PAGE_TOKEN_INVALID"
 
 
+class OrderUnknown(InvalidArgument):
+    """A list does not come in this order; the violations name those that it comes in."""
+
+    reason = "ORDER_UNKNOWN"
+
+
 class UpdateMaskInvalid(InvalidArgument):
     """The update mask names a field that cannot be updated."""
 
@@ -150,7 +157,7 @@ class UpdateMaskInvalid(InvalidArgument):
 
 
 class ContentTooLong(InvalidArgument):
-    """The content is longer than the plan allows."""
+    """The content is longer than the plan allows, which is {limit} characters."""
 
     reason = "CONTENT_TOO_LONG"
 
@@ -183,6 +190,12 @@ class RequestIdReused(InvalidArgument):
     """This request_id was used before with another request; choose a new one."""
 
     reason = "REQUEST_ID_REUSED"
+
+
+class DimensionsMismatch(InvalidArgument):
+    """The vector does not have the dimensions of the active model."""
+
+    reason = "DIMENSIONS_MISMATCH"
 
 
 class ExternalIdTaken(AlreadyExists):

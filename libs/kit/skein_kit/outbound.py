@@ -13,8 +13,10 @@ import ipaddress
 import json
 import re
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +38,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _NOT_KEPT = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:=|,|$)", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9]{1,9}")
 _PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65_536
 
@@ -50,11 +53,12 @@ class OutboundRefused(Exception):
     "size" or "content".
     """
 
-    def __init__(self, why: str, *, status: int | None = None) -> None:
-        """Remember the HTTP status, if it came to one."""
+    def __init__(self, why: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        """Remember the HTTP status, if it came to one, and the seconds that the server asks to be left alone for."""
         super().__init__(why if status is None else f"{why} {status}")
         self.why = why
         self.status = status
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +292,8 @@ async def _read(response: httpx.Response, limit_bytes: int) -> Fetched:
     if response.is_redirect:
         raise OutboundRefused("redirect", status=response.status_code)
     if response.status_code != httpx.codes.OK:
-        raise OutboundRefused("status", status=response.status_code)
+        retry_after = _seconds(response.headers.get("retry-after", ""))
+        raise OutboundRefused("status", status=response.status_code, retry_after=retry_after)
     if not _JSON.match(response.headers.get("content-type", "")):
         raise OutboundRefused("content")
     if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -312,3 +317,15 @@ def _max_age(cache_control: str) -> int | None:
         return 0
     found = _MAX_AGE.search(cache_control)
     return None if found is None else int(found.group(1))
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Read Retry-After: seconds, or a time."""
+    if _DIGITS.fullmatch(retry_after.strip()):
+        return float(retry_after)
+    try:
+        at = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    # A time without a zone is no HTTP date.
+    return None if at.tzinfo is None else max(0.0, at.timestamp() - time.time())

@@ -29,13 +29,13 @@ def page_size(asked: int) -> int:
     return asked or DEFAULT_PAGE_SIZE
 
 
-def fitting(items: Iterable[Item]) -> list[Item]:
-    """Return those of the first items that fit one answer, at least one of them."""
+def fitting(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
+    """Return those of the first items that fit one answer `beside` so many bytes; if there are none, at least one."""
     found: list[Item] = []
-    taken = 0
+    taken = beside
     for item in items:
         taken += item.ByteSize()
-        if found and taken > PAGE_BYTES:
+        if (found or beside) and taken > PAGE_BYTES:
             break
         found.append(item)
     return found

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from skein_kit.sql import Queries
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database import Database, Transaction
 
 # A change holds after so many seconds at the latest.
 REMEMBER_SECONDS = 5.0
@@ -52,10 +53,24 @@ class Policy:
     capacity_tactical: int = 500
     capacity_operational: int = 2000
     capacity_contextual: int = 5000
+    # The text search configuration that words are stemmed by, when an item is stored and when it is looked for.
+    search_language: str = "english"
+    # How the signals of a search become one order: "scores" or "ranks".
+    recall_fusion: str = "scores"
+    # Weights of signals, where they are not the default ones; JSON text of an object.
+    recall_weights: str = "{}"
 
 
 DEFAULT = Policy()
+_shared: WeakKeyDictionary[Database, Policies] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
+
+
+def policies_of(database: Database) -> Policies:
+    """Return the policies as whoever uses this database remembers them together."""
+    if database not in _shared:
+        _shared[database] = Policies()
+    return _shared[database]
 
 
 class Policies:

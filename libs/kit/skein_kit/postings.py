@@ -6,17 +6,25 @@ moment it is committed, and is gone from search the moment its deletion is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from skein_kit import cues, vectors
+from skein_kit.ids import new_id, now
+from skein_kit.policies import policies_of
 from skein_kit.sql import Queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
+    import asyncpg
+    import numpy as np
+    from numpy.typing import NDArray
+
     from skein_kit.database import Transaction
+    from skein_kit.vectors import Space
 
 # Longer terms are data, not words, and a B-tree key has its limit.
 MAX_TERM_CHARACTERS = 200
@@ -42,24 +50,32 @@ class Document:
     subject_id: str | None = None
     session_id: str | None = None
     expire_time: datetime | None = None
+    # The vector of its text, of unit length, where the caller brought one; else it is made later.
+    embedding: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
 
 async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -> None:
-    """Add items to the index: one read for the terms, one insert for the documents, one for the postings.
+    """Add items to the index: one read for the terms, an insert for the documents, one for postings, one for vectors.
 
-    Every new document is pending: its vectors are still to be made. An item that is in the index already must be
-    removed first.
+    A new document is pending, its vectors still to be made, unless it brought one and no other model follows. An item
+    that is in the index already must be removed first. Raises DimensionsMismatch for a vector that the model in force does not take.
     """
     if not documents:
         return
+    space = await _space(tx, documents)
+    language = (await policies_of(tx.database).of(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
-    for row in await tx.rows(_QUERIES["analyse"], texts=[document.text for document in documents]):
+    for row in await tx.rows(_QUERIES["analyse"], texts=[document.text for document in documents], language=language):
         terms[row["place"] - 1].append((row["lexeme"], row["frequency"]))
     lengths = [sum(frequency for _, frequency in counted) for counted in terms]
     await tx.insert(
         _QUERIES["insert_documents"],
         tenant_id,
-        [_document(document, length) for document, length in zip(documents, lengths, strict=True)],
+        [
+            _document(document, length)
+            | {"pending": document.embedding is None or (space is not None and space.followed)}
+            for document, length in zip(documents, lengths, strict=True)
+        ],
     )
     await tx.insert(
         _QUERIES["insert_postings"],
@@ -77,12 +93,29 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -
             if len(term) <= MAX_TERM_CHARACTERS
         ],
     )
+    if space is not None:
+        brought = [(one.item_id, one.kind, [one.embedding]) for one in documents if one.embedding is not None]
+        await vectors.insert(tx, tenant_id, space.table_name, brought)
 
 
 async def remove(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
     """Take items out of the index, with their postings and vectors; ids that are not there are passed over."""
     if item_ids:
-        await tx.execute(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
+        gone = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _depart(tx, tenant_id, gone)
+
+
+async def discount(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
+    """Keep the counts right for items that the transaction is about to delete by a statement of its own."""
+    if item_ids:
+        gone = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _depart(tx, tenant_id, gone)
+
+
+async def discount_session(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+    """Keep the counts right for a session's messages that the transaction is about to take out of the index."""
+    gone = await tx.rows(_QUERIES["list_counted_of_session"], tenant_id=tenant_id, session_id=session_id)
+    await _depart(tx, tenant_id, gone)
 
 
 async def update(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
@@ -105,7 +138,31 @@ async def remove_expired(
 ) -> int:
     """Take up to `count` items that are past their time out of the index; return how many."""
     query = _QUERIES["delete_expired_documents"]
-    return await tx.execute(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
+    gone = await tx.rows(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
+    await _depart(tx, tenant_id, gone)
+    return len(gone)
+
+
+async def _depart(tx: Transaction, tenant_id: UUID, gone: Iterable[asyncpg.Record]) -> None:
+    """Say what left the counts, in rows that nobody waits for; the worker takes it off the sums."""
+    lengths: dict[str, list[int]] = {}
+    for row in gone:
+        if row["counted"]:
+            lengths.setdefault(row["kind"], []).append(row["length"])
+    rows = [
+        {"departure_id": new_id(now()), "kind": kind, "documents": len(all_), "length": sum(all_)}
+        for kind, all_ in lengths.items()
+    ]
+    await tx.insert(_QUERIES["insert_departures"], tenant_id, rows)
+
+
+async def _space(tx: Transaction, documents: Sequence[Document]) -> Space | None:
+    """Return the model that vectors were brought for; None when none were, or no model is in force."""
+    brought = [document.embedding for document in documents if document.embedding is not None]
+    space = await vectors.space_of(tx) if brought else None
+    for embedding in brought:
+        vectors.must_have(0 if space is None else space.dimensions, embedding)
+    return space
 
 
 def _document(document: Document, length: int) -> dict[str, object]:
@@ -120,6 +177,8 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "agent_id": document.agent_id,
         "subject_id": document.subject_id,
         "session_id": document.session_id,
+        "asks": cues.asks(document.text),
+        "dated": cues.tells_time(document.text),
         "expire_time": document.expire_time,
         "length": length,
         "revision": document.revision,

@@ -41,6 +41,22 @@ EMBEDDER_TIME = Histogram(
 EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts turned into vectors.")
 EMBEDDER_FAILURES = Counter("skein_embedder_failed_items_total", "Items whose vectors could not be made.")
 EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts waiting for the model.")
+RECALL_SEARCHES = Counter("skein_recall_searches_total", "Searches, by how the vectors were searched.", ["path"])
+RECALL_SAMPLED = Histogram(
+    "skein_recall_sampled_recall_ratio",
+    "Of sampled searches: the share of the truly nearest items that were found.",
+    ["path"],
+    buckets=(0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
+)
+RECALL_SHORTFALL = Counter(
+    "skein_recall_shortfall_items_total", "Of sampled searches: items missing although they exist.", ["path"]
+)
+RECALL_UNSAMPLED = Counter("skein_recall_unsampled_total", "Sampled searches that could not be repeated.")
+RECALLABLE_AFTER = Histogram(
+    "skein_recall_recallable_seconds",
+    "Time from an item's creation until it is found by meaning.",
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0),
+)
 LOOP_LAG = Histogram(
     "skein_event_loop_lag_seconds", "How late the event loop wakes up.", buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 )

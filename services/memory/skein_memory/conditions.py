@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from skein_memory.memories import Memory
 
 _PLAIN = (
     "external_id", "type", "title", "key", "content", "tags", "source", "source_agent", "agent_id", "subject_id",
     "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time",
     "valid_to_time", "create_time",
+)  # fmt: skip
+
+_TIMES = (
+    "expire_time", "archive_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "delete_time",
 )  # fmt: skip
 
 
@@ -30,4 +37,16 @@ def fields_of(memory: Memory) -> dict[str, object]:
         "delete_time": memory.delete_time,
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,
+    }
+
+
+def fields_of_row(row: Mapping[str, Any], tags: Sequence[str]) -> dict[str, object]:
+    """Return the same of a whole row of memory.entries as JSON has it, with its tags beside it."""
+    return {
+        **row,
+        **{name: datetime.fromisoformat(row[name]) for name in _TIMES if row[name] is not None},
+        "metadata": row["metadata"] or {},
+        "data": row["data"] or {},
+        "content_hash": row["content_hash"].removeprefix("\\x"),
+        "tags": tags,
     }

@@ -26,6 +26,7 @@ CONTENT: Mapping[str, Query] = {
     "memory.revisions": _QUERIES["erase_revisions"],
     "memory.accesses": _QUERIES["erase_accesses"],
     "memory.links": _QUERIES["erase_links"],
+    "memory.waiting": _QUERIES["erase_waiting"],
     "memory.tags": _QUERIES["erase_tags"],
     "memory.properties": _QUERIES["erase_properties"],
     "memory.external_ids": _QUERIES["erase_external_ids"],
@@ -51,6 +52,7 @@ class Receipt:
     memory_ids: tuple[UUID, ...]
     deleted_counts: Mapping[str, int]
     dry_run: bool
+    block_ids: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -60,6 +62,7 @@ class Receipt:
             self.purge_time.isoformat(),
             [str(id_) for id_ in self.memory_ids],
             sorted(self.deleted_counts.items()),
+            *([list(self.block_ids)] if self.block_ids else []),
         ]
         return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()
 

@@ -53,6 +53,12 @@ class BlockNotFound(NotFound):
     reason = "BLOCK_NOT_FOUND"
 
 
+class BlockNotDeleted(FailedPrecondition):
+    """Only a deleted block is purged; delete it first."""
+
+    reason = "BLOCK_NOT_DELETED"
+
+
 class BlockExists(AlreadyExists):
     """Another block of the tenant has this block_id, perhaps a deleted one."""
 
@@ -137,6 +143,10 @@ class AliasCycle(FailedPrecondition):
     reason = "ALIAS_CYCLE"
 
 
+class AliasToItself(AliasCycle):
+    """Both are the same memory, and a memory stands for itself without being said to; name two different ones."""
+
+
 class AliasesTooMany(FailedPrecondition):
     """The memory has more aliases of its own than one call moves; choose it as the canonical one, or remove some."""
 
@@ -181,7 +191,7 @@ class DeliveryNotFound(NotFound):
 
 
 class EventTypeUnknown(InvalidArgument):
-    """No event is of such a type."""
+    """No event is of such a type; the violations name those that there are."""
 
     reason = "EVENT_TYPE_UNKNOWN"
 

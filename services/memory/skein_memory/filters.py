@@ -133,6 +133,40 @@ class Filter:
         if lowest < before:
             yield lowest, before
 
+    def spans_up(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+        """Yield ranges of ids as `spans` does, oldest first."""
+        ranges = list(self.spans(None, at))
+        if not ranges:
+            return
+        lowest, end = ranges[-1][0], ranges[0][1]
+        if after is None:
+            # Nobody knows where the first one lies: all months are asked at once.
+            yield lowest, end
+            return
+        if after >= end:
+            return
+        since = max(lowest, UUID(int=after.int + 1))
+        for span in _SPANS:
+            until = min(end, first_id(time_of(since) + span))
+            if since < until:
+                yield since, until
+            since = max(since, until)
+        if since < end:
+            yield since, end
+
+    @property
+    def subject_id(self) -> str | None:
+        """Return the person that all that may pass is about; None when it may be about anybody."""
+        for part in self._conjuncts():
+            if isinstance(part, Compare) and (part.path, part.operator) == (("subject_id",), "=") and part.value:
+                return str(part.value)
+        return None
+
+    def may_be_of(self, first: datetime, last: datetime) -> bool:
+        """Say whether what was created between two times, a millisecond more or less, may pass."""
+        start_time, end_time = self._times()
+        return (start_time is None or start_time <= last + _MILLISECOND) and (end_time is None or first <= end_time)
+
     def _times(self) -> tuple[datetime | None, datetime | None]:
         """Return the times between which all that may pass was created; both ends may pass themselves."""
         start, end = None, None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
+from skein_kit import vectors
 from skein_kit.errors import (
     ContentEmpty,
     ContentTooLong,
@@ -27,6 +29,9 @@ from skein_memory.texts import must_be_storable
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from skein.memory.v1 import memory_pb2 as pb
     from skein_memory.scores import Scores
@@ -270,9 +275,18 @@ def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory
     ]
 
 
-def documents_of(memories: Sequence[Memory], *, at: datetime) -> list[Document]:
-    """Return the documents of those memories that may be recalled."""
-    return [document for memory in memories if (document := memory.document(at)) is not None]
+def documents_of(
+    memories: Sequence[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
+) -> list[Document]:
+    """Return the documents of those memories that may be recalled, with the vectors that callers brought."""
+    found = [document for memory in memories if (document := memory.document(at)) is not None]
+    return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
+
+
+def embeddings_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
+    """Return the vectors that callers gave with their memories, by the id of each memory; refuse one that is zero."""
+    pairs = zip(memories, given, strict=True)
+    return {memory.memory_id: vectors.given(asked.embedding) for memory, asked in pairs if asked.embedding}
 
 
 def secrets_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, str]:

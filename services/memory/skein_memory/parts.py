@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skein_memory.store.conflicts import ConflictStore
     from skein_memory.store.curating import CuratingStore
     from skein_memory.store.erasing import ErasingStore
+    from skein_memory.store.expunging import ExpungingStore
     from skein_memory.store.finding import FindingStore
     from skein_memory.store.graph import GraphStore
     from skein_memory.store.levels import LevelStore
@@ -63,6 +64,7 @@ class Parts:
     access_log: AccessLogStore
     watches: WatchStore
     archives: ArchiveStore
+    expunging: ExpungingStore
     delivering: Delivering
 
 

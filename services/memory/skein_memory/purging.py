@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _QUERIES = Queries.of("skein_memory")
 
 TABLES: Mapping[str, Query] = {
+    "memory.waiting": _QUERIES["purge_waiting"],
     "memory.archived": _QUERIES["purge_archived"],
     "memory.archives": _QUERIES["purge_archives"],
     "memory.deliveries": _QUERIES["purge_deliveries"],

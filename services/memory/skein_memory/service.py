@@ -12,11 +12,12 @@ from skein_kit.cold import Cold
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
 from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.policies import Policies
+from skein_kit.policies import policies_of
 from skein_kit.quotas import Quotas
 from skein_kit.recording import AccessLog
 from skein_kit.requests import Requests
 from skein_kit.service import Service, Servicers
+from skein_kit.vectors import prepare_connection
 from skein_memory.delivering import Delivering
 from skein_memory.keyring import KeyCheck
 from skein_memory.parts import Parts
@@ -45,6 +46,7 @@ from skein_memory.store import (
 from skein_memory.store.aliases import AliasStore
 from skein_memory.store.conflicts import ConflictStore
 from skein_memory.store.curating import CuratingStore
+from skein_memory.store.expunging import ExpungingStore
 from skein_memory.store.graph import GraphStore
 from skein_memory.store.levels import LevelStore
 from skein_memory.store.overview import OverviewStore
@@ -70,18 +72,19 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     servicers = Servicers()
     index = recall_rpc.IndexServiceStub(host.channel("recall"))
     embeddings = Embeddings(index, service="memory", at_once=settings.immediate_embeddings)
-    policies = Policies()
     sealing = SecretSettings.read(host.environment)
     vault = Vault(MasterKeys.of(sealing.master_key, sealing.master_key_previous))
     async with (
-        host.database("memory", servicers) as database,
-        AccessLog(database, policies, counts_uses=True).open() as access_log,
+        host.database("memory", servicers, init=prepare_connection) as database,
+        AccessLog(database, policies_of(database), counts_uses=True).open() as access_log,
     ):
         keys = KeyCheck(database, vault.master_keys)
         servicers.ready_checks.append(keys.ready)
         await keys.at_start()
         months = Months(database, QUERIES["ensure_month"])
-        tables = Tables(database, requests=Requests("memory"), quotas=Quotas("memory"), policies=policies, vault=vault)
+        tables = Tables(
+            database, requests=Requests("memory"), quotas=Quotas("memory"), policies=policies_of(database), vault=vault
+        )
         changes = ChangeStore(tables)
         watching = Watching(
             changes,
@@ -90,6 +93,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             room=settings.watch_buffer,
         )
         watches = WatchStore(tables)
+        cold = Cold(settings.archives(host.environment))
         parts = Parts(
             settings=settings,
             embeddings=embeddings,
@@ -114,7 +118,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             transfer=TransferStore(tables, months, settings.max_content_characters),
             access_log=AccessLogStore(tables),
             watches=watches,
-            archives=ArchiveStore(tables, months, Cold(settings.archives(host.environment))),
+            archives=ArchiveStore(tables, months, cold),
+            expunging=ExpungingStore(tables, cold),
             delivering=Delivering(watches, Outbound.of(OutboundSettings.read(host.environment))),
         )
         servicers.add(rpc.add_MemoryServiceServicer_to_server, access_log.watching(MemoryServicer(parts)))

@@ -86,7 +86,9 @@ class WatchDraft:
             raise FieldInvalid(violations=wrong)
         unknown = sorted(set(self.event_types) - TYPES - {EVERYTHING})
         if unknown:
-            raise EventTypeUnknown(violations=[("event_types", f"{name!r} never happens") for name in unknown])
+            never = ", ".join(repr(name[:60]) for name in unknown[:2])
+            known = f"; what does is {EVERYTHING} for all of it, {', '.join(sorted(TYPES))}"
+            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens{known}")])
         must_be_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
         filtering.read(self.condition)
         return self

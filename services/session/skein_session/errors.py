@@ -61,3 +61,21 @@ class ItemsFull(FailedPrecondition):
     """The session has as many items as it may have; delete some, or wait until some expire."""
 
     reason = "SESSION_ITEMS_FULL"
+
+
+class SessionStored(FailedPrecondition):
+    """The session's messages lie in cold storage: bring them back with RestoreSession first."""
+
+    reason = "SESSION_STORED"
+
+
+class SessionNotArchived(FailedPrecondition):
+    """The session is not archived: only what is put away can be stored."""
+
+    reason = "SESSION_NOT_ARCHIVED"
+
+
+class SessionTooLong(FailedPrecondition):
+    """The session has more messages than one file may hold."""
+
+    reason = "SESSION_TOO_LONG"

@@ -1,4 +1,7 @@
-"""Where an export of one person goes on: session by session with all that is in it, then what is said elsewhere."""
+"""Where an export of one person goes on: session by session with all that is in it, then what is said elsewhere.
+
+What is said elsewhere and lies in cold storage comes last.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-Stage = Literal["sessions", "messages", "states", "items", "elsewhere"]
+Stage = Literal["sessions", "messages", "states", "items", "elsewhere", "stored"]
 _MAX_SEQUENCE = 2**63 - 1
 
 
@@ -41,6 +44,15 @@ class Place:
     def token(self) -> list[str]:
         """Return what the page token must say."""
         return [self.stage, self.session_id, self.after]
+
+    def through(self, session_id: str) -> Self:
+        """Return the place behind all that a session has in cold storage."""
+        return type(self)("stored", session_id, str(_MAX_SEQUENCE))
+
+    @property
+    def is_through(self) -> bool:
+        """Whether nothing is left of the session that is named."""
+        return self.sequence == _MAX_SEQUENCE
 
     @property
     def sequence(self) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import logs
 from skein_kit.errors import DatabaseUnavailable, Refusal
-from skein_session.errors import SessionNotFound
+from skein_session.errors import SessionNotFound, SessionStored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -93,11 +93,13 @@ class Following:
         """Yield the messages of a session after a sequence number, and no message at once and while there is none.
 
         Each comes with the sequence number to resume from. `after` None begins now. It ends when the session has
-        ended and all of it was sent. Raises SessionNotFound.
+        ended and all of it was sent. Raises SessionNotFound and SessionStored.
         """
         standing = (await self._store.read(tenant_id, [session_id])).get(session_id)
         if standing is None:
             raise SessionNotFound(session_id=session_id)
+        if standing.is_stored:
+            raise SessionStored(session_id=session_id)
         sequence = standing.last_sequence if after is None else after
         follower = self._join(tenant_id, Follower(session_id, standing))
         try:

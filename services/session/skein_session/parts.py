@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from skein_session.following import Following
     from skein_session.searching import Searcher
     from skein_session.settings import SessionSettings
+    from skein_session.store.archives import ArchiveStore
+    from skein_session.store.cold_pages import Pages
     from skein_session.store.erasing import ErasingStore
     from skein_session.store.exporting import ExportingStore
     from skein_session.store.messages import MessageStore
@@ -28,6 +30,8 @@ class Parts:
     messages: MessageStore
     transcripts: TranscriptStore
     states: StateStore
+    archives: ArchiveStore
+    pages: Pages
     erasing: ErasingStore
     exporting: ExportingStore
     searcher: Searcher

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
+from skein_kit.cold import Cold
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
-from skein_kit.policies import Policies
+from skein_kit.policies import policies_of
 from skein_kit.quotas import Quotas
 from skein_kit.recording import AccessLog
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.sql import Queries
+from skein_kit.vectors import prepare_connection
 from skein_session.following import Following
 from skein_session.model import ChatModel
 from skein_session.parts import Parts
@@ -21,6 +23,8 @@ from skein_session.searching import Searcher
 from skein_session.servicer import SessionServicer, UpkeepServicer
 from skein_session.settings import SessionSettings
 from skein_session.store.answers import SessionRequests
+from skein_session.store.archives import ArchiveStore
+from skein_session.store.cold_pages import Pages
 from skein_session.store.erasing import ErasingStore
 from skein_session.store.exporting import ExportingStore
 from skein_session.store.idle import IdleStore
@@ -42,13 +46,16 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     settings = SessionSettings.read(host.environment)
     servicers = Servicers()
     async with (
-        host.database("session", servicers) as database,
-        AccessLog(database, policies := Policies(), counts_uses=False).open() as access_log,
+        host.database("session", servicers, init=prepare_connection) as database,
+        AccessLog(database, policies_of(database), counts_uses=False).open() as access_log,
     ):
+        policies = policies_of(database)
         requests, quotas = SessionRequests(), Quotas("session")
         idle, transcripts = IdleStore(database, policies), TranscriptStore(database, requests)
-        states = StateStore(database, requests)
+        states = StateStore(database, requests, quotas)
         months = Months(database, Queries.of("skein_session")["ensure_month"])
+        messages = MessageStore(database, requests, quotas, months, idle)
+        archives = ArchiveStore(database, requests, policies, months, Cold(settings.archives(host.environment)))
         index = recall_pb2_grpc.IndexServiceStub(host.channel("recall"))
         following = Following(
             StandingStore(database),
@@ -58,18 +65,22 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         parts = Parts(
             settings=settings,
             sessions=SessionStore(database, requests, quotas),
-            messages=MessageStore(database, requests, quotas, months, idle),
+            messages=messages,
             transcripts=transcripts,
             searcher=Searcher(SearchStore(database), recall_pb2_grpc.RecallServiceStub(host.channel("recall"))),
             summarizer=Summarizer(transcripts, ChatModel.of(settings)),
             embeddings=Embeddings(index, service="session", at_once=settings.immediate_embeddings),
             following=following,
             states=states,
-            erasing=ErasingStore(database, requests, quotas),
-            exporting=ExportingStore(database),
+            archives=archives,
+            pages=Pages(messages, archives),
+            erasing=ErasingStore(database, requests, quotas, archives),
+            exporting=ExportingStore(database, archives),
         )
         servicers.add(rpc.add_SessionServiceServicer_to_server, access_log.watching(SessionServicer(parts)))
-        servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(database, requests, months, idle, states))
+        servicers.add(
+            rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(database, requests, months, idle, states, archives)
+        )
         async with following.open():
             yield servicers
 

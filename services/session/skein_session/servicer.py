@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.call import Context, caller
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from skein_kit.database import Database
     from skein_kit.months import Months
     from skein_session.parts import Parts
+    from skein_session.store.archives import ArchiveStore
     from skein_session.store.idle import IdleStore
     from skein_session.store.states import StateStore
 
 _DEFAULT_MONTHS_AHEAD = 3
 _DEFAULT_IDLE = 500
+_DEFAULT_STORED = 20
 
 
 class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
@@ -44,6 +47,8 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
         self._summarizer = parts.summarizer
         self._embeddings = parts.embeddings
         self._following = parts.following
+        self._archives = parts.archives
+        self._pages = parts.pages
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         who, at = caller(context), now()
@@ -106,7 +111,7 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
         return pb.GetMessageResponse(message=message)
 
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
-        return await self._messages.page(caller(context).tenant(), request)
+        return await self._pages.messages(caller(context).tenant(), request)
 
     async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
         tenant_id, remaining = caller(context).tenant(), context.time_remaining()
@@ -147,6 +152,27 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
             async for answer in said:
                 yield answer
 
+    async def StoreSession(
+        self, request: archives_pb2.StoreSessionRequest, context: Context
+    ) -> archives_pb2.StoreSessionResponse:
+        who = caller(context)
+        return await self._archives.store(who.tenant(), Once.of(who, request), request.session_id, now())
+
+    async def RestoreSession(
+        self, request: archives_pb2.RestoreSessionRequest, context: Context
+    ) -> archives_pb2.RestoreSessionResponse:
+        who = caller(context)
+        response, documents = await self._archives.restore(
+            who.tenant(), Once.of(who, request), request.session_id, now()
+        )
+        await self._embeddings.make(documents, remaining=context.time_remaining())
+        return response
+
+    async def ListStoredSessions(
+        self, request: archives_pb2.ListStoredSessionsRequest, context: Context
+    ) -> archives_pb2.ListStoredSessionsResponse:
+        return await self._pages.stored_sessions(caller(context).tenant(), request)
+
     async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
         who = caller(context)
         return await self._messages.delete(who.tenant(), Once.of(who, request), request.message_id)
@@ -156,9 +182,16 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
     """UpkeepService, for the worker."""
 
     def __init__(
-        self, database: Database, requests: Requests, months: Months, idle: IdleStore, states: StateStore
+        self,
+        database: Database,
+        requests: Requests,
+        months: Months,
+        idle: IdleStore,
+        states: StateStore,
+        archives: ArchiveStore,
     ) -> None:
         self._database = database
+        self._archives = archives
         self._states = states
         self._idle = idle
         self._requests = requests
@@ -183,6 +216,17 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
         count = await self._idle.end_some(caller(context).tenant(), now(), count=most)
         return pb.EndIdleSessionsResponse(ended_count=count, more=count == most)
 
+    async def StoreArchived(
+        self, request: archives_pb2.StoreArchivedRequest, context: Context
+    ) -> archives_pb2.StoreArchivedResponse:
+        who = caller(context)
+        stored, more = await self._archives.store_some(
+            who.tenant(), at=now(), by=who.principal, count=request.limit or _DEFAULT_STORED
+        )
+        return archives_pb2.StoreArchivedResponse(stored_count=stored, more=more)
+
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         counts, more = await purge(self._database, caller(context).tenant(), purging.TABLES, request.limit)
+        # Each time, for a call that was cut off may have written one meanwhile.
+        await self._archives.delete_files(caller(context).tenant())
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

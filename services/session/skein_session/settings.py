@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-from skein_kit.settings import Settings
+from skein_kit.settings import Settings, default_data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,3 +34,12 @@ class SessionSettings(Settings):
     summary_key: str = dataclasses.field(default="", repr=False)
     # Seconds that it gets; then the summary is made of the conversation's own sentences.
     summary_timeout_seconds: float = 20.0
+    # Where messages of stored sessions lie: a folder, shared by all processes of the service. Empty: "session-archives"
+    # below SKEIN_DATA_DIR.
+    archive_dir: str = ""
+
+    def archives(self, environment: Mapping[str, str]) -> Path:
+        """Return the folder of cold storage."""
+        if self.archive_dir:
+            return Path(self.archive_dir)
+        return Path(environment.get("SKEIN_DATA_DIR") or default_data_dir()) / "session-archives"

@@ -1,7 +1,6 @@
 """How much of a conversation fits a budget of tokens. Pure.
 
-Tokens are estimated as tokenizers of English count on average: one for four characters, rounded up, and four for each
-message, for its role and what wraps it. Other languages, code and numbers take up to twice as many: leave room.
+Beside what its text takes (`skein_kit.budgets`), each message takes four tokens for its role and what wraps it.
 """
 
 from __future__ import annotations
@@ -11,16 +10,12 @@ from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
 
+from skein_kit.budgets import CHARACTERS_OF_A_TOKEN, tokens_of_text
+
 if TYPE_CHECKING:
     from skein.session.v1 import session_pb2 as pb
 
-CHARACTERS_OF_A_TOKEN = 4
 TOKENS_OF_A_MESSAGE = 4
-
-
-def tokens_of_text(text: str) -> int:
-    """Estimate the tokens of a text."""
-    return -(-len(text) // CHARACTERS_OF_A_TOKEN)
 
 
 def tokens_of(message: pb.Message) -> int:

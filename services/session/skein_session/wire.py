@@ -52,6 +52,7 @@ def session(record: Record) -> pb.Session:
         update_time=time(record["update_time"]),
         end_time=time(record["end_time"]),
         archive_time=time(record["archive_time"]),
+        store_time=time(record["store_time"]),
         created_by=record["created_by"],
     )
 

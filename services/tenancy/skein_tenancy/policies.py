@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ _NEVER_ZERO = frozenset(
         "watch_max_failures", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual",
     }
 )  # fmt: skip
+# Empty: the default.
+_NAMES = frozenset({"search_language", "recall_fusion"})
 _KNOWN = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
 
 
@@ -69,5 +72,9 @@ def _value(policy: pb.Policy, field: str) -> object:
     if field == "importance_formula":
         name = pb.ImportanceFormula.Name(policy.importance_formula).removeprefix("IMPORTANCE_FORMULA_").lower()
         return name if policy.importance_formula else None
+    if field == "recall_weights":
+        return json.dumps(dict(policy.recall_weights), sort_keys=True) if policy.recall_weights else None
+    if field in _NAMES:
+        return getattr(policy, field) or None
     value: object = getattr(policy, field)
     return None if field in _NEVER_ZERO and not value else value

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import limits_pb2 as pb
 
 # What is counted as it comes and goes, by the names of Quota's fields.
-COUNTED = ("members", "agents", "subjects", "tools", "api_keys", "sessions", "messages", "memories", "links")
+COUNTED = (
+    "members", "agents", "subjects", "tools", "api_keys", "sessions", "messages", "memories", "links", "blocks",
+    "snapshots", "agent_states", "session_items",
+)  # fmt: skip
 TENANTS = "tenants"
 PER_MINUTE, PER_HOUR, PER_DAY = "requests_per_minute", "requests_per_hour", "requests_per_day"
 CALLER_PER_MINUTE = "caller_requests_per_minute"

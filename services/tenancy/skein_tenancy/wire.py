@@ -172,7 +172,13 @@ def policy(row: asyncpg.Record | None) -> subjects_pb2.Policy:
     given = {} if row is None else {name: value for name, value in row.items() if value is not None}
     said: dict[str, Any] = {"revision": 1, **DEFAULTS, **given}
     formula = f"IMPORTANCE_FORMULA_{said.pop('importance_formula').upper()}"
-    return subjects_pb2.Policy(importance_formula=formula, update_time=wire.time(said.pop("update_time", None)), **said)
+    weights = json.loads(said.pop("recall_weights"))
+    return subjects_pb2.Policy(
+        importance_formula=formula,
+        recall_weights=weights,
+        update_time=wire.time(said.pop("update_time", None)),
+        **said,
+    )
 
 
 def quota(rows: Sequence[asyncpg.Record]) -> limits_pb2.Quota:

@@ -19,6 +19,7 @@ from skein_memory.blocks import Block, BlockDraft
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
 from skein_memory.memories import speaking_of
 from skein_memory.parts import Rpcs
+from skein_memory.servicer.erasing import receipt_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -141,6 +142,19 @@ class BlockRpcs(Rpcs):
             who, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
         )
 
+    async def PurgeBlock(self, request: pb.PurgeBlockRequest, context: Context) -> pb.PurgeBlockResponse:
+        who, at = caller(context), now()
+        done = await self._parts.erasing.purge_block(
+            who.tenant(),
+            Once.of(who, request),
+            request.block_id,
+            lambda receipt: pb.PurgeBlockResponse(receipt=receipt_of(receipt)),
+            at=at,
+            by=who.principal,
+            dry_run=request.dry_run,
+        )
+        return pb.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
+
     async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:
         def value(before: str) -> str:
             return block_text.appended(before, request.text)
@@ -191,10 +205,12 @@ class BlockRpcs(Rpcs):
 
     async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
         tenant_id = caller(context).tenant()
+        # The empty text is nobody, None is anybody.
+        subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
         async def read(after: str, count: int) -> list[Block]:
             return await self._parts.blocks.list_agent_blocks(
-                tenant_id, request.agent_id, request.subject_id or None, after=after, count=count
+                tenant_id, request.agent_id, subject_id, after=after, count=count
             )
 
         blocks, token = await _page(request, tenant_id, read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from skein_memory.filters import Filter
 from skein_memory.parts import Rpcs
 from skein_memory.servicer.finding import versions_of
 from skein_memory.store.erasing import Erased, Selection
+from skein_memory.store.expunging import Expunged, Wish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,61 +51,74 @@ class ErasingRpcs(Rpcs):
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         who, at = caller(context), now()
-        tenant_id = who.tenant()
-        subject_id = _subject(request.selection)
+        tenant_id, once = who.tenant(), Once.of(who, request)
+        first = await self._parts.erasing.first_answer(tenant_id, once)
+        if first is not None:
+            return pb.PurgeMemoriesResponse.FromString(first)
+        wish = Wish(at=at, by=who.principal, dry_run=request.dry_run)
         selection = replace(
             _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE),
-            subject_id=subject_id,
+            subject_id=_subject(request.selection),
         )
-
-        # What lies in cold storage is found by id and by person alone. It goes first, all at once: a call that is cut
-        # off after it is repeated, and finds nothing more there.
-        stored = (
-            []
-            if request.page_token
-            else await self._parts.archives.expunge(
-                tenant_id,
-                names=list(request.selection.memory_ids),
-                subject_id=subject_id,
-                at=at,
-                by=who.principal,
-                dry_run=request.dry_run,
-            )
-        )
+        stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
 
         def respond(erased: Erased) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
-                archived_memory_ids=[str(id_) for id_ in stored],
-                receipt=_receipt(erased.receipt),
-                not_found=erased.not_found,
-                next_page_token=_token(erased.after, tenant_id, request.selection, erased.blocks_after),
+                archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
+                receipt=receipt_of(erased.receipt),
+                not_found=[name for name in erased.not_found if name not in stored.names],
+                next_page_token=_token(
+                    erased.after, tenant_id, request.selection, erased.blocks_after, cold_after=stored.after
+                ),
             )
 
         done = await self._parts.erasing.purge(
-            tenant_id, Once.of(who, request), selection, respond, at=at, by=who.principal, dry_run=request.dry_run
+            tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
         )
         return pb.PurgeMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         who, at = caller(context), now()
-        tenant_id = who.tenant()
+        tenant_id, once = who.tenant(), Once.of(who, request)
+        first = await self._parts.erasing.first_answer(tenant_id, once)
+        if first is not None:
+            return pb.ForgetMemoriesResponse.FromString(first)
+        wish = Wish(at=at, by=who.principal, dry_run=request.dry_run)
         selection = _selection(
             request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE, alive=not request.hard
         )
+        stored = Expunged(memory_ids=[])
+        if request.hard:
+            stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
 
         def respond(erased: Erased) -> pb.ForgetMemoriesResponse:
             return pb.ForgetMemoriesResponse(
                 memory_ids=[str(id_) for id_ in erased.memory_ids],
-                receipt=_receipt(erased.receipt),
-                not_found=erased.not_found,
-                next_page_token=_token(erased.after, tenant_id, request.selection),
+                archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
+                receipt=receipt_of(erased.receipt),
+                not_found=[name for name in erased.not_found if name not in stored.names],
+                next_page_token=_token(erased.after, tenant_id, request.selection, cold_after=stored.after),
             )
 
         forget = self._parts.erasing.purge if request.hard else self._parts.erasing.forget
-        done = await forget(
-            tenant_id, Once.of(who, request), selection, respond, at=at, by=who.principal, dry_run=request.dry_run
-        )
+        done = await forget(tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run)
         return pb.ForgetMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
+
+    async def _expunged(
+        self, tenant_id: UUID, asked: pb.MemorySelection, page_token: str, wanted: Filter, wish: Wish
+    ) -> Expunged:
+        """Take what is meant out of cold storage: named memories and a person's at once, others archive by archive.
+
+        It goes first: a call that is cut off after it is repeated, and finds nothing more there.
+        """
+        place = _places(read_token(page_token, tenant_id, _question(asked)))
+        if place.is_warm_only:
+            return Expunged(memory_ids=[])
+        if asked.memory_ids:
+            return await self._parts.expunging.named(tenant_id, asked.memory_ids, wanted, wish)
+        if subject_id := _subject(asked):
+            return await self._parts.expunging.of_subject(tenant_id, subject_id, wish)
+        return await self._parts.expunging.passing(tenant_id, wanted, after=place.cold_after, wish=wish)
 
     async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
         versions, has_all_versions = await self._parts.finding.versions_of(tenant_id, memory, _MOST_VERSIONS)
@@ -125,33 +139,62 @@ def _selection(
     asked: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, alive: bool = False
 ) -> Selection:
     wanted = Filter.selecting(asked)
-    place = read_token(page_token, tenant_id, _question(asked))
-    after, blocks_after = _places(place)
+    place = _places(read_token(page_token, tenant_id, _question(asked)))
     return Selection(
         names=list(asked.memory_ids),
         filter=wanted.alive() if alive else wanted,
-        after=after,
+        after=place.after,
         count=count,
-        blocks_after=blocks_after,
+        blocks_after=place.blocks_after,
+        is_done=place.cold_after is not None and place.after is None,
     )
 
 
-def _places(place: Sequence[str] | None) -> tuple[UUID | None, str | None]:
-    """Read the place among the memories or, after the last of them, among the blocks. Raises PageTokenInvalid."""
-    if place is None:
-        return None, None
-    after = parse_id(place[0]) if len(place) == 1 else None
-    blocks_after = place[1] if len(place) == len(("", "block")) and place[0] == "" else None
-    if after is None and blocks_after is None:
-        raise PageTokenInvalid
-    return after, blocks_after
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """Where a purge goes on: among the memories, after the last of them among the blocks, and in cold storage."""
+
+    after: UUID | None = None
+    blocks_after: str | None = None
+    cold_after: UUID | None = None
+
+    @property
+    def is_warm_only(self) -> bool:
+        """Whether a call before was done with cold storage."""
+        return self != _START and self.cold_after is None
 
 
-def _token(after: UUID | None, tenant_id: UUID, selection: pb.MemorySelection, blocks_after: str | None = None) -> str:
+_START = _Place()
+
+
+def _places(place: Sequence[str] | None) -> _Place:
+    """Read where to go on. Raises PageTokenInvalid."""
+    match place:
+        case None:
+            return _START
+        case [after] if (id_ := parse_id(after)) is not None:
+            return _Place(after=id_)
+        case ["", block_id]:
+            return _Place(blocks_after=block_id)
+        case [after, "", cold] if (archive_id := parse_id(cold)) is not None:
+            return _Place(after=parse_id(after), cold_after=archive_id)
+    raise PageTokenInvalid
+
+
+def _token(
+    after: UUID | None,
+    tenant_id: UUID,
+    selection: pb.MemorySelection,
+    blocks_after: str | None = None,
+    *,
+    cold_after: UUID | None = None,
+) -> str:
     """Bind a place to the selection alone: the next call has another request_id."""
-    if after is None and blocks_after is None:
+    if after is None and blocks_after is None and cold_after is None:
         return ""
     place = [str(after)] if blocks_after is None else ["", blocks_after]
+    if cold_after is not None:
+        place = ["" if after is None else str(after), "", str(cold_after)]
     return write_token(place, tenant_id, _question(selection))
 
 
@@ -165,7 +208,7 @@ def _subject(selection: pb.MemorySelection) -> str:
     return selection.filter.subject_id if selection == alone else ""
 
 
-def _receipt(receipt: Receipt | None) -> pb.PurgeReceipt | None:
+def receipt_of(receipt: Receipt | None) -> pb.PurgeReceipt | None:
     if receipt is None:
         return None
     return pb.PurgeReceipt(
@@ -175,4 +218,5 @@ def _receipt(receipt: Receipt | None) -> pb.PurgeReceipt | None:
         deleted_counts=receipt.deleted_counts,
         digest=receipt.digest,
         dry_run=receipt.dry_run,
+        block_ids=receipt.block_ids,
     )

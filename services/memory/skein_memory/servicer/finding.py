@@ -13,8 +13,8 @@ from skein_kit.wire import time
 from skein_memory import wire
 from skein_memory.answers import Answer
 from skein_memory.filters import Filter
+from skein_memory.ordering import Order, Place
 from skein_memory.parts import Rpcs
-from skein_memory.servicer.places import place_of
 from skein_memory.store.finding import Version
 from skein_memory.versions import changed_fields
 
@@ -24,10 +24,11 @@ class FindingRpcs(Rpcs):
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller(context).tenant(), page_size(request.page_size), now()
-        after, wanted = place_of(request, tenant_id), Filter.of(request)
+        wanted, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        after = Place.of(read_token(request.page_token, tenant_id, request), order)
         answer = Answer[pb.Memory]()
         listed = await self._parts.finding.list_memories(
-            tenant_id, wanted, after=after, count=size, portion=answer.portion(size), at=at
+            tenant_id, wanted, order, after=after, count=size, portion=answer.portion(size), at=at
         )
         memories, rest = listed.memories, listed.rest
         is_shown = True
@@ -39,9 +40,9 @@ class FindingRpcs(Rpcs):
             portion = answer.portion(len(rest)) if rest else 0
             memories = await self._parts.finding.read_memories(tenant_id, rest[:portion], wanted.as_of_time, at=at)
             rest = rest[portion:]
-        place = listed.after if is_shown else answer.items[-1].memory_id
+        place = listed.after if is_shown else listed.places[answer.items[-1].memory_id]
         return pb.ListMemoriesResponse(
-            memories=answer.items, next_page_token=write_token([str(place)], tenant_id, request) if place else ""
+            memories=answer.items, next_page_token=write_token(place.token, tenant_id, request) if place else ""
         )
 
     async def ListMemoryVersions(

@@ -14,7 +14,16 @@ from skein_kit.wire import masked, moment, time
 from skein_memory import wire
 from skein_memory.answers import Answer
 from skein_memory.errors import MemoryNotFound
-from skein_memory.memories import Draft, Memory, documents_of, drafts_of, remembered, secrets_of, speaking_of
+from skein_memory.memories import (
+    Draft,
+    Memory,
+    documents_of,
+    drafts_of,
+    embeddings_of,
+    remembered,
+    secrets_of,
+    speaking_of,
+)
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
@@ -41,7 +50,9 @@ class MemoryRpcs(Rpcs):
         with speaking_of("memory"):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
         (memory,) = remembered([draft], at=at, by=who.principal)
-        documents = documents_of([memory], at=at)
+        with speaking_of("memory"):
+            given = embeddings_of([memory], [request.memory])
+        documents = documents_of([memory], at=at, embeddings=given)
         expected = bool(self._parts.embeddings.expected_pending(documents))
         response = pb.CreateMemoryResponse(embedding_pending=expected)
 
@@ -71,7 +82,8 @@ class MemoryRpcs(Rpcs):
             asked.ClearField("secret")
         drafts = drafts_of(request.memories, at=at, max_content=self._max_content, agent_id=who.agent_id)
         memories = remembered(drafts, at=at, by=who.principal)
-        documents = documents_of(memories, at=at)
+        given = embeddings_of(memories, request.memories)
+        documents = documents_of(memories, at=at, embeddings=given)
         expected = self._parts.embeddings.expected_pending(documents)
         response = pb.BatchCreateMemoriesResponse(pending_embedding_count=expected)
 

@@ -32,6 +32,7 @@ class UpkeepRpcs(Rpcs):
         deleted = await self._parts.memories.delete_expired(who.tenant(), at)
         await self._parts.levels.keep_capacities(who.tenant(), at=at, by=who.principal)
         await self._parts.secrets.keep_wrapped(who.tenant())
+        await self._parts.watches.keep_wrapped(who.tenant())
         deleted += await self._parts.watches.delete_old(who.tenant(), at)
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 

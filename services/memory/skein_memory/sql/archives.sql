@@ -15,6 +15,25 @@ FROM (
 ) AS looked
 ORDER BY looked.memory_id;
 
+-- cold_sizes --
+-- Say about how many bytes some memories take in a file, with what hangs on them.
+SELECT entries.memory_id,
+    (octet_length(entries.content) + coalesce(pg_column_size(entries.metadata), 0)
+        + coalesce(pg_column_size(entries.data), 0) + coalesce(pg_column_size(entries.words), 0) + 1000
+        + coalesce((
+            SELECT sum(pg_column_size(versions.content) + coalesce(pg_column_size(versions.metadata), 0)
+                + coalesce(pg_column_size(versions.data), 0) + 1000)
+            FROM memory.versions
+            WHERE versions.tenant_id = :tenant_id AND versions.memory_id = entries.memory_id), 0)
+        + 600 * (
+            SELECT count(*) FROM memory.links
+            WHERE links.tenant_id = :tenant_id AND links.from_memory_id = entries.memory_id)
+        + 600 * (
+            SELECT count(*) FROM memory.links
+            WHERE links.tenant_id = :tenant_id AND links.to_memory_id = entries.memory_id))::bigint AS bytes
+FROM memory.entries
+WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]);
+
 -- insert_archive --
 -- Note an archive whose file is written.
 INSERT INTO memory.archives
@@ -34,6 +53,19 @@ SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time
 FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id < :before_id
 ORDER BY archive_id DESC
+LIMIT :count;
+
+-- walk_archives --
+-- Read the oldest archives after one, with the times of what lies in them, and say which hold anything about a person if
+-- one is named.
+SELECT archive_id, from_time, to_time,
+    (:subject_id::text IS NULL OR EXISTS (
+        SELECT FROM memory.archived
+        WHERE archived.tenant_id = :tenant_id AND archived.subject_id = :subject_id
+            AND archived.archive_id = archives.archive_id)) AS may_hold
+FROM memory.archives
+WHERE tenant_id = :tenant_id AND archive_id > :after_id
+ORDER BY archive_id
 LIMIT :count;
 
 -- get_archive --
@@ -67,15 +99,15 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- find_archived --
 -- Find which archives hold memories, by their ids or external ids.
-SELECT memory_id, archive_id
+SELECT memory_id, archive_id, external_id
 FROM memory.archived
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR external_id = ANY (:external_ids::text[]));
 
 -- find_archived_subject --
--- Find some memories about a person that lie in archives.
+-- Find some memories about a person that lie in archives, from one archive on.
 SELECT memory_id, archive_id
 FROM memory.archived
-WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND archive_id >= :after_id
 ORDER BY archive_id
 LIMIT :count;
 
@@ -290,3 +322,35 @@ WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 -- Say whether a snapshot holds a copy of any of some memories.
 SELECT EXISTS (
     SELECT FROM memory.snapshot_items WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]));
+
+-- cold_waiting --
+-- Read what of memory.waiting hangs on some memories, whole rows as JSON: it goes on waiting in cold storage.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.waiting AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- read_waiting --
+-- Read the rows that wait for some memories.
+SELECT row_table, held::text AS held
+FROM memory.waiting
+WHERE tenant_id = :tenant_id AND other_memory_id = ANY (:memory_ids::uuid[]);
+
+-- insert_waiting --
+-- Keep rows until the other memory that they name is back.
+INSERT INTO memory.waiting (tenant_id, waiting_id, memory_id, other_memory_id, row_table, held)
+VALUES (:tenant_id, :waiting_id, :memory_id, :other_memory_id, :row_table, :held);
+
+-- lie_in --
+-- Say which archives some memories lie in.
+SELECT memory_id, archive_id
+FROM memory.archived
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- lock_archives --
+-- Keep others from some archives until the transaction ends, in the order of their ids.
+SELECT archive_id
+FROM memory.archives
+WHERE tenant_id = :tenant_id AND archive_id = ANY (:archive_ids::uuid[])
+ORDER BY archive_id
+FOR UPDATE;

@@ -105,6 +105,12 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 DELETE FROM memory.secrets
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
+-- erase_waiting --
+-- Remove what names memories and waits for others from cold storage.
+DELETE FROM memory.waiting
+WHERE tenant_id = :tenant_id
+    AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
+
 -- erase_tasks --
 -- Remove memories from the lists of tasks.
 DELETE FROM memory.tasks
@@ -155,8 +161,8 @@ ORDER BY found.block_id
 LIMIT :count;
 
 -- lock_blocks --
--- Keep others from changing, copying and attaching blocks, and say whom they are about.
-SELECT block_id, subject_id
+-- Keep others from changing, copying and attaching blocks, and say whom they are about and which are not deleted.
+SELECT block_id, subject_id, delete_time IS NULL AS is_active
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
 ORDER BY block_id

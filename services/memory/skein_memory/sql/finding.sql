@@ -9,6 +9,30 @@ FROM (
 ) AS entries
 ORDER BY entries.memory_id DESC;
 
+-- walk_updated --
+-- Look at the memories that were changed last before a time, of those of one time the newest first, and say of each
+-- whether it passes.
+SELECT entries.memory_id, entries.update_time AS value, ({condition}) AS passes
+FROM (
+    SELECT * FROM memory.entries
+    WHERE tenant_id = :tenant_id AND (update_time, memory_id) < (:before_value, :before_id)
+    ORDER BY update_time DESC, memory_id DESC
+    LIMIT :count
+) AS entries
+ORDER BY entries.update_time DESC, entries.memory_id DESC;
+
+-- walk_important --
+-- Look at the most important memories below an importance, of equal ones the newest first, and say of each whether it
+-- passes.
+SELECT entries.memory_id, entries.importance AS value, ({condition}) AS passes
+FROM (
+    SELECT * FROM memory.entries
+    WHERE tenant_id = :tenant_id AND (importance, memory_id) < (:before_value, :before_id)
+    ORDER BY importance DESC, memory_id DESC
+    LIMIT :count
+) AS entries
+ORDER BY entries.importance DESC, entries.memory_id DESC;
+
 -- walk_column --
 -- Look at the newest memories of a range of ids that have one of some values in an indexed column, and say of each
 -- whether it passes. Each value is read in order from the index.

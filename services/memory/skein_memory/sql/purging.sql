@@ -1,3 +1,9 @@
+-- purge_waiting --
+-- Remove some of the rows that wait for a memory in cold storage that a deleted tenant has.
+DELETE FROM memory.waiting
+WHERE tenant_id = :tenant_id AND waiting_id = ANY (ARRAY(
+    SELECT waiting_id FROM memory.waiting WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_archived --
 -- Remove some of the notes of what lies in cold storage that a deleted tenant has.
 DELETE FROM memory.archived
@@ -17,10 +23,17 @@ WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
     SELECT delivery_id FROM memory.deliveries WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_watches --
--- Remove some of the watches that a deleted tenant has.
+-- Remove some of the watches that a deleted tenant has, and count their keys no longer.
+WITH gone AS MATERIALIZED (
+    SELECT watch_id, master_key FROM memory.watches WHERE tenant_id = :tenant_id LIMIT :count
+), counted AS (
+    UPDATE memory.master_keys AS known
+    SET key_count = known.key_count - wrapped.keys
+    FROM (SELECT gone.master_key, count(*) AS keys FROM gone GROUP BY gone.master_key) AS wrapped
+    WHERE known.fingerprint = wrapped.master_key
+)
 DELETE FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
-    SELECT watch_id FROM memory.watches WHERE tenant_id = :tenant_id LIMIT :count));
+WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(SELECT gone.watch_id FROM gone));
 
 -- purge_access_log --
 -- Remove some of the accesses, of all months, that a deleted tenant has.

@@ -52,6 +52,14 @@ SET display_name = :display_name, event_types = :event_types, condition = :condi
     is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
 
+-- list_older_watches --
+-- Name some of the watches whose keys another master key seals.
+SELECT watch_id
+FROM memory.watches
+WHERE tenant_id = :tenant_id AND master_key <> :master_key
+ORDER BY watch_id
+LIMIT :count;
+
 -- rekey_watch --
 -- Give a watch another key, or the same under another master key.
 UPDATE memory.watches

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from skein_kit.database import refusing
 from skein_memory import curation
 from skein_memory.aliases import MOST_MOVED, Alias
-from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, MemoryNotFound
+from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
 from skein_memory.events import Event
 from skein_memory.store import entries, history, names
 from skein_memory.store.history import Former
@@ -59,9 +59,11 @@ class AliasStore(Store):
             # Taken before any memory is locked, by everybody who changes aliases.
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             alias_id, canonical_id = await _both(tx, tenant_id, draft)
+            if alias_id == canonical_id:
+                raise AliasToItself
             known = await _aliases(tx, tenant_id, [alias_id, canonical_id])
             root = known[canonical_id].canonical_memory_id if canonical_id in known else canonical_id
-            if alias_id in {root, canonical_id}:
+            if alias_id == root:
                 raise AliasCycle
             followers = await _followers(tx, tenant_id, alias_id)
             before = known.get(alias_id)

@@ -68,7 +68,7 @@ class Applying:
         # Whose vectors are still to be made.
         self.documents: list[Document] = []
         # What comes and goes, for the quotas.
-        self.usage = {"memories": 0, "links": 0}
+        self.usage = {"memories": 0, "links": 0, "blocks": 0}
 
     async def apply(self, arrivals: Arrivals) -> None:
         """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
@@ -326,6 +326,7 @@ class Applying:
         if before is None:
             with _undisturbed(BlockExists):
                 await blocks.insert(self._tx, self._tenant_id, given)
+                self.usage["blocks"] += 1
         elif self._keeps(item, before.update_time):
             return "unchanged"
         else:
@@ -334,9 +335,7 @@ class Applying:
             if before.is_active and blocks.same(before, after):
                 outcome = "unchanged"
             else:
-                await blocks.replace(
-                    self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event="block_updated"
-                )
+                await self._put_block(before, after, event="block_updated")
         for agent_id in item.agent_ids:
             try:
                 new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
@@ -345,6 +344,10 @@ class Applying:
                 continue
             outcome = "updated" if new and outcome == "unchanged" else outcome
         return outcome
+
+    async def _put_block(self, before: Block, after: Block, *, event: str) -> None:
+        await blocks.replace(self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event=event)
+        self.usage["blocks"] += int(after.is_active) - int(before.is_active)
 
     async def remove(self, kind: str, item_ids: Sequence[str]) -> None:
         """Delete items that are there: memories and blocks so that they can be restored, the others for good."""
@@ -369,8 +372,7 @@ class Applying:
         if kind == "block":
             block = await blocks.locked_if_any(tx, tenant_id, item_id)
             if block is not None and block.is_active:
-                gone = block.deleted(at=self._at, by=self._by)
-                await blocks.replace(tx, tenant_id, block, gone, at=self._at, by=self._by, event="block_deleted")
+                await self._put_block(block, block.deleted(at=self._at, by=self._by), event="block_deleted")
         elif kind == "source_trust":
             row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
             if row is not None:

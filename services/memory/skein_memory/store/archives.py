@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -12,15 +11,14 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein_kit import postings
-from skein_kit.errors import ArchiveDamaged, TransactionConflict
-from skein_kit.ids import first_id, new_id, parse_id, time_of
-from skein_kit.requests import LIFETIME
-from skein_memory.erasing import CONTENT, SPARED_ANSWERS, purged
+from skein_kit.errors import TransactionConflict
+from skein_kit.ids import first_id, new_id, time_of
+from skein_memory.erasing import CONTENT, purged
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import Event
 from skein_memory.store import cold_rows, entries, history, tombstones
+from skein_memory.store.cold_files import Files
 from skein_memory.store.queries import QUERIES
-from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -37,8 +35,9 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response", bound=Message)
 
-# Memories of one file, and how many are looked at to find them.
+# Memories of one file, about how much they say before it is packed, and how many are looked at to find them.
 MEMORIES_PER_ARCHIVE = 500
+BYTES_PER_ARCHIVE = 16 * 1024 * 1024
 _SCAN = 2000
 # Looks of one call that may find nothing.
 _SCANS = 200
@@ -75,14 +74,13 @@ class File:
     written: Written
 
 
-class ArchiveStore(Store):
+class ArchiveStore(Files):
     """Takes memories to cold storage and back."""
 
     def __init__(self, tables: Tables, months: Months, cold: Cold) -> None:
         """Use what all stores share, and the files."""
-        super().__init__(tables)
+        super().__init__(tables, cold)
         self._months = months
-        self._cold = cold
 
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the rules that a tenant remembers by."""
@@ -149,9 +147,11 @@ class ArchiveStore(Store):
                 session_id=going.session_id,
                 scan=_SCAN,
             )
-            found = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
+            candidates = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
+            sizes = await tx.rows(QUERIES["cold_sizes"], tenant_id=tenant_id, memory_ids=candidates)
+            found = _fitting(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
             rows = await cold_rows.kept(tx, tenant_id, found) if found else {}
-        return Portion(going=found, rows=rows, after_id=_next(looked, found))
+        return Portion(going=found, rows=rows, after_id=_next(looked, candidates, found))
 
     async def _file(self, tenant_id: UUID, portion: Portion, at: datetime) -> File:
         archive_id = new_id(at)
@@ -169,6 +169,7 @@ class ArchiveStore(Store):
         # Compared by what hangs on them too: a link or a tag changes no revision.
         if await cold_rows.kept(tx, tenant_id, portion.going) != portion.rows:
             return None
+        await postings.discount(tx, tenant_id, portion.going)
         for query in CONTENT.values():
             await tx.execute(query, tenant_id=tenant_id, memory_ids=portion.going)
         await tx.execute(
@@ -231,6 +232,7 @@ class ArchiveStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
+            archived = await _hold(tx, tenant_id, archive_id, cold_rows.named(rows) - set(ids))
             held = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
             if held is None:
                 raise ArchiveNotFound
@@ -239,7 +241,7 @@ class ArchiveStore(Store):
                 raise TransactionConflict
             there = await cold_rows.existing(tx, tenant_id, ids)
             coming = [id_ for id_ in ids if id_ not in there]
-            links = await cold_rows.put_back(tx, tenant_id, rows, set(coming))
+            links = await cold_rows.put_back(tx, tenant_id, rows, set(coming), archived)
             memories = await entries.read(tx, tenant_id, coming)
             dead = await tombstones.any_of(tx, tenant_id, list(memories.values()))
             for table, query in CONTENT.items() if dead else ():
@@ -257,41 +259,6 @@ class ArchiveStore(Store):
             await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return response, documents
-
-    async def expunge(
-        self, tenant_id: UUID, *, names: Sequence[str], subject_id: str, at: datetime, by: str, dry_run: bool
-    ) -> list[UUID]:
-        """Take memories out of the archives that they lie in, for good: by their ids or external ids, or a person's.
-
-        Return which; with `dry_run` those that would go. Tombstones stay. Raises ArchiveDamaged.
-        """
-        done: list[UUID] = []
-        while True:
-            by_archive = await self._archived(tenant_id, names, subject_id)
-            if dry_run or not by_archive:
-                return done + [id_ for ids in by_archive.values() for id_ in ids]
-            # An archive that somebody else changed meanwhile has its turn again.
-            for archive_id, ids in sorted(by_archive.items()):
-                done += await self._expunge(tenant_id, archive_id, ids, at=at, by=by)
-
-    async def _archived(self, tenant_id: UUID, names: Sequence[str], subject_id: str) -> dict[UUID, set[UUID]]:
-        """Find some of the memories that are meant in cold storage, by their archives."""
-        if not names and not subject_id:
-            return {}
-        async with self._database.tenant(tenant_id) as tx:
-            if subject_id:
-                rows = await tx.rows(
-                    QUERIES["find_archived_subject"], tenant_id=tenant_id, subject_id=subject_id, count=_SCAN
-                )
-            else:
-                ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
-                rows = await tx.rows(
-                    QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(names)
-                )
-        found: dict[UUID, set[UUID]] = {}
-        for row in rows:
-            found.setdefault(row["archive_id"], set()).add(row["memory_id"])
-        return found
 
     async def sweep(self, tenant_id: UUID, at: datetime) -> int:
         """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
@@ -319,89 +286,36 @@ class ArchiveStore(Store):
         """Remove every file of a tenant that is being deleted."""
         return await self._cold.delete_tenant(tenant_id)
 
-    async def _read(self, tenant_id: UUID, archive_id: UUID) -> tuple[asyncpg.Record, dict[str, list[dict[str, Any]]]]:
-        """Read an archive and its file. Raises ArchiveNotFound and ArchiveDamaged."""
-        checksum = None
-        while True:
-            async with self._database.tenant(tenant_id) as tx:
-                archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            if archive is None:
-                raise ArchiveNotFound
-            try:
-                return archive, cold_rows.read(await self._cold.read(tenant_id, archive_id, archive["checksum"]))
-            except ArchiveDamaged:
-                # Somebody else may just have restored it, or changed what is in it.
-                if checksum == archive["checksum"]:
-                    raise
-            checksum = archive["checksum"]
 
-    async def _expunge(
-        self, tenant_id: UUID, archive_id: UUID, ids: set[UUID], *, at: datetime, by: str
-    ) -> Sequence[UUID]:
-        """Take memories out of an archive; return which: none when somebody else changed or restored it meanwhile."""
-        try:
-            archive, rows = await self._read(tenant_id, archive_id)
-        except ArchiveNotFound:
-            return ()
-        names, gone = {str(id_) for id_ in ids}, sorted(ids)
-        left = {
-            table: [row for row in held if not any(row[column] in names for column in cold_rows.KEPT[table])]
-            for table, held in rows.items()
-        }
-        written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(left)) if left["entries"] else None
-        async with self._database.tenant(tenant_id) as tx:
-            locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            is_mine = locked is not None and locked["checksum"] == archive["checksum"]
-            if is_mine:
-                await _forget(tx, tenant_id, gone, rows, at=at, by=by)
-                if written is None:
-                    await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-                else:
-                    await tx.execute(
-                        QUERIES["shrink_archive"],
-                        tenant_id=tenant_id,
-                        archive_id=archive_id,
-                        memory_count=len(left["entries"]),
-                        byte_count=written.byte_count,
-                        checksum=written.checksum,
-                    )
-        if is_mine:
-            await self._cold.delete(tenant_id, archive_id, archive["checksum"])
-        elif written is not None:
-            await self._cold.delete(tenant_id, archive_id, written.checksum)
-        return gone if is_mine else ()
+async def _hold(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
+    """Keep others from an archive and from those that some memories lie in; return which of these lie in one.
+
+    Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
+    """
+    lying = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
+    places = {row["archive_id"] for row in await tx.rows(QUERIES["lie_in"], **lying)}
+    await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
+    found = await tx.rows(QUERIES["lie_in"], **lying)
+    if not places.issuperset(row["archive_id"] for row in found):
+        # One went to cold storage just now.
+        raise TransactionConflict
+    return {row["memory_id"] for row in found}
 
 
-async def _forget(
-    tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: Mapping[str, Any], *, at: datetime, by: str
-) -> None:
-    """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored answer."""
-    names = {str(id_) for id_ in gone}
-    said = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
-    await tombstones.write(
-        tx,
-        tenant_id,
-        gone,
-        at=at,
-        external_ids=sorted({row["external_id"] for row in said if row["external_id"] is not None}),
-        content_hashes=sorted(
-            {hashlib.sha256(f"{row['type']}\n{row['content']}".encode()).digest() for row in said if row["content"]}
-        ),
-    )
-    await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
-    await tx.execute(
-        QUERIES["empty_answers"],
-        tenant_id=tenant_id,
-        since_time=at - LIFETIME,
-        names=sorted(names),
-        spared=list(SPARED_ANSWERS),
-    )
-    await history.record(tx, tenant_id, purged(gone, new_id(at)), at=at, by=by)
+def _fitting(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
+    """Return as many of some memories as one file takes, at least one of them."""
+    found, left = list[UUID](), BYTES_PER_ARCHIVE
+    for memory_id in memory_ids:
+        left -= sizes.get(memory_id, 0)
+        if found and left < 0:
+            break
+        found.append(memory_id)
+    return found
 
 
-def _next(looked: Sequence[asyncpg.Record], found: Sequence[UUID]) -> UUID | None:
+def _next(looked: Sequence[asyncpg.Record], candidates: Sequence[UUID], found: Sequence[UUID]) -> UUID | None:
     """Return where the next step begins; None when everything was looked at."""
-    if len(found) == MEMORIES_PER_ARCHIVE:
+    if len(found) < len(candidates) or len(found) == MEMORIES_PER_ARCHIVE:
         return found[-1]
     last: UUID | None = looked[-1]["memory_id"] if len(looked) == _SCAN else None
     return last

@@ -60,7 +60,8 @@ class BlockStore(Store):
     ) -> Response | bytes:
         """Store the block that `make` makes of a template, if one is named; or return the request's first answer.
 
-        It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken and AgentBlocksFull.
+        It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken, AgentBlocksFull and
+        QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
@@ -75,6 +76,7 @@ class BlockStore(Store):
                 await attach(tx, tenant_id, block, agent_id, at=block.create_time, by=block.created_by)
             response = respond(block)
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"blocks": 1})
         return response
 
     async def get_block(self, tenant_id: UUID, block_id: str) -> Block | None:
@@ -92,7 +94,10 @@ class BlockStore(Store):
     async def list_agent_blocks(
         self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int
     ) -> list[Block]:
-        """Read up to `count` blocks of an agent, in the order of their ids; subject_id None asks for all."""
+        """Read up to `count` blocks of an agent, in the order of their ids.
+
+        Those about one person and about nobody; for an empty subject_id about nobody alone, for None all of them.
+        """
         return await self._blocks(
             QUERIES["list_agent_blocks"],
             tenant_id=tenant_id,
@@ -129,6 +134,7 @@ class BlockStore(Store):
                 await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
             response = respond(after)
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"blocks": int(after.is_active) - int(before.is_active)})
         return response
 
     async def revert_block(

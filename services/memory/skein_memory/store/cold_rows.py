@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -27,6 +28,7 @@ KEPT: Mapping[str, Sequence[str]] = {
     "revisions": ("memory_id", "other_memory_id"),
     "aliases": ("alias_memory_id", "canonical_memory_id"),
     "conflict_resolutions": ("a_memory_id", "b_memory_id"),
+    "waiting": ("memory_id", "other_memory_id"),
 }
 # For each table the statements that take rows out of it and bring them back.
 _STATEMENTS: Mapping[str, tuple[str, str]] = {
@@ -42,6 +44,8 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("cold_revisions", "warm_revisions"),
     "aliases": ("cold_aliases", "warm_aliases"),
     "conflict_resolutions": ("cold_conflict_resolutions", "warm_conflict_resolutions"),
+    # What waits comes back to its own table, or waits anew.
+    "waiting": ("cold_waiting", "insert_waiting"),
 }
 
 
@@ -56,30 +60,60 @@ async def kept(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> 
     }
 
 
-async def put_back(
-    tx: Transaction, tenant_id: UUID, rows: Mapping[str, Sequence[dict[str, Any]]], coming: set[UUID]
-) -> int:
-    """Store rows whose memories are all there; return how many links came back."""
-    named = {
+def named(rows: Mapping[str, Sequence[dict[str, Any]]]) -> set[UUID]:
+    """Return every memory that some rows name."""
+    return {
         UUID(row[column])
         for table, held in rows.items()
         for row in held
         for column in KEPT[table]
         if row[column] is not None
     }
-    there = coming | await existing(tx, tenant_id, sorted(named - coming))
-    links = 0
-    for table, columns in KEPT.items():
-        own = [
-            row
-            for row in rows.get(table, ())
-            if all(row[column] is None or UUID(row[column]) in there for column in columns)
-            and any(row[column] is not None and UUID(row[column]) in coming for column in columns)
-        ]
+
+
+async def put_back(
+    tx: Transaction,
+    tenant_id: UUID,
+    rows: Mapping[str, Sequence[dict[str, Any]]],
+    coming: set[UUID],
+    archived: Collection[UUID],
+) -> int:
+    """Store rows whose memories are all there, and those that waited for what comes; return how many links came back.
+
+    A row that names one memory of those in `archived` waits for it.
+    """
+    known = {table: list(rows.get(table, ())) for table in KEPT}
+    waited = await tx.rows(QUERIES["read_waiting"], tenant_id=tenant_id, memory_ids=sorted(coming))
+    arrived = [{"row_table": row["row_table"], "held": json.loads(row["held"])} for row in waited]
+    for row in [*known.pop("waiting"), *arrived]:
+        known[row["row_table"]].append(row["held"])
+    there = coming | await existing(tx, tenant_id, sorted(named(known) - coming))
+    links, waiting = 0, list[dict[str, object]]()
+    for table, held in known.items():
+        own = list[dict[str, Any]]()
+        for row in held:
+            ends = {UUID(row[column]) for column in KEPT[table] if row[column] is not None}
+            if ends.isdisjoint(coming):
+                continue
+            if ends <= there:
+                own.append(row)
+            elif len(ends - there) == 1 and ends - there <= set(archived):
+                waiting.append(_waiting(table, row, ends & coming, ends - there))
         if own:
             stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=json.dumps(own))
             links += stored if table == "links" else 0
+    await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, waiting)
     return links
+
+
+def _waiting(table: str, row: Mapping[str, Any], here: AbstractSet[UUID], away: AbstractSet[UUID]) -> dict[str, object]:
+    return {
+        "waiting_id": uuid4(),
+        "memory_id": min(here),
+        "other_memory_id": min(away),
+        "row_table": table,
+        "held": json.dumps(row),
+    }
 
 
 async def existing(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:

@@ -1,7 +1,8 @@
-"""Blocks about a person, removed for good with the person's memories: what they say, said before, and every copy."""
+"""Blocks removed for good, one or those of a person with the memories: what they say, said before, and every copy."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2
@@ -11,7 +12,7 @@ from skein_memory.store import history, tombstones
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -33,27 +34,37 @@ async def of_subject(
     return ids, ids[-1] if len(rows) > count else None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErasedBlocks:
+    """Which blocks went, how many of them were not deleted before, and how many rows by table."""
+
+    block_ids: list[str]
+    active_count: int
+    counts: Mapping[str, int]
+
+
 async def erase(
     tx: Transaction,
     tenant_id: UUID,
-    subject_id: str,
+    subject_id: str | None,
     block_ids: Sequence[str],
     receipt_id: UUID,
     *,
     at: datetime,
     by: str,
-) -> dict[str, int]:
+) -> ErasedBlocks:
     """Remove those of some blocks that are about a person, and of the others what they said while they were.
 
-    Copies in snapshots go of all of them: a copy does not tell whom it was about. Return how many rows went, by table.
+    Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
     """
     # Whoever copies blocks into a snapshot holds them: afterwards each copy that is being made is there to be removed.
     held = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
-    own: list[str] = [row["block_id"] for row in held if row["subject_id"] == subject_id]
+    about = [row for row in held if subject_id is None or row["subject_id"] == subject_id]
+    own: list[str] = [row["block_id"] for row in about]
     named = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
     removed = {
         "memory.revisions": await tx.execute(
-            QUERIES["erase_block_revisions"], own_ids=own, subject_id=subject_id, **named
+            QUERIES["erase_block_revisions"], own_ids=own, subject_id=subject_id or "", **named
         ),
         "memory.snapshot_items": await tx.execute(QUERIES["erase_block_copies"], **named),
         "memory.requests": await tx.execute(
@@ -70,7 +81,11 @@ async def erase(
         removed["memory.block_agents"] = await tx.execute(QUERIES["erase_block_agents"], **gone)
         removed["memory.blocks"] = await tx.execute(QUERIES["erase_blocks"], **gone)
         await history.record(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
-    return {table: count for table, count in removed.items() if count}
+    return ErasedBlocks(
+        block_ids=own,
+        active_count=sum(row["is_active"] for row in about),
+        counts={table: count for table, count in removed.items() if count},
+    )
 
 
 def _purged(block_id: str, receipt_id: UUID) -> Event:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from google.protobuf.message import Message
 
+from skein_kit import postings
 from skein_kit.ids import first_id, new_id
 from skein_kit.requests import LIFETIME
 from skein_memory.erasing import CONTENT, SPARED_ANSWERS, Receipt, purged
+from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.store import entries, erased_blocks, finding, history, names, tombstones
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
@@ -61,6 +64,8 @@ class Selection:
     count: int
     subject_id: str = ""
     blocks_after: str | None = None
+    # Whether no memories are left to look for: what lies in cold storage takes longer.
+    is_done: bool = False
 
 
 class _Undone(Exception):
@@ -75,6 +80,15 @@ class ErasingStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             found, _ = await _selected(tx, tenant_id, selection, at=at)
             return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
+
+    async def first_answer(self, tenant_id: UUID, once: Once) -> bytes | None:
+        """Return what a request was answered when it came first; None when it is new."""
+        first: bytes | None = None
+        with suppress(_Undone):
+            async with self._database.tenant(tenant_id) as tx:
+                first = await self._requests.claim(tx, tenant_id, once)
+                raise _Undone
+        return first
 
     async def purge(
         self,
@@ -99,7 +113,7 @@ class ErasingStore(Store):
                 receipt = await self._erase(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
                 blocks_after = None
                 if selection.subject_id and found.after is None:
-                    receipt, blocks_after = await _erase_blocks(tx, tenant_id, selection, receipt, by=by)
+                    receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
                 erased = Erased(
                     memory_ids=memory_ids,
                     receipt=receipt,
@@ -173,6 +187,53 @@ class ErasingStore(Store):
                 return len(old), len(going) == _RETIRED_AT_ONCE
         return 0, False
 
+    async def purge_block(
+        self, tenant_id: UUID, once: Once, block_id: str, respond: Callable[[Receipt], Response], *, at: datetime,
+        by: str, dry_run: bool,
+    ) -> Response | bytes:  # fmt: skip
+        """Remove a deleted block for good, or find out what would go; or return the first answer.
+
+        Raises BlockNotFound and BlockNotDeleted.
+        """
+        response: Response | None = None
+        try:
+            async with self._database.tenant(tenant_id) as tx:
+                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                if first is not None:
+                    return first
+                held = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
+                if held is None:
+                    raise BlockNotFound
+                if held["is_active"]:
+                    raise BlockNotDeleted
+                receipt = Receipt(
+                    receipt_id=new_id(at), purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run
+                )
+                erased = await erased_blocks.erase(tx, tenant_id, None, [block_id], receipt.receipt_id, at=at, by=by)
+                response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
+                if dry_run:
+                    raise _Undone  # noqa: TRY301 - it ends the transaction.
+                await self._requests.answer(tx, tenant_id, once, response)
+        except _Undone:
+            assert response is not None  # noqa: S101 - made before it was undone.
+        return response
+
+    async def _erase_blocks(
+        self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: Receipt, *, by: str
+    ) -> tuple[Receipt, str | None]:
+        """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
+        block_ids, after = await erased_blocks.of_subject(
+            tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
+        )
+        if not block_ids:
+            return receipt, None
+        erased = await erased_blocks.erase(
+            tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
+        )
+        await self._quotas.charge(tx, tenant_id, {"blocks": -erased.active_count})
+        counts = Counter(receipt.deleted_counts) + Counter(erased.counts)
+        return replace(receipt, deleted_counts=counts, block_ids=tuple(erased.block_ids)), after
+
     async def _erase(
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool
     ) -> Receipt:
@@ -181,6 +242,7 @@ class ErasingStore(Store):
         if memory_ids:
             active = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
             await tombstones.write(tx, tenant_id, memory_ids, at=at)
+            await postings.discount(tx, tenant_id, memory_ids)
             for table, query in CONTENT.items():
                 if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = removed
@@ -204,26 +266,11 @@ class ErasingStore(Store):
         )
 
 
-async def _erase_blocks(
-    tx: Transaction, tenant_id: UUID, selection: Selection, receipt: Receipt, *, by: str
-) -> tuple[Receipt, str | None]:
-    """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
-    block_ids, after = await erased_blocks.of_subject(
-        tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
-    )
-    if not block_ids:
-        return receipt, None
-    removed = await erased_blocks.erase(
-        tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
-    )
-    return replace(receipt, deleted_counts=Counter(receipt.deleted_counts) + Counter(removed)), after
-
-
 async def _selected(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
 ) -> tuple[finding.Found, list[str]]:
     """Find the memories that are meant, and those of the names that mean none."""
-    if selection.blocks_after is not None:
+    if selection.blocks_after is not None or selection.is_done:
         return _NOTHING, []
     if not selection.names:
         found = await finding.find(tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at)

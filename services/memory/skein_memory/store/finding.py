@@ -14,13 +14,15 @@ from skein_kit.ids import parse_id
 from skein_kit.sql import completed
 from skein_memory.errors import MemoryNotFound, MemoryNotKnownThen
 from skein_memory.links import Link
+from skein_memory.ordering import Order, Place
 from skein_memory.store import entries, names
+from skein_memory.store.ordered import LOOKS, Ordered, find_ordered
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.scoring import scored
 from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database import Transaction
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from skein_memory.filters import Filter, Lead
     from skein_memory.memories import Memory
 
-# Memories that one call looks at, whether they pass or not, and those of one statement.
-LOOKS = 5000
+# Memories that one statement looks at.
 _MOST_AT_ONCE = 1000
 _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
@@ -49,11 +50,12 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """The first memories of a page, the ids of its others, and where the next page goes on."""
+    """The first memories of a page, the ids of its others, where each is, and where the next page goes on."""
 
     memories: list[Memory]
     rest: list[UUID]
-    after: UUID | None
+    places: Mapping[str, Place]
+    after: Place | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,13 +70,28 @@ class FindingStore(Store):
     """Finds memories, and reads what they said before."""
 
     async def list_memories(
-        self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, portion: int, at: datetime
-    ) -> Listed:
-        """Find up to `count` memories that pass, newest first, after the one at `after`; read the first `portion`."""
+        self, tenant_id: UUID, wanted: Filter, order: Order, *, after: Place | None, count: int, portion: int,
+        at: datetime,
+    ) -> Listed:  # fmt: skip
+        """Find up to `count` memories that pass, in order, after the one at `after`; read the first `portion`."""
         async with self._database.tenant(tenant_id) as tx:
-            found = await find(tx, tenant_id, wanted, after=after, count=count, at=at)
-            first = await self._shown(tx, tenant_id, found.memory_ids[:portion], wanted.as_of_time, at=at)
-        return Listed(memories=first, rest=found.memory_ids[portion:], after=found.after)
+            if order.is_of_ids:
+                last = after.memory_id if after else None
+                found = await find(
+                    tx, tenant_id, wanted, after=last, count=count, at=at, is_descending=order.is_descending
+                )
+                places = [Place(memory_id=id_) for id_ in found.memory_ids]
+                ordered = Ordered(places=places, after=Place(memory_id=found.after) if found.after else None)
+            else:
+                ordered = await find_ordered(tx, tenant_id, wanted, order, after=after, count=count, at=at)
+            memory_ids = [place.memory_id for place in ordered.places]
+            first = await self._shown(tx, tenant_id, memory_ids[:portion], wanted.as_of_time, at=at)
+        return Listed(
+            memories=first,
+            rest=memory_ids[portion:],
+            places={str(place.memory_id): place for place in ordered.places},
+            after=ordered.after,
+        )
 
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
@@ -156,20 +173,24 @@ async def _versions(
 
 
 async def find(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime
-) -> Found:
-    """Find up to `count` memories that pass, newest first, after the one at `after`; look at LOOKS of them at most."""
-    walk = _Walk(tx, tenant_id, wanted, at)
+    tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime,
+    is_descending: bool = True,
+) -> Found:  # fmt: skip
+    """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most.
+
+    The newest come first; the oldest unless `is_descending`.
+    """
+    walk = _Walk(tx, tenant_id, wanted, at, is_descending=is_descending)
     lead = wanted.lead
     if lead.kind in {"ids", "external_ids"}:
         return await _among(walk, await _named(tx, tenant_id, lead), after=after, count=count)
     passing: list[UUID] = []
     looks, portion, last = LOOKS, count + 1, after
-    for from_id, before_id in wanted.spans(after, at):
-        before = before_id
+    for since, until in wanted.spans(after, at) if is_descending else wanted.spans_up(after, at):
+        from_id, before_id = since, until
         while True:
             portion = min(portion, looks, _MOST_AT_ONCE)
-            looked = await walk.look(lead, from_id, before, portion)
+            looked = await walk.look(lead, from_id, before_id, portion)
             for memory_id, passes in looked:
                 if passes and len(passing) == count:
                     return Found(memory_ids=passing, after=last)
@@ -181,7 +202,11 @@ async def find(
                 return Found(memory_ids=passing, after=last)
             if len(looked) < portion:
                 break
-            before, portion = looked[-1][0], portion * _GROWTH
+            if is_descending:
+                before_id = looked[-1][0]
+            else:
+                from_id = UUID(int=looked[-1][0].int + 1)
+            portion *= _GROWTH
     return Found(memory_ids=passing, after=None)
 
 
@@ -211,20 +236,23 @@ async def read(
 class _Walk:
     """Looks at memories in turn and holds them against a filter."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, wanted: Filter, at: datetime) -> None:
+    def __init__(
+        self, tx: Transaction, tenant_id: UUID, wanted: Filter, at: datetime, *, is_descending: bool = True
+    ) -> None:
         self._tx = tx
         self._tenant_id = tenant_id
         self._as_of_time = wanted.as_of_time
         self._condition = wanted.condition(at)
+        self.is_descending = is_descending
 
     async def look(self, lead: Lead, from_id: UUID, before_id: UUID, count: int) -> list[tuple[UUID, bool]]:
-        """Return the newest memories of a range of ids that a lead leads to, and whether each passes."""
+        """Return the first memories of a range of ids that a lead leads to, and whether each passes."""
         values: dict[str, object] = {"from_id": from_id, "before_id": before_id, "count": count}
         if lead.kind in {"tags", "properties"}:
             values |= {"values": list(lead.values)}
             if lead.kind == "properties":
                 values |= {"names": list(lead.names)}
-            rows = await self._tx.rows(QUERIES[_LED[lead.kind]], tenant_id=self._tenant_id, **values)
+            rows = await self._tx.rows(self._turned(QUERIES[_LED[lead.kind]]), tenant_id=self._tenant_id, **values)
             memory_ids = [row["memory_id"] for row in rows]
             passing = await self.passing(memory_ids)
             return [(memory_id, memory_id in passing) for memory_id in memory_ids]
@@ -234,13 +262,19 @@ class _Walk:
             values |= {"values": list(lead.values)}
         compiled_condition = compiled(self._condition, ENTRIES)
         rows = await self._tx.rows(
-            completed(query, compiled_condition.text), tenant_id=self._tenant_id, **values, **compiled_condition.values
+            completed(self._turned(query), compiled_condition.text),
+            tenant_id=self._tenant_id,
+            **values,
+            **compiled_condition.values,
         )
         looked = [(row["memory_id"], row["passes"]) for row in rows]
         if self._as_of_time is None:
             return looked
         then = await self._then({memory_id for memory_id, passes in looked if passes}, [id_ for id_, _ in looked])
         return [(memory_id, memory_id in then) for memory_id, _ in looked]
+
+    def _turned(self, query: Query) -> Query:
+        return query if self.is_descending else _upwards(query)
 
     async def passing(self, memory_ids: Sequence[UUID]) -> set[UUID]:
         """Return those of some memories that pass."""
@@ -276,7 +310,9 @@ async def passing(
 
 
 async def _among(walk: _Walk, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> Found:
-    wanted = sorted({id_ for id_ in memory_ids if after is None or id_ < after}, reverse=True)
+    down = walk.is_descending
+    left = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
+    wanted = sorted(left, reverse=down)
     passing = await walk.passing(wanted)
     found = [id_ for id_ in wanted if id_ in passing]
     return Found(memory_ids=found[:count], after=found[count - 1] if len(found) > count else None)
@@ -290,6 +326,12 @@ async def _named(tx: Transaction, tenant_id: UUID, lead: Lead) -> list[UUID]:
 
 
 _LED = {"tags": "walk_tags", "properties": "walk_properties"}
+
+
+@lru_cache(maxsize=64)
+def _upwards(query: Query) -> Query:
+    """Return a walk in the other direction: the same indexes are read from their other end."""
+    return replace(query, text=query.text.replace("memory_id DESC", "memory_id"))
 
 
 @lru_cache(maxsize=32)

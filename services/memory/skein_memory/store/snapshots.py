@@ -99,6 +99,7 @@ class SnapshotStore(Store):
             await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
             response = respond(snapshot)
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
         await self.settled(tenant_id, horizon)
         for _ in range(_PORTIONS):
             snapshot = await self._go_on(tenant_id, snapshot.snapshot_id) or snapshot
@@ -152,6 +153,7 @@ class SnapshotStore(Store):
             if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
                 raise SnapshotNotFound
             await history.record(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
+            await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
         await self.continue_snapshots(tenant_id, portions=_PORTIONS)
 
     async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _PORTIONS) -> bool:
@@ -214,8 +216,9 @@ class SnapshotStore(Store):
         )
         if surplus:
             ids = [row["snapshot_id"] for row in surplus]
-            await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=ids)
+            dropped = await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=ids)
             await history.record(tx, tenant_id, [_event("snapshot_deleted", id_) for id_ in ids], at=at, by=by)
+            await self._quotas.charge(tx, tenant_id, {"snapshots": -dropped})
 
     async def diff(
         self, tenant_id: UUID, snapshot_id: UUID, other_id: UUID | None, *, place: Place, count: int

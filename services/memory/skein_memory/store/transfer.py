@@ -10,8 +10,9 @@ from google.protobuf.message import Message
 from skein_kit.ids import time_of
 from skein_memory.arriving import Mode, arrivals_of
 from skein_memory.events import Event
+from skein_memory.levels import LEVELS
 from skein_memory.portable import Given, Item, Trouble
-from skein_memory.store import copies, history
+from skein_memory.store import copies, history, levels
 from skein_memory.store.applying import Applying
 from skein_memory.store.snapshots import Place
 from skein_memory.store.tables import Store
@@ -88,6 +89,8 @@ class TransferStore(Store):
                 )
                 if applying.created or applying.updated:
                     await history.record(tx, tenant_id, [event], at=at, by=by)
+                    # What is too much for a level passes down at once, so many memories; the upkeep goes on.
+                    await levels.settle(tx, tenant_id, policy, LEVELS, at=at, by=by)
                 await self._requests.answer(tx, tenant_id, once, response)
                 await self._quotas.charge(tx, tenant_id, applying.usage)
         assert answer is not None  # noqa: S101 - made before it was undone.

@@ -319,6 +319,19 @@ class WatchStore(Store):
                 QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _KEPT, count=_REMOVED_AT_ONCE
             )
 
+    async def keep_wrapped(self, tenant_id: UUID) -> int:
+        """Bring watches' keys under the current master key, also of those that deliver nothing; return how many."""
+        current = self._master_keys.current
+        if not current:
+            return 0
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["list_older_watches"], tenant_id=tenant_id, master_key=current, count=_REMOVED_AT_ONCE
+            )
+            for row in rows:
+                await self._rewrap(tx, tenant_id, row["watch_id"])
+        return len(rows)
+
     async def _rewrap(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> None:
         """Bring a watch's key, as it is now, under the current master key, unless nobody can open it."""
         row = await tx.row(QUERIES["lock_watch"], tenant_id=tenant_id, watch_id=watch_id)

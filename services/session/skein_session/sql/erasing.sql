@@ -44,10 +44,15 @@ ORDER BY message.message_id
 LIMIT :limit;
 
 -- named_messages --
--- Find messages, deleted or not, by their ids.
-SELECT message_id, session_id
+-- Find messages, deleted or not, in the tables and in cold storage, by their ids: in one statement, so that one that is on
+-- its way between both is found.
+SELECT message_id, session_id, false AS is_stored
 FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+UNION ALL
+SELECT message_id, session_id, true
+FROM session.stored_messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids);
 
 -- messages_of_external_ids --
 -- Find the messages that hold some external ids.
@@ -78,7 +83,7 @@ RETURNING external_id;
 -- Remove messages.
 DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
-RETURNING session_id, sequence, is_active;
+RETURNING message_id, session_id, sequence, is_active;
 
 -- erase_message_order --
 -- Forget the places of messages.
@@ -131,6 +136,9 @@ SELECT
         SELECT FROM session.messages
         WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) LIMIT :most) AS counted) AS messages,
     (SELECT count(*) FROM (
+        SELECT FROM session.stored_messages
+        WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) LIMIT :most) AS counted) AS stored,
+    (SELECT count(*) FROM (
         SELECT FROM session.agent_states
         WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) AND session_id <> '' LIMIT :most) AS counted)
         AS states,
@@ -139,18 +147,22 @@ SELECT
         WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) LIMIT :most) AS counted) AS items;
 
 -- count_naming_subject --
--- Count the messages of a person in sessions of others, up to a number.
+-- Count the messages of a person in sessions of others, those in cold storage too, up to a number.
 SELECT count(*) FROM (
     SELECT FROM session.messages AS message
     WHERE message.tenant_id = :tenant_id AND message.subject_id = :subject_id
         AND NOT message.session_id = ANY (:session_ids::text[])
+    UNION ALL
+    SELECT FROM session.stored_messages AS message
+    WHERE message.tenant_id = :tenant_id AND message.subject_id = :subject_id
+        AND NOT message.session_id = ANY (:session_ids)
     LIMIT :most) AS counted;
 
 -- export_session --
 -- Read a person's next session, deleted or not, after one.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
     last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by,
-    is_active
+    store_time, is_active
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND session_id > :after
 ORDER BY session_id

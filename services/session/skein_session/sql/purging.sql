@@ -63,3 +63,21 @@ WHERE tenant_id = :tenant_id AND digest = ANY (ARRAY(
 DELETE FROM session.tombstone_salts
 WHERE tenant_id = :tenant_id AND salt IN (
     SELECT salt FROM session.tombstone_salts WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_stored_messages --
+-- Remove some of what is known of stored messages that a deleted tenant has.
+DELETE FROM session.stored_messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
+    SELECT message_id FROM session.stored_messages WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_stored_sessions --
+-- Remove some of what is known of stored sessions that a deleted tenant has.
+DELETE FROM session.stored_sessions
+WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
+    SELECT session_id FROM session.stored_sessions WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_leaving_files --
+-- Forget some of the files that a deleted tenant had.
+DELETE FROM session.leaving_files
+WHERE tenant_id = :tenant_id AND file_id = ANY (ARRAY(
+    SELECT file_id FROM session.leaving_files WHERE tenant_id = :tenant_id LIMIT :count));

@@ -8,7 +8,8 @@ VALUES
      :create_time, :update_time, :update_time, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
+    created_by, store_time;
 
 -- open_session --
 -- Open a session for its first messages, unless somebody did; one that is being opened by another call is waited for.
@@ -20,7 +21,8 @@ ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
 -- get_session --
 -- Read a session that is not deleted.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
+    created_by, store_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
 
@@ -95,7 +97,7 @@ WITH near AS (
 SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
     page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
-    page.archived_state, page.active_time, page.created_by
+    page.store_time, page.archived_state, page.active_time, page.created_by
 FROM (
     SELECT (SELECT count(*) FROM walked) AS walked_count,
         (SELECT max(update_time) FROM walked) AS top_time,
@@ -174,7 +176,7 @@ WITH near AS (
 SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
     page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
-    page.archived_state, page.active_time, page.created_by
+    page.store_time, page.archived_state, page.active_time, page.created_by
 FROM (
     SELECT (SELECT count(*) FROM walked) AS walked_count,
         (SELECT max(update_time) FROM walked) AS top_time,
@@ -225,12 +227,14 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
     AND (:revision::bigint = 0 OR revision = :revision)
     AND NOT (state IN ('ended', 'archived') AND 'state' = ANY (:fields::text[]))
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
+    created_by, store_time;
 
 -- lock_session --
 -- Read a session that is not deleted and keep others from changing it, and its messages, until the transaction ends.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
+    created_by, store_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 FOR NO KEY UPDATE;
@@ -250,7 +254,8 @@ SET state = :state,
     update_time = greatest(update_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
+    created_by, store_time;
 
 -- end_idle_sessions --
 -- End some of the active sessions in which nobody has spoken since a time, those that are idle for longest first; one that
@@ -272,7 +277,8 @@ UPDATE session.sessions
 SET summary = :summary, revision = revision + 1, update_time = greatest(update_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by;
+    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
+    created_by, store_time;
 
 -- delete_session --
 -- Take a session away; its row keeps the id. No row comes back when it is gone already. The row's lock keeps appends and
@@ -309,6 +315,6 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message';
 
 -- read_standings --
 -- Read how far sessions are, for those who follow them.
-SELECT session_id, state, last_sequence
+SELECT session_id, state, last_sequence, store_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND is_active;

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
 from skein.session.v1 import states_pb2 as pb
+from skein_kit import postings
+from skein_kit.errors import TransactionConflict
 from skein_kit.ids import parse_id
 from skein_kit.sql import Queries
 from skein_session.errors import SessionNotFound
 from skein_session.store import tombstones
+from skein_session.store.archives import next_naming
 from skein_session.store.removal import take_away
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from skein_kit.database import Database, Transaction
     from skein_kit.quotas import Quotas
     from skein_kit.requests import Once, Requests
+    from skein_session.store.archives import ArchiveStore, FileOf
 
 _QUERIES = Queries.of("skein_session")
 # Messages that one call removes where its caller names no number.
@@ -33,21 +38,25 @@ _SESSIONS_AT_ONCE = 100
 # How far a dry run counts, and over how many sessions.
 _MOST_COUNTED = 100_000
 _MOST_SESSIONS = 10_000
+# How often messages are brought back that somebody stores while they are being purged.
+_ATTEMPTS = 5
 Response = TypeVar("Response", bound=Message)
 
 
 class ErasingStore:
     """Purges; each removes what it can within its limit, and says whether there is more."""
 
-    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
+    def __init__(self, database: Database, requests: Requests, quotas: Quotas, archives: ArchiveStore) -> None:
         self._database = database
         self._requests = requests
         self._quotas = quotas
+        self._archives = archives
 
     async def session(
         self, tenant_id: UUID, once: Once, request: pb.PurgeSessionRequest, at: datetime
     ) -> pb.PurgeSessionResponse:
         """Purge a session, deleted or not, with everything in it."""
+        voided: list[FileOf] = []
 
         async def work(tx: Transaction) -> pb.PurgeReceipt:
             held = await tx.row(_QUERIES["hold_session"], tenant_id=tenant_id, session_id=request.session_id)
@@ -55,45 +64,63 @@ class ErasingStore:
                 raise SessionNotFound(session_id=request.session_id)
             if request.dry_run:
                 return await _counted(tx, tenant_id, [request.session_id])
-            erasure = _Erasure(tx, tenant_id, at, limit=request.limit or _DEFAULT_LIMIT)
+            erasure = _Erasure(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT)
             is_whole = await erasure.session(request.session_id)
             await self._quotas.charge(tx, tenant_id, erasure.charges)
+            voided.extend(erasure.voided)
             return erasure.receipt(more=not is_whole)
 
-        return await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSessionResponse(receipt=receipt))
+        response = await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSessionResponse(receipt=receipt))
+        await self._archives.clear(tenant_id, voided, at)
+        return response
 
     async def messages(
         self, tenant_id: UUID, once: Once, request: pb.PurgeMessagesRequest, at: datetime
     ) -> pb.PurgeMessagesResponse:
-        """Purge messages, deleted or not, by their ids or external ids; names of nothing are passed over."""
+        """Purge messages, deleted or not, by their ids or external ids; names of nothing are passed over.
+
+        Those in cold storage are brought back first, with their sessions. Raises ArchiveDamaged.
+        """
+        voided: list[FileOf] = []
 
         async def work(tx: Transaction) -> pb.PurgeReceipt:
-            ids = {id_ for id_ in map(parse_id, request.message_ids) if id_ is not None}
-            held = await tx.rows(
-                _QUERIES["messages_of_external_ids"], tenant_id=tenant_id, external_ids=list(request.message_ids)
-            )
-            ids |= {row["message_id"] for row in held}
-            rows = await tx.rows(_QUERIES["named_messages"], tenant_id=tenant_id, message_ids=sorted(ids))
+            rows = await _named(tx, tenant_id, request.message_ids)
             found = {row["message_id"]: row["session_id"] for row in rows}
             if request.dry_run:
                 return pb.PurgeReceipt(message_ids=map(str, sorted(found)), counts={"session.messages": len(found)})
-            erasure = _Erasure(tx, tenant_id, at, limit=len(found))
+            erasure = _Erasure(tx, tenant_id, at, self._archives, limit=len(found))
             await erasure.messages(found)
+            if await tx.rows(_QUERIES["stored_named"], tenant_id=tenant_id, message_ids=sorted(found)):
+                raise _StoredMeanwhile
             await self._quotas.charge(tx, tenant_id, erasure.charges)
+            voided.extend(erasure.voided)
             return erasure.receipt()
 
-        return await self._once(tenant_id, once, work, lambda receipt: pb.PurgeMessagesResponse(receipt=receipt))
+        for _ in range(_ATTEMPTS):
+            if not request.dry_run:
+                async with self._database.tenant(tenant_id) as tx:
+                    rows = await _named(tx, tenant_id, request.message_ids)
+                stored = {row["session_id"] for row in rows if row["is_stored"]}
+                await self._archives.bring_back(tenant_id, stored, at)
+            with suppress(_StoredMeanwhile):
+                response = await self._once(
+                    tenant_id, once, work, lambda receipt: pb.PurgeMessagesResponse(receipt=receipt)
+                )
+                await self._archives.clear(tenant_id, voided, at)
+                return response
+        raise TransactionConflict
 
     async def subject(
         self, tenant_id: UUID, once: Once, request: pb.PurgeSubjectRequest, at: datetime
     ) -> pb.PurgeSubjectResponse:
         """Purge a person's sessions, and what names the person in the sessions of others."""
         of_subject = {"tenant_id": tenant_id, "subject_id": request.subject_id}
+        voided: list[FileOf] = []
 
         async def work(tx: Transaction) -> pb.PurgeReceipt:
             if request.dry_run:
                 return await _counted_of_subject(tx, tenant_id, request.subject_id)
-            erasure, more = _Erasure(tx, tenant_id, at, limit=request.limit or _DEFAULT_LIMIT), True
+            erasure, more = _Erasure(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT), True
             for _ in range(_SESSIONS_AT_ONCE):
                 held = await tx.row(_QUERIES["hold_session_of_subject"], **of_subject)
                 if held is None:
@@ -101,16 +128,27 @@ class ErasingStore:
                         # Another call held the first of them, and it is gone; there are others.
                         continue
                     room = erasure.left
+                    # Asked before and after: a session that is on its way to cold storage or back is in one of both.
+                    stored = await next_naming(tx, tenant_id, request.subject_id, "")
                     rows = await tx.rows(_QUERIES["messages_naming_subject"], **of_subject, after=None, limit=room + 1)
                     await erasure.messages({row["message_id"]: row["session_id"] for row in rows[:room]})
-                    more = len(rows) > room
+                    stored = stored or await next_naming(tx, tenant_id, request.subject_id, "")
+                    more = len(rows) > room or stored is not None
                     break
                 if not await erasure.session(held["session_id"]):
                     break
             await self._quotas.charge(tx, tenant_id, erasure.charges)
+            voided.extend(erasure.voided)
             return erasure.receipt(more=more)
 
-        return await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSubjectResponse(receipt=receipt))
+        if not request.dry_run:
+            async with self._database.tenant(tenant_id) as tx:
+                has_own = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1)
+            if not has_own:
+                await self._archives.bring_back_naming(tenant_id, request.subject_id, at)
+        response = await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSubjectResponse(receipt=receipt))
+        await self._archives.clear(tenant_id, voided, at)
+        return response
 
     async def _once(
         self,
@@ -130,14 +168,21 @@ class ErasingStore:
         return response
 
 
+class _StoredMeanwhile(Exception):
+    """Messages that are to be purged went to cold storage."""
+
+
 class _Erasure:
     """What one call removes, within its transaction and its limit of messages."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, at: datetime, *, limit: int) -> None:
+    def __init__(self, tx: Transaction, tenant_id: UUID, at: datetime, archives: ArchiveStore, *, limit: int) -> None:
+        self._archives = archives
         self._tx = tx
         self._tenant_id = tenant_id
         self._at = at
         self.left = limit
+        # Files that were being written, which go after the commit.
+        self.voided: list[FileOf] = []
         # What the tenant has less of, by kind.
         self.charges: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
@@ -156,19 +201,35 @@ class _Erasure:
     async def session(self, session_id: str) -> bool:
         """Remove a session that the transaction holds, as far as the limit goes; say whether nothing is left of it."""
         of_session = {"tenant_id": self._tenant_id, "session_id": session_id}
-        await self._count("session.items", "delete_items_of_session", **of_session)
+        self.charges["session_items"] -= await self._count("session.items", "delete_items_of_session", **of_session)
+        await postings.discount_session(self._tx, self._tenant_id, session_id)
         await self._count("recall.documents", "delete_documents_of_session", **of_session)
         self.charges.update(await take_away(self._tx, self._tenant_id, session_id, self._at) or {})
         await self._empty_answers([session_id])
+        self.voided += await self._archives.void(self._tx, self._tenant_id, [session_id])
         rows = await self._tx.rows(_QUERIES["messages_to_erase"], **of_session, limit=self.left + 1)
         ids = [row["message_id"] for row in rows[: self.left]]
         await self._erase(ids)
-        if len(rows) > len(ids):
+        if len(rows) > len(ids) or not await self._stored(session_id):
             return False
-        await self._count("session.agent_states", "erase_states_of_session", **of_session)
+        self.charges["agent_states"] -= await self._count(
+            "session.agent_states", "erase_states_of_session", **of_session
+        )
         await self._count("session.sessions", "erase_session", **of_session)
         await tombstones.put(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
         self._session_ids.append(session_id)
+        return True
+
+    async def _stored(self, session_id: str) -> bool:
+        """Forget what a session has in cold storage, as far as the limit goes; the file goes with the last of it."""
+        rows = await self._tx.rows(
+            _QUERIES["stored_of_session"], tenant_id=self._tenant_id, session_id=session_id, limit=self.left + 1
+        )
+        ids = [row["message_id"] for row in rows[: self.left]]
+        await self._erase(ids, table="session.stored_messages", name="erase_stored_messages")
+        if len(rows) > len(ids):
+            return False
+        await self._archives.unname(self._tx, self._tenant_id, session_id)
         return True
 
     async def messages(self, found: Mapping[UUID, str]) -> None:
@@ -180,6 +241,8 @@ class _Erasure:
         await self._tx.rows(_QUERIES["hold_sessions"], **of_sessions)
         await self._tx.execute(_QUERIES["erase_titles"], **of_sessions, message_ids=ids)
         gone = await self._erase(ids)
+        changed = {row["session_id"] for row in gone}
+        self.voided += await self._archives.void(self._tx, self._tenant_id, changed)
         await self._tx.execute(
             _QUERIES["erase_message_order"],
             tenant_id=self._tenant_id,
@@ -189,11 +252,14 @@ class _Erasure:
         seen = Counter(row["session_id"] for row in gone if row["is_active"])
         counts = [seen[session_id] for session_id in session_ids]
         await self._tx.execute(_QUERIES["count_messages_out"], **of_sessions, counts=counts)
+        await postings.discount(self._tx, self._tenant_id, ids)
         await self._count("recall.documents", "erase_documents", tenant_id=self._tenant_id, message_ids=ids)
         await self._empty_answers(session_ids)
         self.charges["messages"] -= seen.total()
 
-    async def _erase(self, ids: Sequence[UUID]) -> list[Record]:
+    async def _erase(
+        self, ids: Sequence[UUID], *, table: str = "session.messages", name: str = "erase_messages"
+    ) -> list[Record]:
         """Remove messages and the ids that they have elsewhere; return what they were, without what they said."""
         if not ids:
             return []
@@ -201,18 +267,28 @@ class _Erasure:
         held = await self._tx.rows(_QUERIES["erase_external_ids"], **of_messages)
         names = [tombstones.of_message(row["external_id"]) for row in held]
         await tombstones.put(self._tx, self._tenant_id, names, self._at)
-        gone = await self._tx.rows(_QUERIES["erase_messages"], **of_messages)
+        gone = await self._tx.rows(_QUERIES[name], **of_messages)
         self._counts["session.message_external_ids"] += len(held)
-        self._counts["session.messages"] += len(gone)
-        self._message_ids += ids
+        self._counts[table] += len(gone)
+        self._message_ids += [row["message_id"] for row in gone]
         self.left -= len(ids)
         return gone
 
     async def _empty_answers(self, session_ids: Sequence[str]) -> None:
         await self._count("session.requests", "empty_answers", tenant_id=self._tenant_id, session_ids=list(session_ids))
 
-    async def _count(self, table: str, name: str, **values: object) -> None:
-        self._counts[table] += await self._tx.execute(_QUERIES[name], **values)
+    async def _count(self, table: str, name: str, **values: object) -> int:
+        removed = await self._tx.execute(_QUERIES[name], **values)
+        self._counts[table] += removed
+        return removed
+
+
+async def _named(tx: Transaction, tenant_id: UUID, names: Sequence[str]) -> list[Record]:
+    """Find messages by their ids or external ids, in cold storage too."""
+    ids = {id_ for id_ in map(parse_id, names) if id_ is not None}
+    held = await tx.rows(_QUERIES["messages_of_external_ids"], tenant_id=tenant_id, external_ids=list(names))
+    ids |= {row["message_id"] for row in held}
+    return await tx.rows(_QUERIES["named_messages"], tenant_id=tenant_id, message_ids=sorted(ids))
 
 
 async def _counted(tx: Transaction, tenant_id: UUID, session_ids: list[str], **more: int) -> pb.PurgeReceipt:
@@ -220,6 +296,7 @@ async def _counted(tx: Transaction, tenant_id: UUID, session_ids: list[str], **m
     counts = Counter({"session.sessions": len(session_ids)})
     if row is not None:
         counts["session.messages"] = row["messages"] + more.get("messages", 0)
+        counts["session.stored_messages"] = row["stored"]
         counts["session.agent_states"] = row["states"]
         counts["session.items"] = row["items"]
     return pb.PurgeReceipt(counts={table: count for table, count in counts.items() if count})

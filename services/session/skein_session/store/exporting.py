@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
@@ -11,11 +12,14 @@ from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
 from skein_kit.sql import Queries
 from skein_session import wire
 from skein_session.exporting import Place
+from skein_session.store.archives import next_naming
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database import Database, Transaction
+    from skein_session.exporting import Stage
+    from skein_session.store.archives import ArchiveStore
 
 _QUERIES = Queries.of("skein_session")
 # What is read at once, so that a page of the longest messages is never held whole.
@@ -26,74 +30,153 @@ _WINDOW = 1000
 Step = tuple[Place, pb.SubjectRecord | None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Portion:
+    """The next records, each with the place after it, and where the next portion begins."""
+
+    steps: list[Step]
+    following: Place | None
+    # The session whose file has what comes next, after the records.
+    stored_in: str = ""
+
+
 class ExportingStore:
     """Exports, page by page."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, archives: ArchiveStore) -> None:
         self._database = database
+        self._archives = archives
 
     async def page(self, tenant_id: UUID, request: pb.ExportSubjectRequest) -> pb.ExportSubjectResponse:
-        """Read a page of a person's records."""
-        place: Place | None = Place.of(read_token(request.page_token, tenant_id, request))
-        size, taken, looked = page_size(request.page_size), 0, 0
-        response = pb.ExportSubjectResponse()
+        """Read a page of a person's records. Raises ArchiveDamaged."""
+        page = _Page(request, Place.of(read_token(request.page_token, tenant_id, request)))
+        while page.goes_on:
+            stored_in = await self._from_tables(tenant_id, page)
+            if stored_in and page.goes_on:
+                # Outside of a transaction: a file is read.
+                page.take(await self._from_file(tenant_id, request.subject_id, page, stored_in))
+        if page.place is not None:
+            page.response.next_page_token = write_token(page.place.token(), tenant_id, request)
+        return page.response
+
+    async def _from_tables(self, tenant_id: UUID, page: _Page) -> str:
+        """Add what the tables have to a page, until it is full, or what comes next lies in a session's file."""
         async with self._database.tenant(tenant_id) as tx:
-            while place is not None and len(response.records) < size and looked < _WINDOW:
-                portion = min(_PORTION, size - len(response.records))
-                steps, following = await _portion(tx, tenant_id, request.subject_id, place, portion)
-                for at, record in steps:
-                    if record is not None:
-                        taken += record.ByteSize()
-                        if response.records and taken > PAGE_BYTES:
-                            response.next_page_token = write_token(place.token(), tenant_id, request)
-                            return response
-                        response.records.append(record)
-                    place = at
-                looked += max(1, len(steps))
-                place = following
-        if place is not None:
-            response.next_page_token = write_token(place.token(), tenant_id, request)
-        return response
+            while page.goes_on and page.place is not None:
+                portion = await _portion(tx, tenant_id, page.subject_id, page.place, page.room)
+                page.take(portion)
+                if portion.stored_in:
+                    return portion.stored_in
+        return ""
+
+    async def _from_file(self, tenant_id: UUID, subject_id: str, page: _Page, session_id: str) -> _Portion:
+        """Read messages of a session in cold storage, from the page's place on."""
+        place = page.place or Place()
+        is_own = place.stage == "messages"
+        stage: Stage = "messages" if is_own else "stored"
+        after = place.sequence
+        stored = await self._archives.read(tenant_id, session_id)
+        if stored is None:
+            # It was brought back meanwhile.
+            return _Portion([], place if is_own else Place("elsewhere"))
+        rows = [
+            row
+            for row in stored.rows.messages
+            if row["sequence"] > after and (is_own or row["subject_id"] == subject_id)
+        ]
+        steps: list[Step] = [
+            (
+                Place(stage, session_id, str(row["sequence"])),
+                pb.SubjectRecord(message=wired(row), deleted=not (row["is_active"] and stored.is_active)),
+            )
+            for row in await self._archives.records(tenant_id, rows[: page.room])
+        ]
+        if len(rows) > page.room:
+            return _Portion(steps, steps[-1][0])
+        return _Portion(steps, Place("states", session_id) if is_own else place.through(session_id))
 
 
-async def _portion(
-    tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, count: int
-) -> tuple[list[Step], Place | None]:
-    """Read the next records from a place on, each with the place after it; and where the next portion begins."""
+class _Page:
+    """A page that is being filled: what is on it, and the place after that."""
+
+    def __init__(self, request: pb.ExportSubjectRequest, place: Place) -> None:
+        self.response = pb.ExportSubjectResponse()
+        self.subject_id = request.subject_id
+        self.place: Place | None = place
+        self._size = page_size(request.page_size)
+        self._taken = self._looked = 0
+        self._is_full = False
+
+    @property
+    def goes_on(self) -> bool:
+        """There is more, and room for it."""
+        return self.place is not None and not self._is_full and self.room > 0 and self._looked < _WINDOW
+
+    @property
+    def room(self) -> int:
+        """How many records are read next."""
+        return min(_PORTION, self._size - len(self.response.records))
+
+    def take(self, portion: _Portion) -> None:
+        """Add records as far as there is room."""
+        for place, record in portion.steps:
+            if record is not None:
+                self._taken += record.ByteSize()
+                if self.response.records and self._taken > PAGE_BYTES:
+                    self._is_full = True
+                    return
+                self.response.records.append(record)
+            self.place = place
+        self._looked += max(1, len(portion.steps))
+        self.place = portion.following
+
+
+async def _portion(tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, count: int) -> _Portion:
+    """Read the next records from a place on."""
     if place.stage == "sessions":
         row = await tx.row(
             _QUERIES["export_session"], tenant_id=tenant_id, subject_id=subject_id, after=place.session_id
         )
         if row is None:
-            return [], Place("elsewhere")
+            return _Portion([], Place("elsewhere"))
         record = pb.SubjectRecord(session=wire.session(row), deleted=not row["is_active"])
         inside = Place("messages", row["session_id"])
-        return [(inside, record)], inside
-    if place.stage == "elsewhere":
-        return await _elsewhere(tx, tenant_id, subject_id, place, count)
+        return _Portion([(inside, record)], inside)
+    if place.stage == "messages":
+        return await _messages(tx, tenant_id, place, count)
+    if place.stage in ("elsewhere", "stored"):
+        others = _elsewhere if place.stage == "elsewhere" else _stored
+        return await others(tx, tenant_id, subject_id, place, count)
     steps = await _inside(tx, tenant_id, place, count)
     if len(steps) == count:
-        return steps, steps[-1][0]
-    after: dict[str, Place] = {
-        "messages": Place("states", place.session_id),
-        "states": Place("items", place.session_id),
-        "items": Place("sessions", place.session_id),
-    }
-    return steps, after[place.stage]
+        return _Portion(steps, steps[-1][0])
+    return _Portion(steps, Place("items" if place.stage == "states" else "sessions", place.session_id))
+
+
+async def _messages(tx: Transaction, tenant_id: UUID, place: Place, count: int) -> _Portion:
+    """Read messages of a session, or say that its file has them."""
+    of_session = {"tenant_id": tenant_id, "session_id": place.session_id}
+    before = await tx.row(_QUERIES["get_stored_session"], **of_session)
+    rows = await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=place.sequence)
+    steps: list[Step] = [
+        (
+            Place("messages", place.session_id, str(row["sequence"])),
+            pb.SubjectRecord(message=wired(row), deleted=not row["is_active"]),
+        )
+        for row in rows
+    ]
+    following = steps[-1][0] if steps else place
+    if len(steps) == count:
+        return _Portion(steps, following)
+    if await tx.row(_QUERIES["get_stored_session"], **of_session) is not None:
+        return _Portion(steps, following, stored_in=place.session_id)
+    # They may have come back between the first question and the second: once more.
+    return _Portion(steps, Place("states", place.session_id) if before is None else following)
 
 
 async def _inside(tx: Transaction, tenant_id: UUID, place: Place, count: int) -> list[Step]:
-    """Read what a session has, of the kind that the place names."""
+    """Read what else a session has, of the kind that the place names."""
     of_session = {"tenant_id": tenant_id, "session_id": place.session_id, "limit": count}
-    if place.stage == "messages":
-        rows = await tx.rows(_QUERIES["export_messages"], **of_session, after=place.sequence)
-        return [
-            (
-                Place("messages", place.session_id, str(row["sequence"])),
-                pb.SubjectRecord(message=wired(row), deleted=not row["is_active"]),
-            )
-            for row in rows
-        ]
     # At the beginning of time nothing has expired yet.
     if place.stage == "states":
         rows = await tx.rows(
@@ -107,9 +190,7 @@ async def _inside(tx: Transaction, tenant_id: UUID, place: Place, count: int) ->
     return [(Place("items", place.session_id, row["key"]), pb.SubjectRecord(item=wire.item(row))) for row in rows]
 
 
-async def _elsewhere(
-    tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, count: int
-) -> tuple[list[Step], Place | None]:
+async def _elsewhere(tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, count: int) -> _Portion:
     """Read messages that name the person in sessions of others; a step without a record is one in the person's own."""
     found = await tx.rows(
         _QUERIES["messages_naming_subject"],
@@ -124,4 +205,16 @@ async def _elsewhere(
     steps: list[Step] = [
         (Place("elsewhere", "", str(row["message_id"])), records.get(row["message_id"])) for row in found
     ]
-    return steps, steps[-1][0] if len(found) == count else None
+    return _Portion(steps, steps[-1][0] if len(found) == count else Place("stored"))
+
+
+async def _stored(tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, _count: int) -> _Portion:
+    """Find the file that has the next messages that name the person in sessions of others."""
+    if place.session_id and not place.is_through:
+        return _Portion([], place, stored_in=place.session_id)
+    row = await next_naming(tx, tenant_id, subject_id, place.session_id)
+    if row is None:
+        return _Portion([], None)
+    if row["is_own"]:
+        return _Portion([], place.through(row["session_id"]))
+    return _Portion([], Place("stored", row["session_id"]), stored_in=row["session_id"])

@@ -14,7 +14,7 @@ from skein_kit.messages import message as wired
 from skein_kit.pages import PAGE_BYTES, must_fit, page_size, read_token, write_token
 from skein_kit.sql import Queries
 from skein_session import wire
-from skein_session.errors import MessageNotFound, SessionIdle, SessionNotFound
+from skein_session.errors import MessageNotFound, SessionIdle, SessionNotFound, SessionStored
 from skein_session.lifecycle import IDLE
 from skein_session.messages import document_of, must_say_something, sequence_of
 from skein_session.sessions import DEFAULT_TYPE, title_of
@@ -102,18 +102,14 @@ class MessageStore:
         size = page_size(request.page_size)
         response = pb.ListMessagesResponse()
         async with self._database.tenant(tenant_id) as tx:
-            order = await tx.rows(
-                _QUERIES["order_before" if request.newest_first else "order_after"],
-                tenant_id=tenant_id,
-                session_id=request.session_id,
-                sequence=sequence,
-                limit=size + 1,
-            )
+            query = "order_before" if request.newest_first else "order_after"
+            order = await places(tx, tenant_id, request.session_id, query, sequence=sequence, limit=size + 1)
             if not order:
                 await _must_exist(tx, tenant_id, request.session_id)
             is_cut = len(order) > size
             taken = 0
-            async for message in in_order(tx, tenant_id, [row["message_id"] for row in order[:size]]):
+            ids = [row["message_id"] for row in order[:size]]
+            async for message in in_order(tx, tenant_id, ids, session_id=request.session_id):
                 taken += message.ByteSize()
                 if response.messages and taken > PAGE_BYTES:
                     is_cut = True
@@ -282,18 +278,55 @@ class MessageStore:
         if held is not None:
             async for message in in_order(tx, tenant_id, [held]):
                 return message
+        if ids := [id_ for id_ in (message_id, held) if id_ is not None]:
+            stored = await tx.row(_QUERIES["stored_named"], tenant_id=tenant_id, message_ids=ids)
+            if stored is not None:
+                await _refuse_stored(tx, tenant_id, stored["session_id"])
+            # It may have come back between the two questions.
+            async for message in in_order(tx, tenant_id, ids):
+                return message
         raise MessageNotFound
 
 
-async def in_order(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID]) -> AsyncIterator[pb.Message]:
-    """Read messages in the order of their ids' places, some at a time, passing over those that are deleted."""
+async def in_order(
+    tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID], *, session_id: str = ""
+) -> AsyncIterator[pb.Message]:
+    """Read messages in the order of their ids' places, some at a time, passing over those that are deleted.
+
+    Of the session that is named, if one is: raises SessionStored when its messages went to cold storage meanwhile.
+    """
     for start in range(0, len(message_ids), _SLICE):
         part = message_ids[start : start + _SLICE]
         rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=list(part))
         found = {row["message_id"]: row for row in rows}
+        if session_id and len(found) < len(part):
+            await _refuse_stored(tx, tenant_id, session_id)
+            # They may have come back between the two questions.
+            rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=list(part))
+            found = {row["message_id"]: row for row in rows}
         for message_id in part:
             if message_id in found:
                 yield wired(found[message_id])
+
+
+async def places(
+    tx: Transaction, tenant_id: UUID, session_id: str, query: str, *, sequence: int, limit: int
+) -> list[Record]:
+    """Read places of a session, by one of the two queries of orders. Raises SessionStored when it has none any more."""
+    wanted = {"tenant_id": tenant_id, "session_id": session_id, "sequence": sequence, "limit": limit}
+    order = await tx.rows(_QUERIES[query], **wanted)
+    if order:
+        return order
+    await _refuse_stored(tx, tenant_id, session_id)
+    # They may have come back between the two questions.
+    return await tx.rows(_QUERIES[query], **wanted)
+
+
+async def _refuse_stored(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+    """Raise SessionStored when a session's messages lie in cold storage."""
+    row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
+    if row is not None and row["store_time"] is not None:
+        raise SessionStored(session_id=session_id)
 
 
 async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:

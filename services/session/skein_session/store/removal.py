@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit import postings
 from skein_kit.sql import Queries
 
 if TYPE_CHECKING:
@@ -25,14 +26,18 @@ async def take_away(tx: Transaction, tenant_id: UUID, session_id: str, at: datet
     if await tx.row(_QUERIES["delete_session"], **of_session, at=at) is None:
         return None
     await tx.execute(_QUERIES["delete_session_properties"], **of_session)
-    await tx.execute(_QUERIES["delete_items_of_session"], **of_session)
-    gone = {"sessions": -1}
+    items = await tx.execute(_QUERIES["delete_items_of_session"], **of_session)
+    gone = {"sessions": -1, "session_items": -items}
+    stored = await tx.row(_QUERIES["get_stored_session"], **of_session)
+    if stored is not None:
+        gone["messages"] = -stored["message_count"]
     ids = await tx.row(_QUERIES["id_range_of_session"], **of_session)
     if ids is not None and ids["lowest"] is not None:
         messages = await tx.execute(
             _QUERIES["delete_messages_of_session"], **of_session, lowest=ids["lowest"], highest=ids["highest"]
         )
         await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
+        await postings.discount_session(tx, tenant_id, session_id)
         await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
-        gone["messages"] = -messages
+        gone["messages"] = gone.get("messages", 0) - messages
     return gone

@@ -13,7 +13,7 @@ from skein_kit.pages import PAGE_BYTES
 from skein_kit.sql import Queries
 from skein_kit.wire import moment
 from skein_session import literals
-from skein_session.errors import SessionNotFound
+from skein_session.errors import SessionNotFound, SessionStored
 from skein_session.spans import LAST_ID, NO_ID, spans
 from skein_session.store.messages import in_order
 
@@ -107,7 +107,7 @@ class SearchStore:
             return await self._shown(tx, tenant_id, request, scores)
 
     async def must_exist(self, tenant_id: UUID, session_id: str) -> None:
-        """Raise SessionNotFound unless the session is there; "" names none."""
+        """Raise SessionNotFound or SessionStored unless the session's messages are there; "" names none."""
         async with self._database.tenant(tenant_id) as tx:
             await self._must_exist(tx, tenant_id, session_id)
 
@@ -202,8 +202,13 @@ class SearchStore:
 
     @staticmethod
     async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
-        if session_id and await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id) is None:
+        if not session_id:
+            return
+        row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
+        if row is None:
             raise SessionNotFound(session_id=session_id)
+        if row["store_time"] is not None:
+            raise SessionStored(session_id=session_id)
 
 
 def range_of(request: pb.SearchMessagesRequest) -> tuple[UUID | None, UUID | None]:

@@ -13,7 +13,7 @@ from skein_kit.pages import fitting, page_size, read_token, write_token
 from skein_kit.requests import Requests
 from skein_kit.sql import Queries
 from skein_session import wire
-from skein_session.errors import SessionExists, SessionNotFound
+from skein_session.errors import SessionExists, SessionNotFound, SessionStored
 from skein_session.lifecycle import Standing
 from skein_session.listing import Walk, Wanted
 from skein_session.store import tombstones
@@ -216,6 +216,8 @@ class SessionStore:
             standing = wire.standing(row)
             moved = move.verb(standing)
             if moved != standing:
+                if row["store_time"] is not None:
+                    raise SessionStored(session_id=session_id)
                 locked = row
                 row = (
                     await tx.row(

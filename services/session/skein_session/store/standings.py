@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.pages import PAGE_BYTES
 from skein_kit.sql import Queries
-from skein_session.store.messages import in_order
+from skein_session.store.messages import in_order, places
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -29,6 +29,8 @@ class Standing:
     last_sequence: int
     # It takes no more messages.
     is_over: bool
+    # Its messages lie in cold storage.
+    is_stored: bool = False
 
 
 class StandingStore:
@@ -43,22 +45,24 @@ class StandingStore:
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(_QUERIES["read_standings"], tenant_id=tenant_id, session_ids=list(session_ids))
         return {
-            row["session_id"]: Standing(last_sequence=row["last_sequence"], is_over=row["state"] in _OVER)
+            row["session_id"]: Standing(
+                last_sequence=row["last_sequence"],
+                is_over=row["state"] in _OVER,
+                is_stored=row["store_time"] is not None,
+            )
             for row in rows
         }
 
     async def messages(self, tenant_id: UUID, session_id: str, after: int) -> tuple[Sequence[pb.Message], int]:
         """Read the next messages of a session, and the sequence number up to which they were read.
 
-        It is `after` itself when there are none, be it that all which came later was deleted.
+        It is `after` itself when there are none, be it that all which came later was deleted. Raises SessionStored.
         """
         async with self._database.tenant(tenant_id) as tx:
-            order = await tx.rows(
-                _QUERIES["order_after"], tenant_id=tenant_id, session_id=session_id, sequence=after, limit=_PORTION
-            )
+            order = await places(tx, tenant_id, session_id, "order_after", sequence=after, limit=_PORTION)
             found: list[pb.Message] = []
             taken = 0
-            async for message in in_order(tx, tenant_id, [row["message_id"] for row in order]):
+            async for message in in_order(tx, tenant_id, [row["message_id"] for row in order], session_id=session_id):
                 taken += message.ByteSize()
                 if found and taken > PAGE_BYTES:
                     # Whoever follows may take their time with these; the others are read then.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database import Database, Transaction
+    from skein_kit.quotas import Quotas
     from skein_kit.requests import Once, Requests
     from skein_session.states import ItemPut, Put
 
@@ -32,9 +33,10 @@ _SWEEP = 1000
 class StateStore:
     """States by agent and session, items by session and key."""
 
-    def __init__(self, database: Database, requests: Requests) -> None:
+    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
         self._database = database
         self._requests = requests
+        self._quotas = quotas
 
     async def put(self, tenant_id: UUID, once: Once, put: Put) -> pb.PutAgentStateResponse:
         """Store a state, or return the answer that its request_id has."""
@@ -44,9 +46,10 @@ class StateStore:
                 return pb.PutAgentStateResponse.FromString(first)
             if put.session_id:
                 await _hold(tx, tenant_id, put.session_id)
-            columns = await self._stored(tx, tenant_id, put)
+            columns, is_new = await self._stored(tx, tenant_id, put)
             response = pb.PutAgentStateResponse(state=wire.state(columns))
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"agent_states": int(is_new)})
         return response
 
     async def get(self, tenant_id: UUID, agent_id: str, session_id: str, at: datetime) -> pb.AgentState:
@@ -95,6 +98,7 @@ class StateStore:
             if request.revision not in (0, row["revision"]):
                 raise RevisionStale(given=request.revision, current=row["revision"])
             await tx.execute(_QUERIES["delete_state"], **name)
+            await self._quotas.charge(tx, tenant_id, {"agent_states": -1})
         return response
 
     async def put_item(self, tenant_id: UUID, once: Once, put: ItemPut, *, at: datetime, by: str) -> pb.PutItemResponse:
@@ -120,6 +124,7 @@ class StateStore:
                 raise ItemsFull(limit=MAX_ITEMS)
             response = pb.PutItemResponse(item=wire.item(row))
             await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
         return response
 
     async def get_item(self, tenant_id: UUID, session_id: str, key: str, at: datetime) -> pb.SessionItem:
@@ -166,6 +171,7 @@ class StateStore:
             expired = await tx.value(_QUERIES["delete_item"], **of_session, key=request.key)
             if expired is None or expired <= at:
                 raise ItemNotFound
+            await self._quotas.charge(tx, tenant_id, {"session_items": -1})
         return response
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
@@ -173,10 +179,12 @@ class StateStore:
         async with self._database.tenant(tenant_id) as tx:
             states = await tx.execute(_QUERIES["delete_expired_states"], tenant_id=tenant_id, at=at, count=_SWEEP)
             items = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=_SWEEP)
+            await self._quotas.charge(tx, tenant_id, {"agent_states": -states, "session_items": -items})
         return states + items
 
     @staticmethod
-    async def _stored(tx: Transaction, tenant_id: UUID, put: Put) -> dict[str, object]:
+    async def _stored(tx: Transaction, tenant_id: UUID, put: Put) -> tuple[dict[str, object], bool]:
+        """Store a state; return what it is now, and whether there was none."""
         for _ in range(_TRIES):
             row = await tx.row(
                 _QUERIES["lock_state"], tenant_id=tenant_id, agent_id=put.agent_id, session_id=put.session_id
@@ -184,7 +192,7 @@ class StateStore:
             columns = put.onto(None if row is None else _current(row))
             query = _QUERIES["insert_state" if row is None else "replace_state"]
             if await tx.row(query, tenant_id=tenant_id, **columns) is not None:
-                return columns
+                return columns, row is None
         raise TransactionConflict
 
 

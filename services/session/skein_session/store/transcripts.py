@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.budgets import DEFAULT_BUDGET
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import first_id, parse_id
 from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
 from skein_kit.sql import Queries
 from skein_kit.wire import moment
 from skein_session import wire
-from skein_session.errors import SessionNotFound
+from skein_session.errors import SessionNotFound, SessionStored
 from skein_session.spans import spans
 from skein_session.store.messages import in_order
 from skein_session.summaries import MAX_READ_CHARACTERS, MAX_READ_MESSAGES
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from skein_kit.requests import Once, Requests
 
 _QUERIES = Queries.of("skein_session")
-DEFAULT_BUDGET = 2000
 # Messages that one page of an agent's looks at.
 _WINDOW = 1000
 # Above every sequence number.
@@ -88,7 +88,7 @@ class TranscriptStore:
             window = Window(request.token_budget or DEFAULT_BUDGET, session["summary"] or "")
             ids = await self._newest(tx, tenant_id, request.session_id)
             taken = 0
-            async for message in in_order(tx, tenant_id, ids):
+            async for message in in_order(tx, tenant_id, ids, session_id=request.session_id):
                 taken += message.ByteSize()
                 if taken > PAGE_BYTES or not window.take(message):
                     break
@@ -104,7 +104,8 @@ class TranscriptStore:
             session = wire.session(await self._session(tx, tenant_id, session_id))
             messages: list[pb.Message] = []
             characters = 0
-            async for message in in_order(tx, tenant_id, await self._newest(tx, tenant_id, session_id)):
+            ids = await self._newest(tx, tenant_id, session_id)
+            async for message in in_order(tx, tenant_id, ids, session_id=session_id):
                 characters += len(message.content)
                 if characters > MAX_READ_CHARACTERS:
                     break
@@ -177,6 +178,8 @@ class TranscriptStore:
         row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
         if row is None:
             raise SessionNotFound(session_id=session_id)
+        if row["store_time"] is not None:
+            raise SessionStored(session_id=session_id)
         return row
 
     @staticmethod

@@ -28,9 +28,10 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from skein.memory.v1 import memory_pb2 as skein_dot_memory_dot_v1_dot_memory__pb2
 from skein.recall.v1 import recall_pb2 as skein_dot_recall_dot_v1_dot_recall__pb2
 from skein.session.v1 import session_pb2 as skein_dot_session_dot_v1_dot_session__pb2
+from skein.tenancy.v1 import subjects_pb2 as skein_dot_tenancy_dot_v1_dot_subjects__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/gateway/v1/gateway.proto\x12\x10skein.gateway.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cskein/memory/v1/memory.proto\x1a\x1cskein/recall/v1/recall.proto\x1a\x1eskein/session/v1/session.proto\"\xcc\x03\n\x0fRememberRequest\x12\'\n\nsession_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12@\n\x08messages\x18\x02 \x03(\x0b\x32\x19.skein.session.v1.MessageB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08messages\x12>\n\x08memories\x18\x03 \x03(\x0b\x32\x17.skein.memory.v1.MemoryB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08memories\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId:\xe4\x01\xbaH\xe0\x01\x1ai\n\x12remember.something\x12$needs at least one message or memory\x1a-size(this.messages) + size(this.memories) > 0\x1as\n\x10remember.session\x12,session_id is needed when there are messages\x1a\x31size(this.messages) == 0 || this.session_id != \'\'\"\xb6\x01\n\x10RememberResponse\x12\x35\n\x08messages\x18\x01 \x03(\x0b\x32\x19.skein.session.v1.MessageR\x08messages\x12\x33\n\x08memories\x18\x02 \x03(\x0b\x32\x17.skein.memory.v1.MemoryR\x08memories\x12\x36\n\x17pending_embedding_count\x18\x03 \x01(\x05R\x15pendingEmbeddingCount\"\x8a\x02\n\tArmStatus\x12\'\n\x03\x61rm\x18\x01 \x01(\x0e\x32\x15.skein.gateway.v1.ArmR\x03\x61rm\x12\x30\n\x05state\x18\x02 \x01(\x0e\x32\x1a.skein.gateway.v1.ArmStateR\x05state\x12\x1b\n\thit_count\x18\x03 \x01(\x05R\x08hitCount\x12\x33\n\x07\x65lapsed\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\x12%\n\x0e\x66ilter_emptied\x18\x05 \x01(\x08R\rfilterEmptied\x12)\n\x10\x66ilter_truncated\x18\x06 \x01(\x08R\x0f\x66ilterTruncated\"\xb6\x02\n\rRecallRequest\x12\x1e\n\x05query\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x05query\x12-\n\tembedding\x18\x02 \x03(\x02\x42\x0f\xbaH\x0c\x92\x01\t\x10\xa0\x1f\"\x04\n\x02@\x01R\tembedding\x12\x1f\n\x05limit\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\x12>\n\x04\x61rms\x18\x04 \x03(\x0e\x32\x15.skein.gateway.v1.ArmB\x13\xbaH\x10\x92\x01\r\x10\x02\x18\x01\"\x07\x82\x01\x04\x10\x01 \x00R\x04\x61rms\x12\x35\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.skein.memory.v1.MemoryFilterR\x06\x66ilter\x12>\n\x0emin_similarity\x18\x06 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rminSimilarity\"\xb8\x01\n\x0eRecallResponse\x12(\n\x04hits\x18\x01 \x03(\x0b\x32\x14.skein.recall.v1.HitR\x04hits\x12/\n\x04\x61rms\x18\x02 \x03(\x0b\x32\x1b.skein.gateway.v1.ArmStatusR\x04\x61rms\x12\x35\n\nincomplete\x18\x03 \x03(\x0e\x32\x15.skein.gateway.v1.ArmR\nincomplete\x12\x14\n\x05model\x18\x04 \x01(\tR\x05model\"|\n\rForgetRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId\"\xdb\x01\n\x07\x45rasure\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12S\n\x0e\x64\x65leted_counts\x18\x02 \x03(\x0b\x32,.skein.gateway.v1.Erasure.DeletedCountsEntryR\rdeletedCounts\x12\x1f\n\x0breceipt_ids\x18\x03 \x03(\tR\nreceiptIds\x1a@\n\x12\x44\x65letedCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x02\x38\x01\"\xcf\x01\n\x0e\x46orgetResponse\x12\x35\n\x08\x65rasures\x18\x01 \x03(\x0b\x32\x19.skein.gateway.v1.ErasureR\x08\x65rasures\x12\x1d\n\nreceipt_id\x18\x02 \x01(\tR\treceiptId\x12;\n\x0b\x66orget_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nforgetTime\x12\x16\n\x06\x64igest\x18\x04 \x01(\tR\x06\x64igest\x12\x12\n\x04more\x18\x05 \x01(\x08R\x04more\"\x19\n\x17GetClusterStatusRequest\"\x94\x01\n\rServiceStatus\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x34\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.gateway.v1.ServiceStateR\x05state\x12\x33\n\x07\x65lapsed\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\"q\n\x18GetClusterStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12;\n\x08services\x18\x02 \x03(\x0b\x32\x1f.skein.gateway.v1.ServiceStatusR\x08services*>\n\x03\x41rm\x12\x13\n\x0f\x41RM_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_MEMORIES\x10\x01\x12\x10\n\x0c\x41RM_MESSAGES\x10\x02*\x87\x01\n\x08\x41rmState\x12\x19\n\x15\x41RM_STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_STATE_OK\x10\x01\x12\x17\n\x13\x41RM_STATE_TIMED_OUT\x10\x02\x12\x19\n\x15\x41RM_STATE_UNAVAILABLE\x10\x03\x12\x1a\n\x16\x41RM_STATE_LEXICAL_ONLY\x10\x04*\x86\x01\n\x0cServiceState\x12\x1d\n\x19SERVICE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15SERVICE_STATE_SERVING\x10\x01\x12\x1d\n\x19SERVICE_STATE_NOT_SERVING\x10\x02\x12\x1d\n\x19SERVICE_STATE_UNREACHABLE\x10\x03\x32\xe8\x02\n\x0eGatewayService\x12Q\n\x08Remember\x12!.skein.gateway.v1.RememberRequest\x1a\".skein.gateway.v1.RememberResponse\x12K\n\x06Recall\x12\x1f.skein.gateway.v1.RecallRequest\x1a .skein.gateway.v1.RecallResponse\x12K\n\x06\x46orget\x12\x1f.skein.gateway.v1.ForgetRequest\x1a .skein.gateway.v1.ForgetResponse\x12i\n\x10GetClusterStatus\x12).skein.gateway.v1.GetClusterStatusRequest\x1a*.skein.gateway.v1.GetClusterStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eskein/gateway/v1/gateway.proto\x12\x10skein.gateway.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cskein/memory/v1/memory.proto\x1a\x1cskein/recall/v1/recall.proto\x1a\x1eskein/session/v1/session.proto\x1a\x1fskein/tenancy/v1/subjects.proto\"\xcc\x03\n\x0fRememberRequest\x12\'\n\nsession_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\x12@\n\x08messages\x18\x02 \x03(\x0b\x32\x19.skein.session.v1.MessageB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08messages\x12>\n\x08memories\x18\x03 \x03(\x0b\x32\x17.skein.memory.v1.MemoryB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07R\x08memories\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId:\xe4\x01\xbaH\xe0\x01\x1ai\n\x12remember.something\x12$needs at least one message or memory\x1a-size(this.messages) + size(this.memories) > 0\x1as\n\x10remember.session\x12,session_id is needed when there are messages\x1a\x31size(this.messages) == 0 || this.session_id != \'\'\"\xb6\x01\n\x10RememberResponse\x12\x35\n\x08messages\x18\x01 \x03(\x0b\x32\x19.skein.session.v1.MessageR\x08messages\x12\x33\n\x08memories\x18\x02 \x03(\x0b\x32\x17.skein.memory.v1.MemoryR\x08memories\x12\x36\n\x17pending_embedding_count\x18\x03 \x01(\x05R\x15pendingEmbeddingCount\"\xb5\x02\n\tArmStatus\x12\'\n\x03\x61rm\x18\x01 \x01(\x0e\x32\x15.skein.gateway.v1.ArmR\x03\x61rm\x12\x30\n\x05state\x18\x02 \x01(\x0e\x32\x1a.skein.gateway.v1.ArmStateR\x05state\x12\x1b\n\thit_count\x18\x03 \x01(\x05R\x08hitCount\x12\x33\n\x07\x65lapsed\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\x12%\n\x0e\x66ilter_emptied\x18\x05 \x01(\x08R\rfilterEmptied\x12)\n\x10\x66ilter_truncated\x18\x06 \x01(\x08R\x0f\x66ilterTruncated\x12)\n\x10unembedded_count\x18\x07 \x01(\x05R\x0funembeddedCount\"\x8c\x05\n\rRecallRequest\x12\x1e\n\x05query\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\x18\x90NR\x05query\x12-\n\tembedding\x18\x02 \x03(\x02\x42\x0f\xbaH\x0c\x92\x01\t\x10\xa0\x1f\"\x04\n\x02@\x01R\tembedding\x12\x1f\n\x05limit\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\x12@\n\x04\x61rms\x18\x04 \x03(\x0e\x32\x15.skein.gateway.v1.ArmB\x15\xbaH\x12\x92\x01\x0f\x10\x04\x18\x01\"\t\x82\x01\x06\x10\x01 \x00 \x05R\x04\x61rms\x12\x35\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.skein.memory.v1.MemoryFilterR\x06\x66ilter\x12>\n\x0emin_similarity\x18\x06 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rminSimilarity\x12\'\n\x0fshow_superseded\x18\x07 \x01(\x08R\x0eshowSuperseded\x12w\n\x07weights\x18\x08 \x03(\x0b\x32,.skein.gateway.v1.RecallRequest.WeightsEntryB/\xbaH,\x9a\x01)\x10\x14\"\x0fr\r\x18 2\t^[a-z_]+$*\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x07weights\x12.\n\x06\x66usion\x18\t \x01(\tB\x16\xbaH\x13r\x11R\x00R\x06scoresR\x05ranksR\x06\x66usion\x12\x44\n\non_partial\x18\n \x01(\x0e\x32\x1b.skein.gateway.v1.OnPartialB\x08\xbaH\x05\x82\x01\x02\x10\x01R\tonPartial\x1a:\n\x0cWeightsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value:\x02\x38\x01\"\xc5\x02\n\x0eRecallResponse\x12(\n\x04hits\x18\x01 \x03(\x0b\x32\x14.skein.recall.v1.HitR\x04hits\x12/\n\x04\x61rms\x18\x02 \x03(\x0b\x32\x1b.skein.gateway.v1.ArmStatusR\x04\x61rms\x12\x35\n\nincomplete\x18\x03 \x03(\x0e\x32\x15.skein.gateway.v1.ArmR\nincomplete\x12\x14\n\x05model\x18\x04 \x01(\tR\x05model\x12\x1d\n\ndense_path\x18\x05 \x01(\tR\tdensePath\x12\x1d\n\nemptied_by\x18\x06 \x03(\tR\temptiedBy\x12\x18\n\x07\x66ormula\x18\x07 \x01(\tR\x07\x66ormula\x12\x33\n\x07profile\x18\x08 \x01(\x0b\x32\x19.skein.tenancy.v1.SubjectR\x07profile\"\xb2\x02\n\x13\x42uildContextRequest\x12?\n\x06recall\x18\x01 \x01(\x0b\x32\x1f.skein.gateway.v1.RecallRequestB\x06\xbaH\x03\xc8\x01\x01R\x06recall\x12.\n\x0ctoken_budget\x18\x02 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xa0\x8d\x06(\x00R\x0btokenBudget\x12\x41\n\x06\x66ormat\x18\x03 \x01(\x0e\x32\x1f.skein.gateway.v1.ContextFormatB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x06\x66ormat\x12>\n\x05order\x18\x04 \x01(\x0e\x32\x1e.skein.gateway.v1.ContextOrderB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12\'\n\nsession_id\x18\x05 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\tsessionId\"\x9f\x02\n\x08\x43itation\x12\x16\n\x06number\x18\x01 \x01(\x05R\x06number\x12-\n\x04kind\x18\x02 \x01(\x0e\x32\x19.skein.recall.v1.ItemKindR\x04kind\x12\x17\n\x07item_id\x18\x03 \x01(\tR\x06itemId\x12\x1d\n\nsession_id\x18\x04 \x01(\tR\tsessionId\x12;\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12\x14\n\x05score\x18\x06 \x01(\x01R\x05score\x12\x1c\n\ttruncated\x18\x07 \x01(\x08R\ttruncated\x12#\n\rduplicate_ids\x18\x08 \x03(\tR\x0c\x64uplicateIds\"\xe1\x02\n\x14\x42uildContextResponse\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\x12\x38\n\tcitations\x18\x02 \x03(\x0b\x32\x1a.skein.gateway.v1.CitationR\tcitations\x12\x1f\n\x0btoken_count\x18\x03 \x01(\x05R\ntokenCount\x12#\n\romitted_count\x18\x04 \x01(\x05R\x0comittedCount\x12/\n\x04\x61rms\x18\x05 \x03(\x0b\x32\x1b.skein.gateway.v1.ArmStatusR\x04\x61rms\x12\x35\n\nincomplete\x18\x06 \x03(\x0e\x32\x15.skein.gateway.v1.ArmR\nincomplete\x12\x14\n\x05model\x18\x07 \x01(\tR\x05model\x12\x1d\n\nemptied_by\x18\x08 \x03(\tR\temptiedBy\x12\x18\n\x07\x66ormula\x18\t \x01(\tR\x07\x66ormula\"|\n\rForgetRequest\x12)\n\nsubject_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsubjectId\x12\x17\n\x07\x64ry_run\x18\x02 \x01(\x08R\x06\x64ryRun\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01R\trequestId\"\xdb\x01\n\x07\x45rasure\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12S\n\x0e\x64\x65leted_counts\x18\x02 \x03(\x0b\x32,.skein.gateway.v1.Erasure.DeletedCountsEntryR\rdeletedCounts\x12\x1f\n\x0breceipt_ids\x18\x03 \x03(\tR\nreceiptIds\x1a@\n\x12\x44\x65letedCountsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x03R\x05value:\x02\x38\x01\"\xcf\x01\n\x0e\x46orgetResponse\x12\x35\n\x08\x65rasures\x18\x01 \x03(\x0b\x32\x19.skein.gateway.v1.ErasureR\x08\x65rasures\x12\x1d\n\nreceipt_id\x18\x02 \x01(\tR\treceiptId\x12;\n\x0b\x66orget_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nforgetTime\x12\x16\n\x06\x64igest\x18\x04 \x01(\tR\x06\x64igest\x12\x12\n\x04more\x18\x05 \x01(\x08R\x04more\"\x19\n\x17GetClusterStatusRequest\"\x94\x01\n\rServiceStatus\x12\x18\n\x07service\x18\x01 \x01(\tR\x07service\x12\x34\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.gateway.v1.ServiceStateR\x05state\x12\x33\n\x07\x65lapsed\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x65lapsed\"q\n\x18GetClusterStatusResponse\x12\x18\n\x07version\x18\x01 \x01(\tR\x07version\x12;\n\x08services\x18\x02 \x03(\x0b\x32\x1f.skein.gateway.v1.ServiceStatusR\x08services*o\n\x03\x41rm\x12\x13\n\x0f\x41RM_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_MEMORIES\x10\x01\x12\x10\n\x0c\x41RM_MESSAGES\x10\x02\x12\x0e\n\nARM_BLOCKS\x10\x03\x12\x0f\n\x0b\x41RM_PROFILE\x10\x04\x12\x0e\n\nARM_WINDOW\x10\x05*\x9e\x01\n\x08\x41rmState\x12\x19\n\x15\x41RM_STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x41RM_STATE_OK\x10\x01\x12\x17\n\x13\x41RM_STATE_TIMED_OUT\x10\x02\x12\x19\n\x15\x41RM_STATE_UNAVAILABLE\x10\x03\x12\x1a\n\x16\x41RM_STATE_LEXICAL_ONLY\x10\x04\x12\x15\n\x11\x41RM_STATE_SKIPPED\x10\x05*S\n\tOnPartial\x12\x1a\n\x16ON_PARTIAL_UNSPECIFIED\x10\x00\x12\x15\n\x11ON_PARTIAL_RETURN\x10\x01\x12\x13\n\x0fON_PARTIAL_FAIL\x10\x02*e\n\rContextFormat\x12\x1e\n\x1a\x43ONTEXT_FORMAT_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43ONTEXT_FORMAT_MARKDOWN\x10\x01\x12\x17\n\x13\x43ONTEXT_FORMAT_TEXT\x10\x02*m\n\x0c\x43ontextOrder\x12\x1d\n\x19\x43ONTEXT_ORDER_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x43ONTEXT_ORDER_OLDEST_FIRST\x10\x01\x12\x1e\n\x1a\x43ONTEXT_ORDER_NEWEST_FIRST\x10\x02*\x86\x01\n\x0cServiceState\x12\x1d\n\x19SERVICE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15SERVICE_STATE_SERVING\x10\x01\x12\x1d\n\x19SERVICE_STATE_NOT_SERVING\x10\x02\x12\x1d\n\x19SERVICE_STATE_UNREACHABLE\x10\x03\x32\xc7\x03\n\x0eGatewayService\x12Q\n\x08Remember\x12!.skein.gateway.v1.RememberRequest\x1a\".skein.gateway.v1.RememberResponse\x12K\n\x06Recall\x12\x1f.skein.gateway.v1.RecallRequest\x1a .skein.gateway.v1.RecallResponse\x12]\n\x0c\x42uildContext\x12%.skein.gateway.v1.BuildContextRequest\x1a&.skein.gateway.v1.BuildContextResponse\x12K\n\x06\x46orget\x12\x1f.skein.gateway.v1.ForgetRequest\x1a .skein.gateway.v1.ForgetResponse\x12i\n\x10GetClusterStatus\x12).skein.gateway.v1.GetClusterStatusRequest\x1a*.skein.gateway.v1.GetClusterStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,6 +48,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REMEMBERREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\310\001'
   _globals['_REMEMBERREQUEST']._loaded_options = None
   _globals['_REMEMBERREQUEST']._serialized_options = b'\272H\340\001\032i\n\022remember.something\022$needs at least one message or memory\032-size(this.messages) + size(this.memories) > 0\032s\n\020remember.session\022,session_id is needed when there are messages\0321size(this.messages) == 0 || this.session_id != \'\''
+  _globals['_RECALLREQUEST_WEIGHTSENTRY']._loaded_options = None
+  _globals['_RECALLREQUEST_WEIGHTSENTRY']._serialized_options = b'8\001'
   _globals['_RECALLREQUEST'].fields_by_name['query']._loaded_options = None
   _globals['_RECALLREQUEST'].fields_by_name['query']._serialized_options = b'\272H\005r\003\030\220N'
   _globals['_RECALLREQUEST'].fields_by_name['embedding']._loaded_options = None
@@ -54,45 +57,75 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECALLREQUEST'].fields_by_name['limit']._loaded_options = None
   _globals['_RECALLREQUEST'].fields_by_name['limit']._serialized_options = b'\272H\006\032\004\030d(\000'
   _globals['_RECALLREQUEST'].fields_by_name['arms']._loaded_options = None
-  _globals['_RECALLREQUEST'].fields_by_name['arms']._serialized_options = b'\272H\020\222\001\r\020\002\030\001\"\007\202\001\004\020\001 \000'
+  _globals['_RECALLREQUEST'].fields_by_name['arms']._serialized_options = b'\272H\022\222\001\017\020\004\030\001\"\t\202\001\006\020\001 \000 \005'
   _globals['_RECALLREQUEST'].fields_by_name['min_similarity']._loaded_options = None
   _globals['_RECALLREQUEST'].fields_by_name['min_similarity']._serialized_options = b'\272H\024\022\022\031\000\000\000\000\000\000\360?)\000\000\000\000\000\000\000\000'
+  _globals['_RECALLREQUEST'].fields_by_name['weights']._loaded_options = None
+  _globals['_RECALLREQUEST'].fields_by_name['weights']._serialized_options = b'\272H,\232\001)\020\024\"\017r\r\030 2\t^[a-z_]+$*\024\022\022\031\000\000\000\000\000\000$@)\000\000\000\000\000\000\000\000'
+  _globals['_RECALLREQUEST'].fields_by_name['fusion']._loaded_options = None
+  _globals['_RECALLREQUEST'].fields_by_name['fusion']._serialized_options = b'\272H\023r\021R\000R\006scoresR\005ranks'
+  _globals['_RECALLREQUEST'].fields_by_name['on_partial']._loaded_options = None
+  _globals['_RECALLREQUEST'].fields_by_name['on_partial']._serialized_options = b'\272H\005\202\001\002\020\001'
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['recall']._loaded_options = None
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['recall']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['token_budget']._loaded_options = None
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['token_budget']._serialized_options = b'\272H\010\032\006\030\240\215\006(\000'
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['format']._loaded_options = None
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['format']._serialized_options = b'\272H\005\202\001\002\020\001'
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['order']._loaded_options = None
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['order']._serialized_options = b'\272H\005\202\001\002\020\001'
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['session_id']._loaded_options = None
+  _globals['_BUILDCONTEXTREQUEST'].fields_by_name['session_id']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_FORGETREQUEST'].fields_by_name['subject_id']._loaded_options = None
   _globals['_FORGETREQUEST'].fields_by_name['subject_id']._serialized_options = b'\272H\007r\005\020\001\030\377\001'
   _globals['_FORGETREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_FORGETREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\310\001'
   _globals['_ERASURE_DELETEDCOUNTSENTRY']._loaded_options = None
   _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_options = b'8\001'
-  _globals['_ARM']._serialized_start=2506
-  _globals['_ARM']._serialized_end=2568
-  _globals['_ARMSTATE']._serialized_start=2571
-  _globals['_ARMSTATE']._serialized_end=2706
-  _globals['_SERVICESTATE']._serialized_start=2709
-  _globals['_SERVICESTATE']._serialized_end=2843
-  _globals['_REMEMBERREQUEST']._serialized_start=239
-  _globals['_REMEMBERREQUEST']._serialized_end=699
-  _globals['_REMEMBERRESPONSE']._serialized_start=702
-  _globals['_REMEMBERRESPONSE']._serialized_end=884
-  _globals['_ARMSTATUS']._serialized_start=887
-  _globals['_ARMSTATUS']._serialized_end=1153
-  _globals['_RECALLREQUEST']._serialized_start=1156
-  _globals['_RECALLREQUEST']._serialized_end=1466
-  _globals['_RECALLRESPONSE']._serialized_start=1469
-  _globals['_RECALLRESPONSE']._serialized_end=1653
-  _globals['_FORGETREQUEST']._serialized_start=1655
-  _globals['_FORGETREQUEST']._serialized_end=1779
-  _globals['_ERASURE']._serialized_start=1782
-  _globals['_ERASURE']._serialized_end=2001
-  _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_start=1937
-  _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_end=2001
-  _globals['_FORGETRESPONSE']._serialized_start=2004
-  _globals['_FORGETRESPONSE']._serialized_end=2211
-  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_start=2213
-  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_end=2238
-  _globals['_SERVICESTATUS']._serialized_start=2241
-  _globals['_SERVICESTATUS']._serialized_end=2389
-  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_start=2391
-  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_end=2504
-  _globals['_GATEWAYSERVICE']._serialized_start=2846
-  _globals['_GATEWAYSERVICE']._serialized_end=3206
+  _globals['_ARM']._serialized_start=4020
+  _globals['_ARM']._serialized_end=4131
+  _globals['_ARMSTATE']._serialized_start=4134
+  _globals['_ARMSTATE']._serialized_end=4292
+  _globals['_ONPARTIAL']._serialized_start=4294
+  _globals['_ONPARTIAL']._serialized_end=4377
+  _globals['_CONTEXTFORMAT']._serialized_start=4379
+  _globals['_CONTEXTFORMAT']._serialized_end=4480
+  _globals['_CONTEXTORDER']._serialized_start=4482
+  _globals['_CONTEXTORDER']._serialized_end=4591
+  _globals['_SERVICESTATE']._serialized_start=4594
+  _globals['_SERVICESTATE']._serialized_end=4728
+  _globals['_REMEMBERREQUEST']._serialized_start=272
+  _globals['_REMEMBERREQUEST']._serialized_end=732
+  _globals['_REMEMBERRESPONSE']._serialized_start=735
+  _globals['_REMEMBERRESPONSE']._serialized_end=917
+  _globals['_ARMSTATUS']._serialized_start=920
+  _globals['_ARMSTATUS']._serialized_end=1229
+  _globals['_RECALLREQUEST']._serialized_start=1232
+  _globals['_RECALLREQUEST']._serialized_end=1884
+  _globals['_RECALLREQUEST_WEIGHTSENTRY']._serialized_start=1826
+  _globals['_RECALLREQUEST_WEIGHTSENTRY']._serialized_end=1884
+  _globals['_RECALLRESPONSE']._serialized_start=1887
+  _globals['_RECALLRESPONSE']._serialized_end=2212
+  _globals['_BUILDCONTEXTREQUEST']._serialized_start=2215
+  _globals['_BUILDCONTEXTREQUEST']._serialized_end=2521
+  _globals['_CITATION']._serialized_start=2524
+  _globals['_CITATION']._serialized_end=2811
+  _globals['_BUILDCONTEXTRESPONSE']._serialized_start=2814
+  _globals['_BUILDCONTEXTRESPONSE']._serialized_end=3167
+  _globals['_FORGETREQUEST']._serialized_start=3169
+  _globals['_FORGETREQUEST']._serialized_end=3293
+  _globals['_ERASURE']._serialized_start=3296
+  _globals['_ERASURE']._serialized_end=3515
+  _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_start=3451
+  _globals['_ERASURE_DELETEDCOUNTSENTRY']._serialized_end=3515
+  _globals['_FORGETRESPONSE']._serialized_start=3518
+  _globals['_FORGETRESPONSE']._serialized_end=3725
+  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_start=3727
+  _globals['_GETCLUSTERSTATUSREQUEST']._serialized_end=3752
+  _globals['_SERVICESTATUS']._serialized_start=3755
+  _globals['_SERVICESTATUS']._serialized_end=3903
+  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_start=3905
+  _globals['_GETCLUSTERSTATUSRESPONSE']._serialized_end=4018
+  _globals['_GATEWAYSERVICE']._serialized_start=4731
+  _globals['_GATEWAYSERVICE']._serialized_end=5186
 # @@protoc_insertion_point(module_scope)

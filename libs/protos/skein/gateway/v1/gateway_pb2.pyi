@@ -6,6 +6,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
 from skein.recall.v1 import recall_pb2 as _recall_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
+from skein.tenancy.v1 import subjects_pb2 as _subjects_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -20,6 +21,9 @@ class Arm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ARM_UNSPECIFIED: _ClassVar[Arm]
     ARM_MEMORIES: _ClassVar[Arm]
     ARM_MESSAGES: _ClassVar[Arm]
+    ARM_BLOCKS: _ClassVar[Arm]
+    ARM_PROFILE: _ClassVar[Arm]
+    ARM_WINDOW: _ClassVar[Arm]
 
 class ArmState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -28,6 +32,25 @@ class ArmState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ARM_STATE_TIMED_OUT: _ClassVar[ArmState]
     ARM_STATE_UNAVAILABLE: _ClassVar[ArmState]
     ARM_STATE_LEXICAL_ONLY: _ClassVar[ArmState]
+    ARM_STATE_SKIPPED: _ClassVar[ArmState]
+
+class OnPartial(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_PARTIAL_UNSPECIFIED: _ClassVar[OnPartial]
+    ON_PARTIAL_RETURN: _ClassVar[OnPartial]
+    ON_PARTIAL_FAIL: _ClassVar[OnPartial]
+
+class ContextFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONTEXT_FORMAT_UNSPECIFIED: _ClassVar[ContextFormat]
+    CONTEXT_FORMAT_MARKDOWN: _ClassVar[ContextFormat]
+    CONTEXT_FORMAT_TEXT: _ClassVar[ContextFormat]
+
+class ContextOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONTEXT_ORDER_UNSPECIFIED: _ClassVar[ContextOrder]
+    CONTEXT_ORDER_OLDEST_FIRST: _ClassVar[ContextOrder]
+    CONTEXT_ORDER_NEWEST_FIRST: _ClassVar[ContextOrder]
 
 class ServiceState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -38,11 +61,24 @@ class ServiceState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 ARM_UNSPECIFIED: Arm
 ARM_MEMORIES: Arm
 ARM_MESSAGES: Arm
+ARM_BLOCKS: Arm
+ARM_PROFILE: Arm
+ARM_WINDOW: Arm
 ARM_STATE_UNSPECIFIED: ArmState
 ARM_STATE_OK: ArmState
 ARM_STATE_TIMED_OUT: ArmState
 ARM_STATE_UNAVAILABLE: ArmState
 ARM_STATE_LEXICAL_ONLY: ArmState
+ARM_STATE_SKIPPED: ArmState
+ON_PARTIAL_UNSPECIFIED: OnPartial
+ON_PARTIAL_RETURN: OnPartial
+ON_PARTIAL_FAIL: OnPartial
+CONTEXT_FORMAT_UNSPECIFIED: ContextFormat
+CONTEXT_FORMAT_MARKDOWN: ContextFormat
+CONTEXT_FORMAT_TEXT: ContextFormat
+CONTEXT_ORDER_UNSPECIFIED: ContextOrder
+CONTEXT_ORDER_OLDEST_FIRST: ContextOrder
+CONTEXT_ORDER_NEWEST_FIRST: ContextOrder
 SERVICE_STATE_UNSPECIFIED: ServiceState
 SERVICE_STATE_SERVING: ServiceState
 SERVICE_STATE_NOT_SERVING: ServiceState
@@ -71,48 +107,129 @@ class RememberResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[_session_pb2.Message, _Mapping]]] = ..., memories: _Optional[_Iterable[_Union[_memory_pb2.Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class ArmStatus(_message.Message):
-    __slots__ = ("arm", "state", "hit_count", "elapsed", "filter_emptied", "filter_truncated")
+    __slots__ = ("arm", "state", "hit_count", "elapsed", "filter_emptied", "filter_truncated", "unembedded_count")
     ARM_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     HIT_COUNT_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_FIELD_NUMBER: _ClassVar[int]
     FILTER_EMPTIED_FIELD_NUMBER: _ClassVar[int]
     FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    UNEMBEDDED_COUNT_FIELD_NUMBER: _ClassVar[int]
     arm: Arm
     state: ArmState
     hit_count: int
     elapsed: _duration_pb2.Duration
     filter_emptied: bool
     filter_truncated: bool
-    def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ...) -> None: ...
+    unembedded_count: int
+    def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., unembedded_count: _Optional[int] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity")
+    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial")
+    class WeightsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     QUERY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     ARMS_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     MIN_SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    SHOW_SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    FUSION_FIELD_NUMBER: _ClassVar[int]
+    ON_PARTIAL_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
     arms: _containers.RepeatedScalarFieldContainer[Arm]
     filter: _memory_pb2.MemoryFilter
     min_similarity: float
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ...) -> None: ...
+    show_superseded: bool
+    weights: _containers.ScalarMap[str, float]
+    fusion: str
+    on_partial: OnPartial
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "arms", "incomplete", "model")
+    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile")
     HITS_FIELD_NUMBER: _ClassVar[int]
     ARMS_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
+    EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[_recall_pb2.Hit]
     arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
     incomplete: _containers.RepeatedScalarFieldContainer[Arm]
     model: str
-    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ...) -> None: ...
+    dense_path: str
+    emptied_by: _containers.RepeatedScalarFieldContainer[str]
+    formula: str
+    profile: _subjects_pb2.Subject
+    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ...) -> None: ...
+
+class BuildContextRequest(_message.Message):
+    __slots__ = ("recall", "token_budget", "format", "order", "session_id")
+    RECALL_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    recall: RecallRequest
+    token_budget: int
+    format: ContextFormat
+    order: ContextOrder
+    session_id: str
+    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ...) -> None: ...
+
+class Citation(_message.Message):
+    __slots__ = ("number", "kind", "item_id", "session_id", "create_time", "score", "truncated", "duplicate_ids")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_IDS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    kind: _recall_pb2.ItemKind
+    item_id: str
+    session_id: str
+    create_time: _timestamp_pb2.Timestamp
+    score: float
+    truncated: bool
+    duplicate_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BuildContextResponse(_message.Message):
+    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CITATIONS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OMITTED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ARMS_FIELD_NUMBER: _ClassVar[int]
+    INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    citations: _containers.RepeatedCompositeFieldContainer[Citation]
+    token_count: int
+    omitted_count: int
+    arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
+    incomplete: _containers.RepeatedScalarFieldContainer[Arm]
+    model: str
+    emptied_by: _containers.RepeatedScalarFieldContainer[str]
+    formula: str
+    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
 
 class ForgetRequest(_message.Message):
     __slots__ = ("subject_id", "dry_run", "request_id")

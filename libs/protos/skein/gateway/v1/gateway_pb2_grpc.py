@@ -47,6 +47,11 @@ class GatewayServiceStub:
                 request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallRequest.SerializeToString,
                 response_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallResponse.FromString,
                 _registered_method=True)
+        self.BuildContext = channel.unary_unary(
+                '/skein.gateway.v1.GatewayService/BuildContext',
+                request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextRequest.SerializeToString,
+                response_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextResponse.FromString,
+                _registered_method=True)
         self.Forget = channel.unary_unary(
                 '/skein.gateway.v1.GatewayService/Forget',
                 request_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.ForgetRequest.SerializeToString,
@@ -83,13 +88,38 @@ class GatewayServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Recall(self, request, context):
-        """Recall asks every arm (memories, messages) at once and returns the best of
-        all, best first, within the caller's deadline. An arm that fails or is late
-        is named in incomplete and the rest is returned; only when every arm fails
-        the call fails. Safe to retry.
+        """Recall asks several arms at once (memories, messages, core-memory blocks,
+        the profile of the person spoken of) and returns the best of all, best
+        first, within the caller's deadline. An arm that fails or is late is named
+        in incomplete and the rest is returned, unless on_partial says otherwise;
+        when no arm answers the call fails with what the first one failed with. Safe
+        to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
+        - PERMISSION_DENIED, PERMISSION_MISSING: the arms named need memory.read
+        (blocks) or subject.read (profile).
+        - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
+        - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BuildContext(self, request, context):
+        """BuildContext recalls, and packs the best of it into a budget of tokens: a
+        text for a prompt, each line of which cites what it says, and the list of
+        citations. Blocks come first, then the profile, then memories by type, then
+        conversations by session, each of them in order of time. What was superseded
+        and what another line says already is left out; a long text is cut at the
+        end of a sentence, to the part that holds most of the query's words. Equal
+        requests over equal data get equal texts. Safe to retry.
+
+        Errors:
+        - as Recall.
+        - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
+        - FAILED_PRECONDITION, SESSION_STORED.
+        - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,6 +160,11 @@ def add_GatewayServiceServicer_to_server(servicer, server):
                     servicer.Recall,
                     request_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallRequest.FromString,
                     response_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallResponse.SerializeToString,
+            ),
+            'BuildContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.BuildContext,
+                    request_deserializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextRequest.FromString,
+                    response_serializer=skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextResponse.SerializeToString,
             ),
             'Forget': grpc.unary_unary_rpc_method_handler(
                     servicer.Forget,
@@ -199,6 +234,33 @@ class GatewayService:
             '/skein.gateway.v1.GatewayService/Recall',
             skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallRequest.SerializeToString,
             skein_dot_gateway_dot_v1_dot_gateway__pb2.RecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BuildContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.gateway.v1.GatewayService/BuildContext',
+            skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextRequest.SerializeToString,
+            skein_dot_gateway_dot_v1_dot_gateway__pb2.BuildContextResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,13 +50,34 @@ class GatewayServiceStub:
     - as AppendMessages and BatchCreateMemories.
     """
     Recall: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.RecallRequest, _gateway_pb2.RecallResponse]
-    """Recall asks every arm (memories, messages) at once and returns the best of
-    all, best first, within the caller's deadline. An arm that fails or is late
-    is named in incomplete and the rest is returned; only when every arm fails
-    the call fails. Safe to retry.
+    """Recall asks several arms at once (memories, messages, core-memory blocks,
+    the profile of the person spoken of) and returns the best of all, best
+    first, within the caller's deadline. An arm that fails or is late is named
+    in incomplete and the rest is returned, unless on_partial says otherwise;
+    when no arm answers the call fails with what the first one failed with. Safe
+    to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
+    - PERMISSION_DENIED, PERMISSION_MISSING: the arms named need memory.read
+      (blocks) or subject.read (profile).
+    - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
+    - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+    """
+    BuildContext: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]
+    """BuildContext recalls, and packs the best of it into a budget of tokens: a
+    text for a prompt, each line of which cites what it says, and the list of
+    citations. Blocks come first, then the profile, then memories by type, then
+    conversations by session, each of them in order of time. What was superseded
+    and what another line says already is left out; a long text is cut at the
+    end of a sentence, to the part that holds most of the query's words. Equal
+    requests over equal data get equal texts. Safe to retry.
+
+    Errors:
+    - as Recall.
+    - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
+    - FAILED_PRECONDITION, SESSION_STORED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
     """
     Forget: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]
     """Forget erases one person: sessions with their messages, memories and blocks
@@ -95,13 +116,34 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     - as AppendMessages and BatchCreateMemories.
     """
     Recall: _aio.UnaryUnaryMultiCallable[_gateway_pb2.RecallRequest, _gateway_pb2.RecallResponse]  # type: ignore[assignment]
-    """Recall asks every arm (memories, messages) at once and returns the best of
-    all, best first, within the caller's deadline. An arm that fails or is late
-    is named in incomplete and the rest is returned; only when every arm fails
-    the call fails. Safe to retry.
+    """Recall asks several arms at once (memories, messages, core-memory blocks,
+    the profile of the person spoken of) and returns the best of all, best
+    first, within the caller's deadline. An arm that fails or is late is named
+    in incomplete and the rest is returned, unless on_partial says otherwise;
+    when no arm answers the call fails with what the first one failed with. Safe
+    to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
+    - PERMISSION_DENIED, PERMISSION_MISSING: the arms named need memory.read
+      (blocks) or subject.read (profile).
+    - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
+    - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+    """
+    BuildContext: _aio.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]  # type: ignore[assignment]
+    """BuildContext recalls, and packs the best of it into a budget of tokens: a
+    text for a prompt, each line of which cites what it says, and the list of
+    citations. Blocks come first, then the profile, then memories by type, then
+    conversations by session, each of them in order of time. What was superseded
+    and what another line says already is left out; a long text is cut at the
+    end of a sentence, to the part that holds most of the query's words. Equal
+    requests over equal data get equal texts. Safe to retry.
+
+    Errors:
+    - as Recall.
+    - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
+    - FAILED_PRECONDITION, SESSION_STORED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
     """
     Forget: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]  # type: ignore[assignment]
     """Forget erases one person: sessions with their messages, memories and blocks
@@ -149,13 +191,40 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.RecallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.RecallResponse, _abc.Awaitable[_gateway_pb2.RecallResponse]]:
-        """Recall asks every arm (memories, messages) at once and returns the best of
-        all, best first, within the caller's deadline. An arm that fails or is late
-        is named in incomplete and the rest is returned; only when every arm fails
-        the call fails. Safe to retry.
+        """Recall asks several arms at once (memories, messages, core-memory blocks,
+        the profile of the person spoken of) and returns the best of all, best
+        first, within the caller's deadline. An arm that fails or is late is named
+        in incomplete and the rest is returned, unless on_partial says otherwise;
+        when no arm answers the call fails with what the first one failed with. Safe
+        to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
+        - PERMISSION_DENIED, PERMISSION_MISSING: the arms named need memory.read
+          (blocks) or subject.read (profile).
+        - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
+        - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+        """
+
+    @_abc_1.abstractmethod
+    def BuildContext(
+        self,
+        request: _gateway_pb2.BuildContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_gateway_pb2.BuildContextResponse, _abc.Awaitable[_gateway_pb2.BuildContextResponse]]:
+        """BuildContext recalls, and packs the best of it into a budget of tokens: a
+        text for a prompt, each line of which cites what it says, and the list of
+        citations. Blocks come first, then the profile, then memories by type, then
+        conversations by session, each of them in order of time. What was superseded
+        and what another line says already is left out; a long text is cut at the
+        end of a sentence, to the part that holds most of the query's words. Equal
+        requests over equal data get equal texts. Safe to retry.
+
+        Errors:
+        - as Recall.
+        - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
+        - FAILED_PRECONDITION, SESSION_STORED.
+        - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
         """
 
     @_abc_1.abstractmethod

@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.memory.v1 import memory_pb2 as _memory_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -189,6 +190,22 @@ class RestoreBlockResponse(_message.Message):
     block: Block
     def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
 
+class PurgeBlockRequest(_message.Message):
+    __slots__ = ("block_id", "dry_run", "request_id")
+    BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    block_id: str
+    dry_run: bool
+    request_id: str
+    def __init__(self, block_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PurgeBlockResponse(_message.Message):
+    __slots__ = ("receipt",)
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    receipt: _memory_pb2.PurgeReceipt
+    def __init__(self, receipt: _Optional[_Union[_memory_pb2.PurgeReceipt, _Mapping]] = ...) -> None: ...
+
 class AppendToBlockRequest(_message.Message):
     __slots__ = ("block_id", "text", "revision", "request_id")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -304,16 +321,18 @@ class ListBlockAgentsResponse(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[BlockAgent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListAgentBlocksRequest(_message.Message):
-    __slots__ = ("agent_id", "subject_id", "page_size", "page_token")
+    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "hide_other_subjects")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HIDE_OTHER_SUBJECTS_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     subject_id: str
     page_size: int
     page_token: str
-    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    hide_other_subjects: bool
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., hide_other_subjects: _Optional[bool] = ...) -> None: ...
 
 class ListAgentBlocksResponse(_message.Message):
     __slots__ = ("blocks", "next_page_token")

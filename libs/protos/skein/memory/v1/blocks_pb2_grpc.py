@@ -74,6 +74,11 @@ class BlockServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockResponse.FromString,
                 _registered_method=True)
+        self.PurgeBlock = channel.unary_unary(
+                '/skein.memory.v1.BlockService/PurgeBlock',
+                request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.PurgeBlockRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.PurgeBlockResponse.FromString,
+                _registered_method=True)
         self.AppendToBlock = channel.unary_unary(
                 '/skein.memory.v1.BlockService/AppendToBlock',
                 request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.AppendToBlockRequest.SerializeToString,
@@ -222,6 +227,20 @@ class BlockServiceServicer:
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeBlock(self, request, context):
+        """PurgeBlock removes a deleted block for good, with what it said before, its
+        copies in snapshots, and stored answers that show it. A salted digest of its
+        id stays, so that an import or a snapshot cannot bring it back. With dry_run
+        nothing is removed. Repeating a request_id returns the first receipt.
+
+        Errors:
+        - NOT_FOUND, BLOCK_NOT_FOUND.
+        - FAILED_PRECONDITION, BLOCK_NOT_DELETED: delete it first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -402,6 +421,11 @@ def add_BlockServiceServicer_to_server(servicer, server):
                     servicer.RestoreBlock,
                     request_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockResponse.SerializeToString,
+            ),
+            'PurgeBlock': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeBlock,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.PurgeBlockRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.PurgeBlockResponse.SerializeToString,
             ),
             'AppendToBlock': grpc.unary_unary_rpc_method_handler(
                     servicer.AppendToBlock,
@@ -648,6 +672,33 @@ class BlockService:
             '/skein.memory.v1.BlockService/RestoreBlock',
             skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeBlock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.BlockService/PurgeBlock',
+            skein_dot_memory_dot_v1_dot_blocks__pb2.PurgeBlockRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_blocks__pb2.PurgeBlockResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -103,6 +103,16 @@ class BlockServiceStub:
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
+    PurgeBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.PurgeBlockRequest, _blocks_pb2.PurgeBlockResponse]
+    """PurgeBlock removes a deleted block for good, with what it said before, its
+    copies in snapshots, and stored answers that show it. A salted digest of its
+    id stays, so that an import or a snapshot cannot bring it back. With dry_run
+    nothing is removed. Repeating a request_id returns the first receipt.
+
+    Errors:
+    - NOT_FOUND, BLOCK_NOT_FOUND.
+    - FAILED_PRECONDITION, BLOCK_NOT_DELETED: delete it first.
+    """
     AppendToBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.AppendToBlockRequest, _blocks_pb2.AppendToBlockResponse]
     """AppendToBlock adds text at the end of a block, on a line of its own. Of two
     at once, both arrive. Repeating a request_id returns the first answer.
@@ -276,6 +286,16 @@ class BlockServiceAsyncStub(BlockServiceStub):
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
+    """
+    PurgeBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.PurgeBlockRequest, _blocks_pb2.PurgeBlockResponse]  # type: ignore[assignment]
+    """PurgeBlock removes a deleted block for good, with what it said before, its
+    copies in snapshots, and stored answers that show it. A salted digest of its
+    id stays, so that an import or a snapshot cannot bring it back. With dry_run
+    nothing is removed. Repeating a request_id returns the first receipt.
+
+    Errors:
+    - NOT_FOUND, BLOCK_NOT_FOUND.
+    - FAILED_PRECONDITION, BLOCK_NOT_DELETED: delete it first.
     """
     AppendToBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.AppendToBlockRequest, _blocks_pb2.AppendToBlockResponse]  # type: ignore[assignment]
     """AppendToBlock adds text at the end of a block, on a line of its own. Of two
@@ -489,6 +509,22 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeBlock(
+        self,
+        request: _blocks_pb2.PurgeBlockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_blocks_pb2.PurgeBlockResponse, _abc.Awaitable[_blocks_pb2.PurgeBlockResponse]]:
+        """PurgeBlock removes a deleted block for good, with what it said before, its
+        copies in snapshots, and stored answers that show it. A salted digest of its
+        id stays, so that an import or a snapshot cannot bring it back. With dry_run
+        nothing is removed. Repeating a request_id returns the first receipt.
+
+        Errors:
+        - NOT_FOUND, BLOCK_NOT_FOUND.
+        - FAILED_PRECONDITION, BLOCK_NOT_DELETED: delete it first.
         """
 
     @_abc_1.abstractmethod

@@ -64,7 +64,7 @@ LINK_DIRECTION_OUTGOING: LinkDirection
 LINK_DIRECTION_INCOMING: LinkDirection
 
 class Memory(_message.Message):
-    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time")
+    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class Memory(_message.Message):
     SCORES_FIELD_NUMBER: _ClassVar[int]
     ACCESS_COUNT_FIELD_NUMBER: _ClassVar[int]
     LAST_ACCESS_TIME_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     external_id: str
     type: str
@@ -135,7 +136,8 @@ class Memory(_message.Message):
     scores: _scores_pb2.Scores
     access_count: int
     last_access_time: _timestamp_pb2.Timestamp
-    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    embedding: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class MaskedSecret(_message.Message):
     __slots__ = ("masked", "length_class")
@@ -290,20 +292,22 @@ class BatchGetMemoriesResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., not_found: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListMemoriesRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "filter", "show_archived", "show_deleted", "as_of_time")
+    __slots__ = ("page_size", "page_token", "filter", "show_archived", "show_deleted", "as_of_time", "order_by")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     SHOW_ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
+    ORDER_BY_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     filter: MemoryFilter
     show_archived: bool
     show_deleted: bool
     as_of_time: _timestamp_pb2.Timestamp
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[_Union[MemoryFilter, _Mapping]] = ..., show_archived: _Optional[bool] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    order_by: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[_Union[MemoryFilter, _Mapping]] = ..., show_archived: _Optional[bool] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., order_by: _Optional[str] = ...) -> None: ...
 
 class ListMemoriesResponse(_message.Message):
     __slots__ = ("memories", "next_page_token")
@@ -678,7 +682,7 @@ class ExportMatchingResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[ExportedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PurgeReceipt(_message.Message):
-    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run")
+    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run", "block_ids")
     class DeletedCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -692,13 +696,15 @@ class PurgeReceipt(_message.Message):
     DELETED_COUNTS_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_IDS_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     purge_time: _timestamp_pb2.Timestamp
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
     deleted_counts: _containers.ScalarMap[str, int]
     digest: str
     dry_run: bool
-    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    block_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ..., block_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PurgeMemoriesRequest(_message.Message):
     __slots__ = ("selection", "dry_run", "page_size", "page_token", "request_id")
@@ -743,16 +749,18 @@ class ForgetMemoriesRequest(_message.Message):
     def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., hard: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ForgetMemoriesResponse(_message.Message):
-    __slots__ = ("memory_ids", "receipt", "not_found", "next_page_token")
+    __slots__ = ("memory_ids", "receipt", "not_found", "next_page_token", "archived_memory_ids")
     MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
     receipt: PurgeReceipt
     not_found: _containers.RepeatedScalarFieldContainer[str]
     next_page_token: str
-    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateLinkRequest(_message.Message):
     __slots__ = ("link", "request_id")

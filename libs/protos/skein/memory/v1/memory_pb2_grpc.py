@@ -249,14 +249,17 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListMemories(self, request, context):
-        """ListMemories pages through memories that pass the filter, newest first.
-        Memories created meanwhile never move a page. One call looks at a bounded
+        """ListMemories pages through memories that pass the filter, newest first or as
+        order_by says. Memories created meanwhile never move a page; one that is
+        changed meanwhile may be met twice or not at all where the order is of what
+        changes. One call looks at a bounded
         number of memories: a page may hold fewer than asked for, none even, and
         still have a next one. Safe to retry.
 
         Errors:
-        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+        - INVALID_ARGUMENT, ORDER_UNKNOWN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -316,8 +319,8 @@ class MemoryServiceServicer:
 
     def ExportMatching(self, request, context):
         """ExportMatching pages through the memories that PurgeMemories would remove
-        for the same selection, newest first, each with what hangs on it. Safe to
-        retry.
+        for the same selection, newest first, each with what hangs on it, but not
+        those in cold storage: restore their archives first. Safe to retry.
 
         Errors:
         - as PurgeMemories.
@@ -333,6 +336,8 @@ class MemoryServiceServicer:
         well. A salted digest of each stays, so that an import cannot bring it back.
         A filter that names a subject and nothing else takes the blocks about that
         person along, with what they said before and their copies in snapshots.
+        Cold storage is reached too: for ids and a person at once, for any other
+        filter some archives in each call.
         One call removes up to page_size memories and looks at a bounded number:
         go on with next_page_token until there is none. With dry_run nothing is
         removed. Repeating a request_id returns the first receipt.
@@ -348,8 +353,9 @@ class MemoryServiceServicer:
 
     def ForgetMemories(self, request, context):
         """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-        hard, as PurgeMemories does, but neither from cold storage nor with the
-        blocks of a person. Those that are deleted already are passed over
+        hard, as PurgeMemories does, but without the blocks of a person. A soft one
+        leaves cold storage alone: what lies there is hidden already, and comes back
+        when its archive does. Those that are deleted already are passed over
         unless hard is set. Repeating a request_id returns the first answer.
 
         Errors:

@@ -78,14 +78,17 @@ class MemoryServiceStub:
     archived memories are read as by GetMemory. Safe to retry.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]
-    """ListMemories pages through memories that pass the filter, newest first.
-    Memories created meanwhile never move a page. One call looks at a bounded
+    """ListMemories pages through memories that pass the filter, newest first or as
+    order_by says. Memories created meanwhile never move a page; one that is
+    changed meanwhile may be met twice or not at all where the order is of what
+    changes. One call looks at a bounded
     number of memories: a page may hold fewer than asked for, none even, and
     still have a next one. Safe to retry.
 
     Errors:
-    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+    - INVALID_ARGUMENT, ORDER_UNKNOWN.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]
     """UpdateMemory changes the fields named in update_mask and returns the memory
@@ -125,8 +128,8 @@ class MemoryServiceStub:
     """
     ExportMatching: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]
     """ExportMatching pages through the memories that PurgeMemories would remove
-    for the same selection, newest first, each with what hangs on it. Safe to
-    retry.
+    for the same selection, newest first, each with what hangs on it, but not
+    those in cold storage: restore their archives first. Safe to retry.
 
     Errors:
     - as PurgeMemories.
@@ -138,6 +141,8 @@ class MemoryServiceStub:
     well. A salted digest of each stays, so that an import cannot bring it back.
     A filter that names a subject and nothing else takes the blocks about that
     person along, with what they said before and their copies in snapshots.
+    Cold storage is reached too: for ids and a person at once, for any other
+    filter some archives in each call.
     One call removes up to page_size memories and looks at a bounded number:
     go on with next_page_token until there is none. With dry_run nothing is
     removed. Repeating a request_id returns the first receipt.
@@ -149,8 +154,9 @@ class MemoryServiceStub:
     """
     ForgetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]
     """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does, but neither from cold storage nor with the
-    blocks of a person. Those that are deleted already are passed over
+    hard, as PurgeMemories does, but without the blocks of a person. A soft one
+    leaves cold storage alone: what lies there is hidden already, and comes back
+    when its archive does. Those that are deleted already are passed over
     unless hard is set. Repeating a request_id returns the first answer.
 
     Errors:
@@ -355,14 +361,17 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     archived memories are read as by GetMemory. Safe to retry.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]  # type: ignore[assignment]
-    """ListMemories pages through memories that pass the filter, newest first.
-    Memories created meanwhile never move a page. One call looks at a bounded
+    """ListMemories pages through memories that pass the filter, newest first or as
+    order_by says. Memories created meanwhile never move a page; one that is
+    changed meanwhile may be met twice or not at all where the order is of what
+    changes. One call looks at a bounded
     number of memories: a page may hold fewer than asked for, none even, and
     still have a next one. Safe to retry.
 
     Errors:
-    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+    - INVALID_ARGUMENT, ORDER_UNKNOWN.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes the fields named in update_mask and returns the memory
@@ -402,8 +411,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     ExportMatching: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]  # type: ignore[assignment]
     """ExportMatching pages through the memories that PurgeMemories would remove
-    for the same selection, newest first, each with what hangs on it. Safe to
-    retry.
+    for the same selection, newest first, each with what hangs on it, but not
+    those in cold storage: restore their archives first. Safe to retry.
 
     Errors:
     - as PurgeMemories.
@@ -415,6 +424,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     well. A salted digest of each stays, so that an import cannot bring it back.
     A filter that names a subject and nothing else takes the blocks about that
     person along, with what they said before and their copies in snapshots.
+    Cold storage is reached too: for ids and a person at once, for any other
+    filter some archives in each call.
     One call removes up to page_size memories and looks at a bounded number:
     go on with next_page_token until there is none. With dry_run nothing is
     removed. Repeating a request_id returns the first receipt.
@@ -426,8 +437,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     ForgetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]  # type: ignore[assignment]
     """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does, but neither from cold storage nor with the
-    blocks of a person. Those that are deleted already are passed over
+    hard, as PurgeMemories does, but without the blocks of a person. A soft one
+    leaves cold storage alone: what lies there is hidden already, and comes back
+    when its archive does. Those that are deleted already are passed over
     unless hard is set. Repeating a request_id returns the first answer.
 
     Errors:
@@ -659,14 +671,17 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ListMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListMemoriesResponse, _abc.Awaitable[_memory_pb2.ListMemoriesResponse]]:
-        """ListMemories pages through memories that pass the filter, newest first.
-        Memories created meanwhile never move a page. One call looks at a bounded
+        """ListMemories pages through memories that pass the filter, newest first or as
+        order_by says. Memories created meanwhile never move a page; one that is
+        changed meanwhile may be met twice or not at all where the order is of what
+        changes. One call looks at a bounded
         number of memories: a page may hold fewer than asked for, none even, and
         still have a next one. Safe to retry.
 
         Errors:
-        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+        - INVALID_ARGUMENT, ORDER_UNKNOWN.
         """
 
     @_abc_1.abstractmethod
@@ -736,8 +751,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ExportMatchingResponse, _abc.Awaitable[_memory_pb2.ExportMatchingResponse]]:
         """ExportMatching pages through the memories that PurgeMemories would remove
-        for the same selection, newest first, each with what hangs on it. Safe to
-        retry.
+        for the same selection, newest first, each with what hangs on it, but not
+        those in cold storage: restore their archives first. Safe to retry.
 
         Errors:
         - as PurgeMemories.
@@ -755,6 +770,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         well. A salted digest of each stays, so that an import cannot bring it back.
         A filter that names a subject and nothing else takes the blocks about that
         person along, with what they said before and their copies in snapshots.
+        Cold storage is reached too: for ids and a person at once, for any other
+        filter some archives in each call.
         One call removes up to page_size memories and looks at a bounded number:
         go on with next_page_token until there is none. With dry_run nothing is
         removed. Repeating a request_id returns the first receipt.
@@ -772,8 +789,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ForgetMemoriesResponse, _abc.Awaitable[_memory_pb2.ForgetMemoriesResponse]]:
         """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-        hard, as PurgeMemories does, but neither from cold storage nor with the
-        blocks of a person. Those that are deleted already are passed over
+        hard, as PurgeMemories does, but without the blocks of a person. A soft one
+        leaves cold storage alone: what lies there is hidden already, and comes back
+        when its archive does. Those that are deleted already are passed over
         unless hard is set. Repeating a request_id returns the first answer.
 
         Errors:

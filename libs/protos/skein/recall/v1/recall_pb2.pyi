@@ -2,6 +2,7 @@ import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.memory.v1 import blocks_pb2 as _blocks_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
 from google.protobuf.internal import containers as _containers
@@ -18,9 +19,24 @@ class ItemKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ITEM_KIND_UNSPECIFIED: _ClassVar[ItemKind]
     ITEM_KIND_MEMORY: _ClassVar[ItemKind]
     ITEM_KIND_MESSAGE: _ClassVar[ItemKind]
+    ITEM_KIND_BLOCK: _ClassVar[ItemKind]
+    ITEM_KIND_PROFILE: _ClassVar[ItemKind]
+
+class ReindexState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REINDEX_STATE_UNSPECIFIED: _ClassVar[ReindexState]
+    REINDEX_STATE_RUNNING: _ClassVar[ReindexState]
+    REINDEX_STATE_COMPLETE: _ClassVar[ReindexState]
+    REINDEX_STATE_CANCELLED: _ClassVar[ReindexState]
 ITEM_KIND_UNSPECIFIED: ItemKind
 ITEM_KIND_MEMORY: ItemKind
 ITEM_KIND_MESSAGE: ItemKind
+ITEM_KIND_BLOCK: ItemKind
+ITEM_KIND_PROFILE: ItemKind
+REINDEX_STATE_UNSPECIFIED: ReindexState
+REINDEX_STATE_RUNNING: ReindexState
+REINDEX_STATE_COMPLETE: ReindexState
+REINDEX_STATE_CANCELLED: ReindexState
 
 class ScoreComponent(_message.Message):
     __slots__ = ("signal", "raw", "value", "weight", "rank")
@@ -37,7 +53,7 @@ class ScoreComponent(_message.Message):
     def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ..., value: _Optional[float] = ..., weight: _Optional[float] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class Hit(_message.Message):
-    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message")
+    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +61,7 @@ class Hit(_message.Message):
     COMPONENTS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
     kind: ItemKind
     item_id: str
     score: float
@@ -52,39 +69,57 @@ class Hit(_message.Message):
     components: _containers.RepeatedCompositeFieldContainer[ScoreComponent]
     memory: _memory_pb2.Memory
     message: _session_pb2.Message
-    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ...) -> None: ...
+    block: _blocks_pb2.Block
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity")
+    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion")
+    class WeightsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     QUERY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     MIN_SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    SHOW_SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    FUSION_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
     kinds: _containers.RepeatedScalarFieldContainer[ItemKind]
     filter: _memory_pb2.MemoryFilter
     min_similarity: float
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ...) -> None: ...
+    show_superseded: bool
+    weights: _containers.ScalarMap[str, float]
+    fusion: str
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
     DENSE_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     FILTER_EMPTIED_FIELD_NUMBER: _ClassVar[int]
     FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
     dense_unavailable: bool
     filter_emptied: bool
     filter_truncated: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ...) -> None: ...
+    emptied_by: _containers.RepeatedScalarFieldContainer[str]
+    formula: str
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
 
 class EmbedTextRequest(_message.Message):
     __slots__ = ("texts",)
@@ -107,18 +142,30 @@ class EmbedTextResponse(_message.Message):
     def __init__(self, model: _Optional[str] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ...) -> None: ...
 
 class EmbeddingModel(_message.Message):
-    __slots__ = ("model", "provider", "dimensions", "active", "create_time")
+    __slots__ = ("model", "provider", "dimensions", "active", "create_time", "endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters", "followed")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_MODEL_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_CHARACTERS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWED_FIELD_NUMBER: _ClassVar[int]
     model: str
     provider: str
     dimensions: int
     active: bool
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., active: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    endpoint: str
+    remote_model: str
+    batch_size: int
+    timeout_seconds: float
+    window_characters: int
+    followed: bool
+    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., active: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endpoint: _Optional[str] = ..., remote_model: _Optional[str] = ..., batch_size: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., window_characters: _Optional[int] = ..., followed: _Optional[bool] = ...) -> None: ...
 
 class ListEmbeddingModelsRequest(_message.Message):
     __slots__ = ()
@@ -200,3 +247,223 @@ class PurgeTenantResponse(_message.Message):
     deleted_counts: _containers.ScalarMap[str, int]
     more: bool
     def __init__(self, deleted_counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class PutEmbeddingRequest(_message.Message):
+    __slots__ = ("item_id", "external_id", "kind", "model", "embeddings", "revision", "request_id")
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    item_id: str
+    external_id: str
+    kind: ItemKind
+    model: str
+    embeddings: _containers.RepeatedCompositeFieldContainer[Embedding]
+    revision: int
+    request_id: str
+    def __init__(self, item_id: _Optional[str] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., model: _Optional[str] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PutEmbeddingResponse(_message.Message):
+    __slots__ = ("item_id", "model", "vector_count")
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    VECTOR_COUNT_FIELD_NUMBER: _ClassVar[int]
+    item_id: str
+    model: str
+    vector_count: int
+    def __init__(self, item_id: _Optional[str] = ..., model: _Optional[str] = ..., vector_count: _Optional[int] = ...) -> None: ...
+
+class Reindex(_message.Message):
+    __slots__ = ("reindex_id", "model", "tenant_id", "state", "texts_per_second", "tenant_count", "done_tenant_count", "document_count", "seen_count", "embedded_count", "missing_count", "create_time", "cancel_time", "created_by")
+    REINDEX_ID_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    TENANT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DONE_TENANT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SEEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MISSING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_TIME_FIELD_NUMBER: _ClassVar[int]
+    CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    reindex_id: str
+    model: str
+    tenant_id: str
+    state: ReindexState
+    texts_per_second: float
+    tenant_count: int
+    done_tenant_count: int
+    document_count: int
+    seen_count: int
+    embedded_count: int
+    missing_count: int
+    create_time: _timestamp_pb2.Timestamp
+    cancel_time: _timestamp_pb2.Timestamp
+    created_by: str
+    def __init__(self, reindex_id: _Optional[str] = ..., model: _Optional[str] = ..., tenant_id: _Optional[str] = ..., state: _Optional[_Union[ReindexState, str]] = ..., texts_per_second: _Optional[float] = ..., tenant_count: _Optional[int] = ..., done_tenant_count: _Optional[int] = ..., document_count: _Optional[int] = ..., seen_count: _Optional[int] = ..., embedded_count: _Optional[int] = ..., missing_count: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cancel_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+
+class StartReindexRequest(_message.Message):
+    __slots__ = ("model", "tenant_id", "texts_per_second", "request_id")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    tenant_id: str
+    texts_per_second: float
+    request_id: str
+    def __init__(self, model: _Optional[str] = ..., tenant_id: _Optional[str] = ..., texts_per_second: _Optional[float] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class StartReindexResponse(_message.Message):
+    __slots__ = ("reindex",)
+    REINDEX_FIELD_NUMBER: _ClassVar[int]
+    reindex: Reindex
+    def __init__(self, reindex: _Optional[_Union[Reindex, _Mapping]] = ...) -> None: ...
+
+class GetReindexRequest(_message.Message):
+    __slots__ = ("reindex_id",)
+    REINDEX_ID_FIELD_NUMBER: _ClassVar[int]
+    reindex_id: str
+    def __init__(self, reindex_id: _Optional[str] = ...) -> None: ...
+
+class GetReindexResponse(_message.Message):
+    __slots__ = ("reindex",)
+    REINDEX_FIELD_NUMBER: _ClassVar[int]
+    reindex: Reindex
+    def __init__(self, reindex: _Optional[_Union[Reindex, _Mapping]] = ...) -> None: ...
+
+class ListReindexesRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListReindexesResponse(_message.Message):
+    __slots__ = ("reindexes", "next_page_token")
+    REINDEXES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    reindexes: _containers.RepeatedCompositeFieldContainer[Reindex]
+    next_page_token: str
+    def __init__(self, reindexes: _Optional[_Iterable[_Union[Reindex, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CancelReindexRequest(_message.Message):
+    __slots__ = ("reindex_id", "request_id")
+    REINDEX_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    reindex_id: str
+    request_id: str
+    def __init__(self, reindex_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CancelReindexResponse(_message.Message):
+    __slots__ = ("reindex",)
+    REINDEX_FIELD_NUMBER: _ClassVar[int]
+    reindex: Reindex
+    def __init__(self, reindex: _Optional[_Union[Reindex, _Mapping]] = ...) -> None: ...
+
+class CompareModelsRequest(_message.Message):
+    __slots__ = ("model", "tenant_id", "queries", "limit", "samples")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    tenant_id: str
+    queries: _containers.RepeatedScalarFieldContainer[str]
+    limit: int
+    samples: int
+    def __init__(self, model: _Optional[str] = ..., tenant_id: _Optional[str] = ..., queries: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., samples: _Optional[int] = ...) -> None: ...
+
+class ModelAgreement(_message.Message):
+    __slots__ = ("tenant_id", "query_count", "agreement", "same_first_count")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUERY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    SAME_FIRST_COUNT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    query_count: int
+    agreement: float
+    same_first_count: int
+    def __init__(self, tenant_id: _Optional[str] = ..., query_count: _Optional[int] = ..., agreement: _Optional[float] = ..., same_first_count: _Optional[int] = ...) -> None: ...
+
+class CompareModelsResponse(_message.Message):
+    __slots__ = ("active_model", "model", "limit", "overall", "tenants", "truncated")
+    ACTIVE_MODEL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OVERALL_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    active_model: str
+    model: str
+    limit: int
+    overall: ModelAgreement
+    tenants: _containers.RepeatedCompositeFieldContainer[ModelAgreement]
+    truncated: bool
+    def __init__(self, active_model: _Optional[str] = ..., model: _Optional[str] = ..., limit: _Optional[int] = ..., overall: _Optional[_Union[ModelAgreement, _Mapping]] = ..., tenants: _Optional[_Iterable[_Union[ModelAgreement, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class SetActiveModelRequest(_message.Message):
+    __slots__ = ("model", "force", "request_id")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    force: bool
+    request_id: str
+    def __init__(self, model: _Optional[str] = ..., force: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SetActiveModelResponse(_message.Message):
+    __slots__ = ("embedding_model", "former_model")
+    EMBEDDING_MODEL_FIELD_NUMBER: _ClassVar[int]
+    FORMER_MODEL_FIELD_NUMBER: _ClassVar[int]
+    embedding_model: EmbeddingModel
+    former_model: str
+    def __init__(self, embedding_model: _Optional[_Union[EmbeddingModel, _Mapping]] = ..., former_model: _Optional[str] = ...) -> None: ...
+
+class DropModelRequest(_message.Message):
+    __slots__ = ("model", "request_id")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    request_id: str
+    def __init__(self, model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class DropModelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListDueReindexesRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListDueReindexesResponse(_message.Message):
+    __slots__ = ("tenant_ids", "next_page_token")
+    TENANT_IDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tenant_ids: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    def __init__(self, tenant_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ContinueReindexRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ContinueReindexResponse(_message.Message):
+    __slots__ = ("embedded_count", "more")
+    EMBEDDED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    embedded_count: int
+    more: bool
+    def __init__(self, embedded_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...

@@ -56,6 +56,46 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RegisterEmbeddingModelRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RegisterEmbeddingModelResponse.FromString,
                 _registered_method=True)
+        self.PutEmbedding = channel.unary_unary(
+                '/skein.recall.v1.RecallService/PutEmbedding',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingResponse.FromString,
+                _registered_method=True)
+        self.StartReindex = channel.unary_unary(
+                '/skein.recall.v1.RecallService/StartReindex',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.StartReindexRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.StartReindexResponse.FromString,
+                _registered_method=True)
+        self.GetReindex = channel.unary_unary(
+                '/skein.recall.v1.RecallService/GetReindex',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetReindexRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetReindexResponse.FromString,
+                _registered_method=True)
+        self.ListReindexes = channel.unary_unary(
+                '/skein.recall.v1.RecallService/ListReindexes',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListReindexesRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListReindexesResponse.FromString,
+                _registered_method=True)
+        self.CancelReindex = channel.unary_unary(
+                '/skein.recall.v1.RecallService/CancelReindex',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexResponse.FromString,
+                _registered_method=True)
+        self.CompareModels = channel.unary_unary(
+                '/skein.recall.v1.RecallService/CompareModels',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.FromString,
+                _registered_method=True)
+        self.SetActiveModel = channel.unary_unary(
+                '/skein.recall.v1.RecallService/SetActiveModel',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.FromString,
+                _registered_method=True)
+        self.DropModel = channel.unary_unary(
+                '/skein.recall.v1.RecallService/DropModel',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.FromString,
+                _registered_method=True)
 
 
 class RecallServiceServicer:
@@ -70,6 +110,7 @@ class RecallServiceServicer:
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
+        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         """
@@ -112,6 +153,117 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutEmbedding(self, request, context):
+        """PutEmbedding stores the vectors that the caller made of an item, one for each
+        chunk of its text, instead of those it has. They stay until the text
+        changes; this cluster makes none of that model for it. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - ABORTED, REVISION_STALE: the text is that of a later revision.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartReindex(self, request, context):
+        """StartReindex makes the vectors of a model in the background, of every item
+        of one tenant or of all, while the model in force goes on being searched.
+        From then on whatever is written gets the vectors of both. Where a reindex
+        of the model stands already it looks at everything again. Of a model whose
+        vectors callers bring it only counts what is missing. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
+        - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReindex(self, request, context):
+        """GetReindex says how far a reindex is. Safe to retry. Operators only.
+
+        Errors:
+        - NOT_FOUND, REINDEX_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReindexes(self, request, context):
+        """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+        to retry. Operators only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelReindex(self, request, context):
+        """CancelReindex ends a reindex: the model gets no more vectors of what is
+        written, unless it is in force. Those that it has stay. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, REINDEX_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompareModels(self, request, context):
+        """CompareModels searches with the model in force and with another one, and says
+        how many of the nearest items they have in common. Unless queries are given
+        it takes those that were asked last of the answering process, which keeps
+        some of each tenant in memory and nowhere else. Safe to retry. Operators
+        only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
+        embed with.
+        - UNAVAILABLE, MODEL_UNAVAILABLE.
+        - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetActiveModel(self, request, context):
+        """SetActiveModel puts a model in force: queries are embedded with it and its
+        vectors searched, from one moment to the next. The one before goes on
+        getting vectors, so the way back is the same call. Other processes follow
+        within five seconds. Repeating a request_id returns the first answer.
+        Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
+        or was never begun, and force is not set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropModel(self, request, context):
+        """DropModel forgets a model and deletes its vectors. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - FAILED_PRECONDITION, MODEL_IN_FORCE.
+        - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
+        now.
+        - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RecallServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -134,6 +286,46 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     servicer.RegisterEmbeddingModel,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RegisterEmbeddingModelRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RegisterEmbeddingModelResponse.SerializeToString,
+            ),
+            'PutEmbedding': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutEmbedding,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingResponse.SerializeToString,
+            ),
+            'StartReindex': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartReindex,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.StartReindexRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.StartReindexResponse.SerializeToString,
+            ),
+            'GetReindex': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetReindex,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetReindexRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetReindexResponse.SerializeToString,
+            ),
+            'ListReindexes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReindexes,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListReindexesRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListReindexesResponse.SerializeToString,
+            ),
+            'CancelReindex': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelReindex,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexResponse.SerializeToString,
+            ),
+            'CompareModels': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareModels,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.SerializeToString,
+            ),
+            'SetActiveModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetActiveModel,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.SerializeToString,
+            ),
+            'DropModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropModel,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -256,6 +448,222 @@ class RecallService:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def PutEmbedding(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/PutEmbedding',
+            skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartReindex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/StartReindex',
+            skein_dot_recall_dot_v1_dot_recall__pb2.StartReindexRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.StartReindexResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReindex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/GetReindex',
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetReindexRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetReindexResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReindexes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/ListReindexes',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListReindexesRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListReindexesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelReindex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/CancelReindex',
+            skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareModels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/CompareModels',
+            skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetActiveModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/SetActiveModel',
+            skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/DropModel',
+            skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class IndexServiceStub:
     """IndexService is internal: memory, session and the worker call it. The gateway
@@ -277,6 +685,16 @@ class IndexServiceStub:
                 '/skein.recall.v1.IndexService/IndexBacklog',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
+                _registered_method=True)
+        self.ListDueReindexes = channel.unary_unary(
+                '/skein.recall.v1.IndexService/ListDueReindexes',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesResponse.FromString,
+                _registered_method=True)
+        self.ContinueReindex = channel.unary_unary(
+                '/skein.recall.v1.IndexService/ContinueReindex',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.recall.v1.IndexService/PurgeTenant',
@@ -308,6 +726,24 @@ class IndexServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDueReindexes(self, request, context):
+        """ListDueReindexes lists tenants in which a reindex is not done. Safe to
+        retry. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ContinueReindex(self, request, context):
+        """ContinueReindex works on the reindexes of the token's tenant for some
+        seconds. Idempotent: it goes on where the last one left off; several callers
+        at once may do the same work twice and store it once. A model whose endpoint
+        does not answer is passed over. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PurgeTenant(self, request, context):
         """PurgeTenant removes some of what this service keeps of the token's tenant,
         which is being deleted. Idempotent: called until it says that nothing is
@@ -332,6 +768,16 @@ def add_IndexServiceServicer_to_server(servicer, server):
                     servicer.IndexBacklog,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.SerializeToString,
+            ),
+            'ListDueReindexes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueReindexes,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesResponse.SerializeToString,
+            ),
+            'ContinueReindex': grpc.unary_unary_rpc_method_handler(
+                    servicer.ContinueReindex,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -395,6 +841,60 @@ class IndexService:
             '/skein.recall.v1.IndexService/IndexBacklog',
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueReindexes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.IndexService/ListDueReindexes',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ContinueReindex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.IndexService/ContinueReindex',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,7 @@ class RecallServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
+    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     """
@@ -67,6 +68,85 @@ class RecallServiceStub:
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
     """
+    PutEmbedding: _grpc.UnaryUnaryMultiCallable[_recall_pb2.PutEmbeddingRequest, _recall_pb2.PutEmbeddingResponse]
+    """PutEmbedding stores the vectors that the caller made of an item, one for each
+    chunk of its text, instead of those it has. They stay until the text
+    changes; this cluster makes none of that model for it. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - ABORTED, REVISION_STALE: the text is that of a later revision.
+    """
+    StartReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]
+    """StartReindex makes the vectors of a model in the background, of every item
+    of one tenant or of all, while the model in force goes on being searched.
+    From then on whatever is written gets the vectors of both. Where a reindex
+    of the model stands already it looks at everything again. Of a model whose
+    vectors callers bring it only counts what is missing. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
+    - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+    """
+    GetReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetReindexRequest, _recall_pb2.GetReindexResponse]
+    """GetReindex says how far a reindex is. Safe to retry. Operators only.
+
+    Errors:
+    - NOT_FOUND, REINDEX_NOT_FOUND.
+    """
+    ListReindexes: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListReindexesRequest, _recall_pb2.ListReindexesResponse]
+    """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+    to retry. Operators only.
+    """
+    CancelReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CancelReindexRequest, _recall_pb2.CancelReindexResponse]
+    """CancelReindex ends a reindex: the model gets no more vectors of what is
+    written, unless it is in force. Those that it has stay. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, REINDEX_NOT_FOUND.
+    """
+    CompareModels: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CompareModelsRequest, _recall_pb2.CompareModelsResponse]
+    """CompareModels searches with the model in force and with another one, and says
+    how many of the nearest items they have in common. Unless queries are given
+    it takes those that were asked last of the answering process, which keeps
+    some of each tenant in memory and nowhere else. Safe to retry. Operators
+    only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
+      embed with.
+    - UNAVAILABLE, MODEL_UNAVAILABLE.
+    - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
+    """
+    SetActiveModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.SetActiveModelRequest, _recall_pb2.SetActiveModelResponse]
+    """SetActiveModel puts a model in force: queries are embedded with it and its
+    vectors searched, from one moment to the next. The one before goes on
+    getting vectors, so the way back is the same call. Other processes follow
+    within five seconds. Repeating a request_id returns the first answer.
+    Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
+      or was never begun, and force is not set.
+    """
+    DropModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DropModelRequest, _recall_pb2.DropModelResponse]
+    """DropModel forgets a model and deletes its vectors. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - FAILED_PRECONDITION, MODEL_IN_FORCE.
+    - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
+      now.
+    - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+    """
 
 @_typing.type_check_only
 class RecallServiceAsyncStub(RecallServiceStub):
@@ -82,6 +162,7 @@ class RecallServiceAsyncStub(RecallServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
+    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     """
@@ -107,6 +188,85 @@ class RecallServiceAsyncStub(RecallServiceStub):
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
     """
+    PutEmbedding: _aio.UnaryUnaryMultiCallable[_recall_pb2.PutEmbeddingRequest, _recall_pb2.PutEmbeddingResponse]  # type: ignore[assignment]
+    """PutEmbedding stores the vectors that the caller made of an item, one for each
+    chunk of its text, instead of those it has. They stay until the text
+    changes; this cluster makes none of that model for it. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - ABORTED, REVISION_STALE: the text is that of a later revision.
+    """
+    StartReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]  # type: ignore[assignment]
+    """StartReindex makes the vectors of a model in the background, of every item
+    of one tenant or of all, while the model in force goes on being searched.
+    From then on whatever is written gets the vectors of both. Where a reindex
+    of the model stands already it looks at everything again. Of a model whose
+    vectors callers bring it only counts what is missing. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
+    - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+    """
+    GetReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetReindexRequest, _recall_pb2.GetReindexResponse]  # type: ignore[assignment]
+    """GetReindex says how far a reindex is. Safe to retry. Operators only.
+
+    Errors:
+    - NOT_FOUND, REINDEX_NOT_FOUND.
+    """
+    ListReindexes: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListReindexesRequest, _recall_pb2.ListReindexesResponse]  # type: ignore[assignment]
+    """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+    to retry. Operators only.
+    """
+    CancelReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.CancelReindexRequest, _recall_pb2.CancelReindexResponse]  # type: ignore[assignment]
+    """CancelReindex ends a reindex: the model gets no more vectors of what is
+    written, unless it is in force. Those that it has stay. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, REINDEX_NOT_FOUND.
+    """
+    CompareModels: _aio.UnaryUnaryMultiCallable[_recall_pb2.CompareModelsRequest, _recall_pb2.CompareModelsResponse]  # type: ignore[assignment]
+    """CompareModels searches with the model in force and with another one, and says
+    how many of the nearest items they have in common. Unless queries are given
+    it takes those that were asked last of the answering process, which keeps
+    some of each tenant in memory and nowhere else. Safe to retry. Operators
+    only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
+      embed with.
+    - UNAVAILABLE, MODEL_UNAVAILABLE.
+    - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
+    """
+    SetActiveModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.SetActiveModelRequest, _recall_pb2.SetActiveModelResponse]  # type: ignore[assignment]
+    """SetActiveModel puts a model in force: queries are embedded with it and its
+    vectors searched, from one moment to the next. The one before goes on
+    getting vectors, so the way back is the same call. Other processes follow
+    within five seconds. Repeating a request_id returns the first answer.
+    Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
+      or was never begun, and force is not set.
+    """
+    DropModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.DropModelRequest, _recall_pb2.DropModelResponse]  # type: ignore[assignment]
+    """DropModel forgets a model and deletes its vectors. Repeating a request_id
+    returns the first answer. Operators only.
+
+    Errors:
+    - NOT_FOUND, MODEL_NOT_FOUND.
+    - FAILED_PRECONDITION, MODEL_IN_FORCE.
+    - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
+      now.
+    - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+    """
 
 class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
     """RecallService finds memories and messages by meaning and by words, and says
@@ -125,6 +285,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
+        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         """
@@ -169,6 +330,133 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         - ALREADY_EXISTS, MODEL_EXISTS.
         """
 
+    @_abc_1.abstractmethod
+    def PutEmbedding(
+        self,
+        request: _recall_pb2.PutEmbeddingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.PutEmbeddingResponse, _abc.Awaitable[_recall_pb2.PutEmbeddingResponse]]:
+        """PutEmbedding stores the vectors that the caller made of an item, one for each
+        chunk of its text, instead of those it has. They stay until the text
+        changes; this cluster makes none of that model for it. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - ABORTED, REVISION_STALE: the text is that of a later revision.
+        """
+
+    @_abc_1.abstractmethod
+    def StartReindex(
+        self,
+        request: _recall_pb2.StartReindexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.StartReindexResponse, _abc.Awaitable[_recall_pb2.StartReindexResponse]]:
+        """StartReindex makes the vectors of a model in the background, of every item
+        of one tenant or of all, while the model in force goes on being searched.
+        From then on whatever is written gets the vectors of both. Where a reindex
+        of the model stands already it looks at everything again. Of a model whose
+        vectors callers bring it only counts what is missing. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
+        - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+        """
+
+    @_abc_1.abstractmethod
+    def GetReindex(
+        self,
+        request: _recall_pb2.GetReindexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.GetReindexResponse, _abc.Awaitable[_recall_pb2.GetReindexResponse]]:
+        """GetReindex says how far a reindex is. Safe to retry. Operators only.
+
+        Errors:
+        - NOT_FOUND, REINDEX_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListReindexes(
+        self,
+        request: _recall_pb2.ListReindexesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.ListReindexesResponse, _abc.Awaitable[_recall_pb2.ListReindexesResponse]]:
+        """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+        to retry. Operators only.
+        """
+
+    @_abc_1.abstractmethod
+    def CancelReindex(
+        self,
+        request: _recall_pb2.CancelReindexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.CancelReindexResponse, _abc.Awaitable[_recall_pb2.CancelReindexResponse]]:
+        """CancelReindex ends a reindex: the model gets no more vectors of what is
+        written, unless it is in force. Those that it has stay. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, REINDEX_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def CompareModels(
+        self,
+        request: _recall_pb2.CompareModelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.CompareModelsResponse, _abc.Awaitable[_recall_pb2.CompareModelsResponse]]:
+        """CompareModels searches with the model in force and with another one, and says
+        how many of the nearest items they have in common. Unless queries are given
+        it takes those that were asked last of the answering process, which keeps
+        some of each tenant in memory and nowhere else. Safe to retry. Operators
+        only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
+          embed with.
+        - UNAVAILABLE, MODEL_UNAVAILABLE.
+        - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
+        """
+
+    @_abc_1.abstractmethod
+    def SetActiveModel(
+        self,
+        request: _recall_pb2.SetActiveModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.SetActiveModelResponse, _abc.Awaitable[_recall_pb2.SetActiveModelResponse]]:
+        """SetActiveModel puts a model in force: queries are embedded with it and its
+        vectors searched, from one moment to the next. The one before goes on
+        getting vectors, so the way back is the same call. Other processes follow
+        within five seconds. Repeating a request_id returns the first answer.
+        Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
+          or was never begun, and force is not set.
+        """
+
+    @_abc_1.abstractmethod
+    def DropModel(
+        self,
+        request: _recall_pb2.DropModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.DropModelResponse, _abc.Awaitable[_recall_pb2.DropModelResponse]]:
+        """DropModel forgets a model and deletes its vectors. Repeating a request_id
+        returns the first answer. Operators only.
+
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND.
+        - FAILED_PRECONDITION, MODEL_IN_FORCE.
+        - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
+          now.
+        - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+        """
+
 def add_RecallServiceServicer_to_server(servicer: RecallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class IndexServiceStub:
@@ -189,6 +477,16 @@ class IndexServiceStub:
     """IndexBacklog embeds items of the token's tenant that have no vectors yet,
     oldest first, up to a number. Idempotent; several callers at once may do
     the same work twice and store it once. System only.
+    """
+    ListDueReindexes: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListDueReindexesRequest, _recall_pb2.ListDueReindexesResponse]
+    """ListDueReindexes lists tenants in which a reindex is not done. Safe to
+    retry. System only.
+    """
+    ContinueReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ContinueReindexRequest, _recall_pb2.ContinueReindexResponse]
+    """ContinueReindex works on the reindexes of the token's tenant for some
+    seconds. Idempotent: it goes on where the last one left off; several callers
+    at once may do the same work twice and store it once. A model whose endpoint
+    does not answer is passed over. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_recall_pb2.PurgeTenantRequest, _recall_pb2.PurgeTenantResponse]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -215,6 +513,16 @@ class IndexServiceAsyncStub(IndexServiceStub):
     """IndexBacklog embeds items of the token's tenant that have no vectors yet,
     oldest first, up to a number. Idempotent; several callers at once may do
     the same work twice and store it once. System only.
+    """
+    ListDueReindexes: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListDueReindexesRequest, _recall_pb2.ListDueReindexesResponse]  # type: ignore[assignment]
+    """ListDueReindexes lists tenants in which a reindex is not done. Safe to
+    retry. System only.
+    """
+    ContinueReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.ContinueReindexRequest, _recall_pb2.ContinueReindexResponse]  # type: ignore[assignment]
+    """ContinueReindex works on the reindexes of the token's tenant for some
+    seconds. Idempotent: it goes on where the last one left off; several callers
+    at once may do the same work twice and store it once. A model whose endpoint
+    does not answer is passed over. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_recall_pb2.PurgeTenantRequest, _recall_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -250,6 +558,28 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         """IndexBacklog embeds items of the token's tenant that have no vectors yet,
         oldest first, up to a number. Idempotent; several callers at once may do
         the same work twice and store it once. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDueReindexes(
+        self,
+        request: _recall_pb2.ListDueReindexesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.ListDueReindexesResponse, _abc.Awaitable[_recall_pb2.ListDueReindexesResponse]]:
+        """ListDueReindexes lists tenants in which a reindex is not done. Safe to
+        retry. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ContinueReindex(
+        self,
+        request: _recall_pb2.ContinueReindexRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.ContinueReindexResponse, _abc.Awaitable[_recall_pb2.ContinueReindexResponse]]:
+        """ContinueReindex works on the reindexes of the token's tenant for some
+        seconds. Idempotent: it goes on where the last one left off; several callers
+        at once may do the same work twice and store it once. A model whose endpoint
+        does not answer is passed over. System only.
         """
 
     @_abc_1.abstractmethod

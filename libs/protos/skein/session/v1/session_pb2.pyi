@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.session.v1 import archives_pb2 as _archives_pb2
 from skein.session.v1 import states_pb2 as _states_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -65,7 +66,7 @@ SUMMARY_METHOD_EXTRACTIVE: SummaryMethod
 SUMMARY_METHOD_MODEL: SummaryMethod
 
 class Session(_message.Message):
-    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "archive_time")
+    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "archive_time", "store_time")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +84,7 @@ class Session(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_TIME_FIELD_NUMBER: _ClassVar[int]
+    STORE_TIME_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     title: str
     state: SessionState
@@ -100,7 +102,8 @@ class Session(_message.Message):
     end_time: _timestamp_pb2.Timestamp
     created_by: str
     archive_time: _timestamp_pb2.Timestamp
-    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    store_time: _timestamp_pb2.Timestamp
+    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "tool_calls", "tool_call_id", "tool_returns", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "create_time", "created_by", "revision", "update_time", "updated_by")
@@ -327,16 +330,18 @@ class GetMessageResponse(_message.Message):
     def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ...) -> None: ...
 
 class ListMessagesRequest(_message.Message):
-    __slots__ = ("session_id", "page_size", "page_token", "newest_first")
+    __slots__ = ("session_id", "page_size", "page_token", "newest_first", "show_stored")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    SHOW_STORED_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     page_size: int
     page_token: str
     newest_first: bool
-    def __init__(self, session_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., newest_first: _Optional[bool] = ...) -> None: ...
+    show_stored: bool
+    def __init__(self, session_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., newest_first: _Optional[bool] = ..., show_stored: _Optional[bool] = ...) -> None: ...
 
 class ListMessagesResponse(_message.Message):
     __slots__ = ("messages", "next_page_token")

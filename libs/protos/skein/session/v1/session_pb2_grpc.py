@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from skein.session.v1 import archives_pb2 as skein_dot_session_dot_v1_dot_archives__pb2
 from skein.session.v1 import session_pb2 as skein_dot_session_dot_v1_dot_session__pb2
 from skein.session.v1 import states_pb2 as skein_dot_session_dot_v1_dot_states__pb2
 
@@ -188,6 +189,21 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.FromString,
                 _registered_method=True)
+        self.StoreSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/StoreSession',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionResponse.FromString,
+                _registered_method=True)
+        self.RestoreSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/RestoreSession',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionResponse.FromString,
+                _registered_method=True)
+        self.ListStoredSessions = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListStoredSessions',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsResponse.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -283,6 +299,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -327,6 +344,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -339,6 +357,9 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
+        - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+        what was written.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -367,6 +388,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -386,6 +408,7 @@ class SessionServiceServicer:
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
         - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+        - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -400,6 +423,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
         CONTENT_EMPTY.
@@ -415,6 +439,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -436,6 +461,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+        - FAILED_PRECONDITION, SESSION_STORED.
         - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
         - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
         may have.
@@ -455,6 +481,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -581,7 +608,12 @@ class SessionServiceServicer:
         that were made of these messages; answers that are kept for repeated requests
         about these sessions are emptied. Of external ids a salted digest stays, so
         that no message takes their place. Names of nothing are passed over, so it
-        can be repeated. Repeating a request_id returns the first answer.
+        can be repeated. A session in cold storage that has one of them is brought
+        back first. Repeating a request_id returns the first answer.
+
+        Errors:
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -592,7 +624,14 @@ class SessionServiceServicer:
         sessions, as PurgeSession does, and the messages that name the person in
         sessions of others, as PurgeMessages does. While the receipt says that there
         is more, call again with another request_id; when nothing is left the
-        receipt is empty. Repeating a request_id returns the first answer.
+        receipt is empty. Sessions of others in cold storage that name the person are
+        brought back once the person's own are gone. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
+        not what was written.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -604,7 +643,52 @@ class SessionServiceServicer:
         messages in sessions of others. What was deleted and not purged is there as
         well, and marked, so it takes the permission to write. A page may be short,
         or empty, while a next_page_token says that there are more. It changes
-        nothing and needs no request_id: safe to retry.
+        nothing and needs no request_id: safe to retry. What lies in cold storage is
+        read from there, and stays there.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StoreSession(self, request, context):
+        """StoreSession moves the messages of an archived session, deleted ones too, to
+        a file of cold storage. The session stays readable, its counts stay, and
+        store_time says since when. Search and lists of several sessions pass its
+        messages over; whoever names one of them, or asks the session for them, is
+        refused with SESSION_STORED. Purges and exports reach the file. One that is
+        stored stays as it is. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_TOO_LONG.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreSession(self, request, context):
+        """RestoreSession brings the messages of a stored session back as they were,
+        with their ids and sequence numbers; the session stays archived. One that is
+        not stored stays as it is. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListStoredSessions(self, request, context):
+        """ListStoredSessions pages through the sessions whose messages lie in cold
+        storage, what was stored last first. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -765,6 +849,21 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.ExportSubject,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.SerializeToString,
+            ),
+            'StoreSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.StoreSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionResponse.SerializeToString,
+            ),
+            'RestoreSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionResponse.SerializeToString,
+            ),
+            'ListStoredSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListStoredSessions,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1590,6 +1689,87 @@ class SessionService:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def StoreSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/StoreSession',
+            skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/RestoreSession',
+            skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListStoredSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionService/ListStoredSessions',
+            skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class UpkeepServiceStub:
     """UpkeepService is internal: the worker calls it. The gateway does not forward
@@ -1616,6 +1796,11 @@ class UpkeepServiceStub:
                 '/skein.session.v1.UpkeepService/EndIdleSessions',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
+                _registered_method=True)
+        self.StoreArchived = channel.unary_unary(
+                '/skein.session.v1.UpkeepService/StoreArchived',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
                 '/skein.session.v1.UpkeepService/PurgeTenant',
@@ -1655,6 +1840,16 @@ class UpkeepServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StoreArchived(self, request, context):
+        """StoreArchived stores some of the sessions of the token's tenant that were
+        archived longer ago than its policy's archive_days, as StoreSession does (0:
+        none), and removes files that nothing names. Idempotent: called until it says
+        that no more are left. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PurgeTenant(self, request, context):
         """PurgeTenant removes some of what this service keeps of the token's tenant,
         which is being deleted. Idempotent: called until it says that nothing is
@@ -1684,6 +1879,11 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     servicer.EndIdleSessions,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.SerializeToString,
+            ),
+            'StoreArchived': grpc.unary_unary_rpc_method_handler(
+                    servicer.StoreArchived,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -1774,6 +1974,33 @@ class UpkeepService:
             '/skein.session.v1.UpkeepService/EndIdleSessions',
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StoreArchived(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.UpkeepService/StoreArchived',
+            skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from skein.session.v1 import archives_pb2 as _archives_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
 from skein.session.v1 import states_pb2 as _states_pb2
 import abc as _abc_1
@@ -100,6 +101,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     DeleteSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]
     """DeleteSession removes a session and its messages from every list and from
@@ -132,6 +134,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     ListMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
     """ListMessages pages through a session in order of sequence, from the start
@@ -140,6 +143,9 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
+    - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+      what was written.
     """
     ListAgentMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]
     """ListAgentMessages pages through what an agent, or a person, or the two of
@@ -160,6 +166,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     SearchMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]
     """SearchMessages finds messages by their words (any of them, in any form, by
@@ -175,6 +182,7 @@ class SessionServiceStub:
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
     - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+    - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
     """
     UpdateMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]
     """UpdateMessage changes the fields named in update_mask: a correction, for
@@ -185,6 +193,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY.
@@ -196,6 +205,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     StreamMessages: _grpc.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]
     """StreamMessages sends the messages of one session in order, as they are
@@ -213,6 +223,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+    - FAILED_PRECONDITION, SESSION_STORED.
     - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
     - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
       may have.
@@ -228,6 +239,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     PutAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]
     """PutAgentState stores what an agent keeps in mind, in a session or in none:
@@ -314,14 +326,26 @@ class SessionServiceStub:
     that were made of these messages; answers that are kept for repeated requests
     about these sessions are emptied. Of external ids a salted digest stays, so
     that no message takes their place. Names of nothing are passed over, so it
-    can be repeated. Repeating a request_id returns the first answer.
+    can be repeated. A session in cold storage that has one of them is brought
+    back first. Repeating a request_id returns the first answer.
+
+    Errors:
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
     PurgeSubject: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]
     """PurgeSubject removes for good what is kept of one person: the person's
     sessions, as PurgeSession does, and the messages that name the person in
     sessions of others, as PurgeMessages does. While the receipt says that there
     is more, call again with another request_id; when nothing is left the
-    receipt is empty. Repeating a request_id returns the first answer.
+    receipt is empty. Sessions of others in cold storage that name the person are
+    brought back once the person's own are gone. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
+      not what was written.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
     ExportSubject: _grpc.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]
     """ExportSubject pages through what PurgeSubject would remove: each session,
@@ -329,7 +353,40 @@ class SessionServiceStub:
     messages in sessions of others. What was deleted and not purged is there as
     well, and marked, so it takes the permission to write. A page may be short,
     or empty, while a next_page_token says that there are more. It changes
-    nothing and needs no request_id: safe to retry.
+    nothing and needs no request_id: safe to retry. What lies in cold storage is
+    read from there, and stays there.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+    """
+    StoreSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.StoreSessionRequest, _archives_pb2.StoreSessionResponse]
+    """StoreSession moves the messages of an archived session, deleted ones too, to
+    a file of cold storage. The session stays readable, its counts stay, and
+    store_time says since when. Search and lists of several sessions pass its
+    messages over; whoever names one of them, or asks the session for them, is
+    refused with SESSION_STORED. Purges and exports reach the file. One that is
+    stored stays as it is. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_TOO_LONG.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    """
+    RestoreSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.RestoreSessionRequest, _archives_pb2.RestoreSessionResponse]
+    """RestoreSession brings the messages of a stored session back as they were,
+    with their ids and sequence numbers; the session stays archived. One that is
+    not stored stays as it is. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    """
+    ListStoredSessions: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ListStoredSessionsRequest, _archives_pb2.ListStoredSessionsResponse]
+    """ListStoredSessions pages through the sessions whose messages lie in cold
+    storage, what was stored last first. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -406,6 +463,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]  # type: ignore[assignment]
     """DeleteSession removes a session and its messages from every list and from
@@ -438,6 +496,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]  # type: ignore[assignment]
     """ListMessages pages through a session in order of sequence, from the start
@@ -446,6 +505,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
+    - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+      what was written.
     """
     ListAgentMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]  # type: ignore[assignment]
     """ListAgentMessages pages through what an agent, or a person, or the two of
@@ -466,6 +528,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     SearchMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]  # type: ignore[assignment]
     """SearchMessages finds messages by their words (any of them, in any form, by
@@ -481,6 +544,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
     - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+    - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
     """
     UpdateMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]  # type: ignore[assignment]
     """UpdateMessage changes the fields named in update_mask: a correction, for
@@ -491,6 +555,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY.
@@ -502,6 +567,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     StreamMessages: _aio.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]  # type: ignore[assignment]
     """StreamMessages sends the messages of one session in order, as they are
@@ -519,6 +585,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+    - FAILED_PRECONDITION, SESSION_STORED.
     - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
     - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
       may have.
@@ -534,6 +601,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_STORED.
     """
     PutAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]  # type: ignore[assignment]
     """PutAgentState stores what an agent keeps in mind, in a session or in none:
@@ -620,14 +688,26 @@ class SessionServiceAsyncStub(SessionServiceStub):
     that were made of these messages; answers that are kept for repeated requests
     about these sessions are emptied. Of external ids a salted digest stays, so
     that no message takes their place. Names of nothing are passed over, so it
-    can be repeated. Repeating a request_id returns the first answer.
+    can be repeated. A session in cold storage that has one of them is brought
+    back first. Repeating a request_id returns the first answer.
+
+    Errors:
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
     PurgeSubject: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]  # type: ignore[assignment]
     """PurgeSubject removes for good what is kept of one person: the person's
     sessions, as PurgeSession does, and the messages that name the person in
     sessions of others, as PurgeMessages does. While the receipt says that there
     is more, call again with another request_id; when nothing is left the
-    receipt is empty. Repeating a request_id returns the first answer.
+    receipt is empty. Sessions of others in cold storage that name the person are
+    brought back once the person's own are gone. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
+      not what was written.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
     ExportSubject: _aio.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]  # type: ignore[assignment]
     """ExportSubject pages through what PurgeSubject would remove: each session,
@@ -635,7 +715,40 @@ class SessionServiceAsyncStub(SessionServiceStub):
     messages in sessions of others. What was deleted and not purged is there as
     well, and marked, so it takes the permission to write. A page may be short,
     or empty, while a next_page_token says that there are more. It changes
-    nothing and needs no request_id: safe to retry.
+    nothing and needs no request_id: safe to retry. What lies in cold storage is
+    read from there, and stays there.
+
+    Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+    """
+    StoreSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.StoreSessionRequest, _archives_pb2.StoreSessionResponse]  # type: ignore[assignment]
+    """StoreSession moves the messages of an archived session, deleted ones too, to
+    a file of cold storage. The session stays readable, its counts stay, and
+    store_time says since when. Search and lists of several sessions pass its
+    messages over; whoever names one of them, or asks the session for them, is
+    refused with SESSION_STORED. Purges and exports reach the file. One that is
+    stored stays as it is. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_TOO_LONG.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    """
+    RestoreSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.RestoreSessionRequest, _archives_pb2.RestoreSessionResponse]  # type: ignore[assignment]
+    """RestoreSession brings the messages of a stored session back as they were,
+    with their ids and sequence numbers; the session stays archived. One that is
+    not stored stays as it is. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SESSION_NOT_FOUND.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    """
+    ListStoredSessions: _aio.UnaryUnaryMultiCallable[_archives_pb2.ListStoredSessionsRequest, _archives_pb2.ListStoredSessionsResponse]  # type: ignore[assignment]
+    """ListStoredSessions pages through the sessions whose messages lie in cold
+    storage, what was stored last first. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -751,6 +864,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
 
     @_abc_1.abstractmethod
@@ -801,6 +915,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
 
     @_abc_1.abstractmethod
@@ -815,6 +930,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
+        - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+          what was written.
         """
 
     @_abc_1.abstractmethod
@@ -847,6 +965,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
 
     @_abc_1.abstractmethod
@@ -868,6 +987,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
         - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
+        - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
         """
 
     @_abc_1.abstractmethod
@@ -884,6 +1004,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
           CONTENT_EMPTY.
@@ -901,6 +1022,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
 
     @_abc_1.abstractmethod
@@ -924,6 +1046,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+        - FAILED_PRECONDITION, SESSION_STORED.
         - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
         - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
           may have.
@@ -945,6 +1068,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_STORED.
         """
 
     @_abc_1.abstractmethod
@@ -1091,7 +1215,12 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         that were made of these messages; answers that are kept for repeated requests
         about these sessions are emptied. Of external ids a salted digest stays, so
         that no message takes their place. Names of nothing are passed over, so it
-        can be repeated. Repeating a request_id returns the first answer.
+        can be repeated. A session in cold storage that has one of them is brought
+        back first. Repeating a request_id returns the first answer.
+
+        Errors:
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
         """
 
     @_abc_1.abstractmethod
@@ -1104,7 +1233,14 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         sessions, as PurgeSession does, and the messages that name the person in
         sessions of others, as PurgeMessages does. While the receipt says that there
         is more, call again with another request_id; when nothing is left the
-        receipt is empty. Repeating a request_id returns the first answer.
+        receipt is empty. Sessions of others in cold storage that name the person are
+        brought back once the person's own are gone. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
+          not what was written.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
         """
 
     @_abc_1.abstractmethod
@@ -1118,7 +1254,58 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         messages in sessions of others. What was deleted and not purged is there as
         well, and marked, so it takes the permission to write. A page may be short,
         or empty, while a next_page_token says that there are more. It changes
-        nothing and needs no request_id: safe to retry.
+        nothing and needs no request_id: safe to retry. What lies in cold storage is
+        read from there, and stays there.
+
+        Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+        """
+
+    @_abc_1.abstractmethod
+    def StoreSession(
+        self,
+        request: _archives_pb2.StoreSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_archives_pb2.StoreSessionResponse, _abc.Awaitable[_archives_pb2.StoreSessionResponse]]:
+        """StoreSession moves the messages of an archived session, deleted ones too, to
+        a file of cold storage. The session stays readable, its counts stay, and
+        store_time says since when. Search and lists of several sessions pass its
+        messages over; whoever names one of them, or asks the session for them, is
+        refused with SESSION_STORED. Purges and exports reach the file. One that is
+        stored stays as it is. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_TOO_LONG.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def RestoreSession(
+        self,
+        request: _archives_pb2.RestoreSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_archives_pb2.RestoreSessionResponse, _abc.Awaitable[_archives_pb2.RestoreSessionResponse]]:
+        """RestoreSession brings the messages of a stored session back as they were,
+        with their ids and sequence numbers; the session stays archived. One that is
+        not stored stays as it is. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SESSION_NOT_FOUND.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def ListStoredSessions(
+        self,
+        request: _archives_pb2.ListStoredSessionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_archives_pb2.ListStoredSessionsResponse, _abc.Awaitable[_archives_pb2.ListStoredSessionsResponse]]:
+        """ListStoredSessions pages through the sessions whose messages lie in cold
+        storage, what was stored last first. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1149,6 +1336,12 @@ class UpkeepServiceStub:
     which nobody has spoken for longer than its policy allows, with the reason
     "idle". Idempotent: called until it says that no more are left. System only.
     """
+    StoreArchived: _grpc.UnaryUnaryMultiCallable[_archives_pb2.StoreArchivedRequest, _archives_pb2.StoreArchivedResponse]
+    """StoreArchived stores some of the sessions of the token's tenant that were
+    archived longer ago than its policy's archive_days, as StoreSession does (0:
+    none), and removes files that nothing names. Idempotent: called until it says
+    that no more are left. System only.
+    """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
     which is being deleted. Idempotent: called until it says that nothing is
@@ -1178,6 +1371,12 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     """EndIdleSessions ends some of the active sessions of the token's tenant in
     which nobody has spoken for longer than its policy allows, with the reason
     "idle". Idempotent: called until it says that no more are left. System only.
+    """
+    StoreArchived: _aio.UnaryUnaryMultiCallable[_archives_pb2.StoreArchivedRequest, _archives_pb2.StoreArchivedResponse]  # type: ignore[assignment]
+    """StoreArchived stores some of the sessions of the token's tenant that were
+    archived longer ago than its policy's archive_days, as StoreSession does (0:
+    none), and removes files that nothing names. Idempotent: called until it says
+    that no more are left. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -1223,6 +1422,18 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         """EndIdleSessions ends some of the active sessions of the token's tenant in
         which nobody has spoken for longer than its policy allows, with the reason
         "idle". Idempotent: called until it says that no more are left. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def StoreArchived(
+        self,
+        request: _archives_pb2.StoreArchivedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_archives_pb2.StoreArchivedResponse, _abc.Awaitable[_archives_pb2.StoreArchivedResponse]]:
+        """StoreArchived stores some of the sessions of the token's tenant that were
+        archived longer ago than its policy's archive_days, as StoreSession does (0:
+        none), and removes files that nothing names. Idempotent: called until it says
+        that no more are left. System only.
         """
 
     @_abc_1.abstractmethod

@@ -98,7 +98,14 @@ class Tool(_message.Message):
     def __init__(self, tool_id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., source_type: _Optional[str] = ..., source_code: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("decay_days", "max_inferred_edges", "min_link_suggestion_score", "retention_days", "private_mode", "snapshot_retention", "path_max_hops", "subgraph_default_radius", "importance_formula", "memory_types", "revision", "update_time", "audit_strict", "audit_query_text", "session_idle_minutes", "archive_days", "watch_max_failures", "levels_capped", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual")
+    __slots__ = ("decay_days", "max_inferred_edges", "min_link_suggestion_score", "retention_days", "private_mode", "snapshot_retention", "path_max_hops", "subgraph_default_radius", "importance_formula", "memory_types", "revision", "update_time", "audit_strict", "audit_query_text", "session_idle_minutes", "archive_days", "watch_max_failures", "levels_capped", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual", "search_language", "recall_fusion", "recall_weights")
+    class RecallWeightsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     DECAY_DAYS_FIELD_NUMBER: _ClassVar[int]
     MAX_INFERRED_EDGES_FIELD_NUMBER: _ClassVar[int]
     MIN_LINK_SUGGESTION_SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +128,9 @@ class Policy(_message.Message):
     CAPACITY_TACTICAL_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_OPERATIONAL_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_CONTEXTUAL_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    RECALL_FUSION_FIELD_NUMBER: _ClassVar[int]
+    RECALL_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     decay_days: int
     max_inferred_edges: int
     min_link_suggestion_score: float
@@ -143,7 +153,10 @@ class Policy(_message.Message):
     capacity_tactical: int
     capacity_operational: int
     capacity_contextual: int
-    def __init__(self, decay_days: _Optional[int] = ..., max_inferred_edges: _Optional[int] = ..., min_link_suggestion_score: _Optional[float] = ..., retention_days: _Optional[int] = ..., private_mode: _Optional[bool] = ..., snapshot_retention: _Optional[int] = ..., path_max_hops: _Optional[int] = ..., subgraph_default_radius: _Optional[int] = ..., importance_formula: _Optional[_Union[ImportanceFormula, str]] = ..., memory_types: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., audit_strict: _Optional[bool] = ..., audit_query_text: _Optional[bool] = ..., session_idle_minutes: _Optional[int] = ..., archive_days: _Optional[int] = ..., watch_max_failures: _Optional[int] = ..., levels_capped: _Optional[bool] = ..., capacity_strategic: _Optional[int] = ..., capacity_tactical: _Optional[int] = ..., capacity_operational: _Optional[int] = ..., capacity_contextual: _Optional[int] = ...) -> None: ...
+    search_language: str
+    recall_fusion: str
+    recall_weights: _containers.ScalarMap[str, float]
+    def __init__(self, decay_days: _Optional[int] = ..., max_inferred_edges: _Optional[int] = ..., min_link_suggestion_score: _Optional[float] = ..., retention_days: _Optional[int] = ..., private_mode: _Optional[bool] = ..., snapshot_retention: _Optional[int] = ..., path_max_hops: _Optional[int] = ..., subgraph_default_radius: _Optional[int] = ..., importance_formula: _Optional[_Union[ImportanceFormula, str]] = ..., memory_types: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., audit_strict: _Optional[bool] = ..., audit_query_text: _Optional[bool] = ..., session_idle_minutes: _Optional[int] = ..., archive_days: _Optional[int] = ..., watch_max_failures: _Optional[int] = ..., levels_capped: _Optional[bool] = ..., capacity_strategic: _Optional[int] = ..., capacity_tactical: _Optional[int] = ..., capacity_operational: _Optional[int] = ..., capacity_contextual: _Optional[int] = ..., search_language: _Optional[str] = ..., recall_fusion: _Optional[str] = ..., recall_weights: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class CreateSubjectRequest(_message.Message):
     __slots__ = ("subject", "request_id")

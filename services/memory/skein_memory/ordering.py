@@ -1,0 +1,96 @@
+"""The orders that lists of memories come in, and where a list goes on in each. No I/O, no clock."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+from skein_kit.errors import OrderUnknown, PageTokenInvalid
+from skein_kit.ids import EPOCH, parse_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """By which column memories come, those of one value by their ids in the same direction."""
+
+    name: str
+    column: str
+    is_descending: bool = True
+
+    @classmethod
+    def of(cls, asked: str, *, is_past: bool) -> Order:
+        """Read a caller's word; what was known at an earlier time comes by its ids alone. Raises OrderUnknown."""
+        name = " ".join(asked.split())
+        known = {name: order for name, order in ORDERS.items() if not is_past or order.column == "memory_id"}
+        if name not in known:
+            valid = ", ".join(filter(None, known))
+            raise OrderUnknown(violations=[("order_by", f"is none of {valid}{' with as_of_time' if is_past else ''}")])
+        return known[name]
+
+    @property
+    def is_of_ids(self) -> bool:
+        """Whether ids alone say what comes when: they carry the time of creation."""
+        return self.column == "memory_id"
+
+
+NEWEST = Order(name="create_time desc", column="memory_id")
+ORDERS: Mapping[str, Order] = {
+    "": NEWEST,
+    **{
+        order.name: order
+        for order in (
+            NEWEST,
+            Order(name="create_time", column="memory_id", is_descending=False),
+            Order(name="update_time desc", column="update_time"),
+            Order(name="importance desc", column="importance"),
+        )
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """The last memory of a page, with what it is ordered by where that is not its id."""
+
+    memory_id: UUID
+    value: datetime | float | None = None
+
+    @classmethod
+    def of(cls, token: Sequence[str] | None, order: Order) -> Self | None:
+        """Read the place that a page token holds; None for the first page. Raises PageTokenInvalid."""
+        if token is None:
+            return None
+        memory_id = parse_id(token[0]) if token else None
+        if memory_id is None or len(token) != (1 if order.is_of_ids else 2):
+            raise PageTokenInvalid
+        return cls(memory_id=memory_id, value=None if order.is_of_ids else _read(token[1], order))
+
+    @property
+    def token(self) -> list[str]:
+        """Return what a page token holds."""
+        match self.value:
+            case None:
+                return [str(self.memory_id)]
+            case datetime():
+                return [str(self.memory_id), str((self.value - EPOCH) // _MICROSECOND)]
+        return [str(self.memory_id), repr(self.value)]
+
+
+def _read(text: str, order: Order) -> datetime | float:
+    try:
+        if order.column == "update_time":
+            return EPOCH + int(text) * _MICROSECOND
+        value = float(text)
+    except (ValueError, OverflowError):
+        raise PageTokenInvalid from None
+    if not math.isfinite(value):
+        raise PageTokenInvalid
+    return value

@@ -1,0 +1,41 @@
+"""A process that stores and restores sessions without end, to be killed.
+
+Its arguments: the database, the folder, the tenant, and the sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from uuid import UUID
+
+from skein_kit.cold import Cold
+from skein_kit.database import Database
+from skein_kit.ids import now
+from skein_kit.months import Months
+from skein_kit.policies import Policies
+from skein_kit.requests import Once
+from skein_kit.sql import Queries
+from skein_session.store.answers import SessionRequests
+from skein_session.store.archives import ArchiveStore
+
+ONCE = Once(principal="killed", method="", request_id="", fingerprint=b"")
+
+
+async def main(url: str, folder: str, tenant: str, *session_ids: str) -> None:
+    tenant_id = UUID(tenant)
+    async with Database.open(url, service="session", size=2, timeout=5) as database:
+        months = Months(database, Queries.of("skein_session")["ensure_month"])
+        archives = ArchiveStore(database, SessionRequests(), Policies(), months, Cold(Path(folder)))
+        sys.stdout.write("begun\n")
+        sys.stdout.flush()
+        while True:
+            for session_id in session_ids:
+                await archives.store(tenant_id, ONCE, session_id, now())
+            for session_id in session_ids:
+                await archives.restore(tenant_id, ONCE, session_id, now())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

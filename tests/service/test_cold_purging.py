@@ -1,0 +1,175 @@
+"""A purge reaches cold storage, whatever it selects by, and says what it took from there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from google.protobuf.struct_pb2 import Struct
+
+from skein.memory.v1 import archives_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein_memory.store import archives, expunging
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+async def old(tenant: Tenant, content: str, *, at: datetime = LONG_AGO, **values: Any) -> str:
+    memory = memory_pb2.Memory(content=content, **values)
+    memory.create_time.FromDatetime(at)
+    created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    return created.memory.memory_id
+
+
+async def archive(tenant: Tenant, session_id: str = "") -> str:
+    request = pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC), session_id=session_id)
+    return (await tenant.history.CreateArchive(request)).archive.archive_id
+
+
+async def left(tenant: Tenant) -> list[str]:
+    """Bring everything back and say what there is."""
+    listed = await tenant.history.ListArchives(pb.ListArchivesRequest())
+    for one in listed.archives:
+        await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=one.archive_id))
+    memories = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+    return sorted(memory.content for memory in memories)
+
+
+def selecting(memory_ids: Sequence[str] = (), **conditions: Any) -> memory_pb2.MemorySelection:
+    return memory_pb2.MemorySelection(memory_ids=memory_ids, filter=memory_pb2.MemoryFilter(**conditions))
+
+
+async def purge(tenant: Tenant, selection: memory_pb2.MemorySelection, **rest: Any) -> memory_pb2.PurgeMemoriesResponse:
+    return await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection, **rest))
+
+
+def plan(name: str) -> Struct:
+    made = Struct()
+    made.update({"customer": {"plan": name}})
+    return made
+
+
+FILTERS = {
+    "metadata": {"where": 'metadata.customer.plan = "trial"'},
+    "tags": {"tags_any": ["trial"]},
+    "type": {"types": ["journal"]},
+    "words": {"where": 'content:"must go"'},
+    "person and more": {"subject_id": "ann", "types": ["journal"]},
+    "times": {"where": "create_time < 2019-01-01"},
+    "priority": {"where": "priority = 10"},
+    "hash": {"where": "NOT has(agent_id)", "source": "import"},
+}
+
+
+@pytest.mark.parametrize("conditions", FILTERS.values(), ids=FILTERS.keys())
+async def test_a_purge_by_filter_takes_what_passes_from_cold_storage(tenant: Tenant, conditions: Any) -> None:
+    gone = await old(
+        tenant, "it must go", at=LONG_AGO - timedelta(days=800), metadata=plan("trial"), tags=["trial"], type="journal",
+        subject_id="ann", importance=1.0, source="import",
+    )  # fmt: skip
+    await old(tenant, "it stays", metadata=plan("paid"), tags=["paid"], subject_id="ann", importance=0.5, agent_id="a")
+    await archive(tenant)
+
+    dry = await purge(tenant, selecting(**conditions), dry_run=True)
+    done = await purge(tenant, selecting(**conditions))
+
+    assert list(dry.archived_memory_ids) == list(done.archived_memory_ids) == [gone]
+    assert done.next_page_token == ""
+    assert await left(tenant) == ["it stays"]
+
+
+async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenant) -> None:
+    gone = await old(tenant, "a journal", type="journal")
+    stays = await old(tenant, "a note", type="note")
+    await archive(tenant)
+
+    done = await purge(tenant, selecting([gone, stays, "nobody"], types=["journal"]))
+
+    assert list(done.archived_memory_ids) == [gone]
+    assert list(done.not_found) == ["nobody"]
+    assert await left(tenant) == ["a note"]
+
+
+async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_through(tenant: Tenant) -> None:
+    count = expunging.ARCHIVES_AT_ONCE + 2
+    gone = []
+    for number in range(count):
+        gone.append(await old(tenant, f"number {number}", session_id=f"s{number}", tags=["go"]))
+        await archive(tenant, f"s{number}")
+    warm = await old(tenant, "not in cold storage", tags=["go"])
+    await old(tenant, "of another kind")
+    found, purged, token, calls = list[str](), list[str](), "", 0
+
+    while token or not calls:
+        done = await purge(tenant, selecting(tags_any=["go"]), page_token=token)
+        found += done.archived_memory_ids
+        purged += done.receipt.memory_ids
+        token, calls = done.next_page_token, calls + 1
+
+    assert (sorted(found), purged) == (sorted(gone), [warm])
+    assert calls == 2
+    assert await left(tenant) == ["of another kind"]
+
+
+async def test_forgetting_for_good_reaches_cold_storage_and_says_so(tenant: Tenant) -> None:
+    by_id, by_tag = await old(tenant, "by id"), await old(tenant, "by tag", tags=["go"])
+    await old(tenant, "stays")
+    await archive(tenant)
+
+    first = await tenant.memory.ForgetMemories(
+        memory_pb2.ForgetMemoriesRequest(selection=selecting([by_id]), hard=True, request_id="f")
+    )
+    again = await tenant.memory.ForgetMemories(
+        memory_pb2.ForgetMemoriesRequest(selection=selecting([by_id]), hard=True, request_id="f")
+    )
+    second = await tenant.memory.ForgetMemories(
+        memory_pb2.ForgetMemoriesRequest(selection=selecting(tags_any=["go"]), hard=True)
+    )
+
+    assert list(first.archived_memory_ids) == [by_id]
+    assert again == first
+    assert list(second.archived_memory_ids) == [by_tag]
+    assert await left(tenant) == ["stays"]
+
+
+async def test_a_soft_forgetting_leaves_cold_storage_alone(tenant: Tenant) -> None:
+    kept = await old(tenant, "kept")
+    await archive(tenant)
+
+    done = await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=selecting([kept])))
+
+    assert (list(done.archived_memory_ids), list(done.not_found)) == ([], [kept])
+    assert await left(tenant) == ["kept"]
+
+
+async def test_a_request_id_that_was_used_for_something_else_removes_nothing(tenant: Tenant) -> None:
+    kept = await old(tenant, "kept")
+    await archive(tenant)
+    await purge(tenant, selecting(["nobody"]), request_id="p")
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
+        await purge(tenant, selecting([kept]), request_id="p")
+
+    assert await left(tenant) == ["kept"]
+
+
+async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "BYTES_PER_ARCHIVE", 5000)
+    for number in range(4):
+        await old(tenant, f"{number} " + "long " * 200)
+
+    first = await tenant.history.CreateArchive(pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC)))
+    second = await tenant.history.CreateArchive(
+        pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC), after_memory_id=first.next_memory_id)
+    )
+
+    assert (first.archive.memory_count, second.archive.memory_count) == (2, 2)
+    assert len(await left(tenant)) == 4

@@ -1,0 +1,137 @@
+"""The orders of a list of memories: each is kept page by page, and none reads what it does not show."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.memory.v1 import memory_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BEGIN = datetime(2021, 3, 1, tzinfo=UTC)
+
+
+async def create(tenant: Tenant, content: str, *, days: int, **values: Any) -> str:
+    memory = pb.Memory(content=content, **values)
+    memory.create_time.FromDatetime(BEGIN + timedelta(days=days))
+    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))).memory.memory_id
+
+
+async def fill(tenant: Tenant) -> None:
+    """Seven memories, made in one order, changed in another, and of several importances."""
+    ids = [
+        await create(tenant, str(number), days=40 * number, importance=importance, tags=["odd"] if number % 2 else [])
+        for number, importance in enumerate((0.5, 0.9, 0.1, 0.5, 1.0, 0.0, 0.5))
+    ]
+    for number in (4, 0, 2, 6, 1, 5, 3):
+        change = pb.Memory(memory_id=ids[number], title=f"t{number}")
+        await tenant.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=change, update_mask=FieldMask(paths=["title"])))
+
+
+async def listed(tenant: Tenant, order_by: str, *, page_size: int = 2, **values: Any) -> list[str]:
+    found: list[str] = []
+    token = ""
+    while True:
+        request = pb.ListMemoriesRequest(order_by=order_by, page_size=page_size, page_token=token, **values)
+        answer = await tenant.memory.ListMemories(request)
+        assert len(answer.memories) <= page_size
+        found += [memory.content for memory in answer.memories]
+        token = answer.next_page_token
+        if not token:
+            return found
+
+
+ORDERS = {
+    "": "6543210",
+    "create_time desc": "6543210",
+    "create_time": "0123456",
+    "update_time desc": "3516204",
+    "importance desc": "4163025",
+    "  importance   desc ": "4163025",
+}
+
+
+@pytest.mark.parametrize(("order_by", "expected"), ORDERS.items())
+async def test_a_list_comes_in_the_order_asked_for(tenant: Tenant, order_by: str, expected: Sequence[str]) -> None:
+    await fill(tenant)
+
+    # Equal importances come newest first.
+    assert await listed(tenant, order_by) == list(expected)
+    assert await listed(tenant, order_by, page_size=100) == list(expected)
+
+
+@pytest.mark.parametrize("order_by", ["create_time", "update_time desc", "importance desc"])
+@pytest.mark.parametrize("conditions", [{"tags_any": ["odd"]}, {"where": 'content = "1" OR content = "5"'}])
+async def test_an_order_keeps_to_the_filter(tenant: Tenant, order_by: str, conditions: Any) -> None:
+    await fill(tenant)
+
+    found = await listed(tenant, order_by, filter=pb.MemoryFilter(**conditions))
+
+    wanted = "135" if "tags_any" in conditions else "15"
+    assert found == [name for name in ORDERS[order_by] if name in wanted]
+
+
+async def test_the_oldest_first_can_be_asked_by_id_and_between_times(tenant: Tenant) -> None:
+    ids = [await create(tenant, str(number), days=number) for number in range(4)]
+    where = f'memory_id IN ("{ids[2]}", "{ids[0]}", "{ids[3]}")'
+    between = pb.MemoryFilter()
+    between.start_time.FromDatetime(BEGIN + timedelta(days=1))
+    between.end_time.FromDatetime(BEGIN + timedelta(days=3))
+
+    assert await listed(tenant, "create_time", filter=pb.MemoryFilter(where=where)) == ["0", "2", "3"]
+    assert await listed(tenant, "create_time", page_size=1, filter=between) == ["1", "2"]
+
+
+@pytest.mark.parametrize("order_by", ["title", "create_time asc", "update_time", "importance; DROP TABLE x"])
+async def test_an_order_that_there_is_none_of_is_refused_with_those_that_there_are(
+    tenant: Tenant, order_by: str
+) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "ORDER_UNKNOWN") as caught:
+        await tenant.memory.ListMemories(pb.ListMemoriesRequest(order_by=order_by))
+
+    assert "is none of create_time desc, create_time, update_time desc, importance desc" in said(caught)
+
+
+async def test_what_was_known_then_comes_in_the_order_of_creation_alone(tenant: Tenant) -> None:
+    await fill(tenant)
+    request = pb.ListMemoriesRequest(order_by="importance desc")
+    request.as_of_time.GetCurrentTime()
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "ORDER_UNKNOWN"):
+        await tenant.memory.ListMemories(request)
+    request.order_by = "create_time"
+    answer = await tenant.memory.ListMemories(request)
+
+    assert [memory.content for memory in answer.memories] == list("0123456")
+
+
+async def test_a_page_token_belongs_to_its_order(tenant: Tenant) -> None:
+    await fill(tenant)
+    first = await tenant.memory.ListMemories(pb.ListMemoriesRequest(order_by="importance desc", page_size=2))
+
+    for order_by in ("", "create_time", "update_time desc"):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+            await tenant.memory.ListMemories(
+                pb.ListMemoriesRequest(order_by=order_by, page_size=2, page_token=first.next_page_token)
+            )
+
+
+async def test_a_long_list_ends_pages_early_and_goes_on_where_it_ended(tenant: Tenant) -> None:
+    for number in range(45):
+        await create(tenant, f"{number:02d}" + "x" * 90_000, days=number, importance=number % 10 / 10)
+
+    for order_by in ("create_time", "update_time desc", "importance desc"):
+        found = await listed(tenant, order_by, page_size=1000)
+        assert len(found) == len(set(found)) == 45
+
+
+def said(caught: Any) -> str:
+    details = dict(caught.value.trailing_metadata())["grpc-status-details-bin"]
+    return str(details, "utf-8", "replace")

@@ -1,0 +1,201 @@
+"""Blocks, snapshots, agents' states and sessions' items count against quotas, as they come and as they go."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Tenant, refused
+from fix_database import TestDatabase
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.struct_pb2 import Struct
+
+from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
+from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import limits_pb2
+from skein_cluster import registry
+from skein_kit import ids, postgres
+from skein_kit.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skein_kit.postgres import Server
+
+KINDS = ("blocks", "snapshots", "agent_states", "session_items")
+
+
+async def used(tenant: Tenant) -> dict[str, int]:
+    answer = await tenant.tenancy.GetUsage(limits_pb2.GetUsageRequest())
+    return {one.kind: one.used for one in answer.usage if one.kind in KINDS and one.used}
+
+
+async def block(tenant: Tenant, name: str) -> None:
+    made = blocks_pb2.Block(block_id=name, label=name, value="x", subject_id="ann" if name == "of ann" else "")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=made))
+
+
+async def snapshot(tenant: Tenant, name: str) -> str:
+    made = await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label=name))
+    return made.snapshot.snapshot_id
+
+
+async def state(tenant: Tenant, name: str, session_id: str = "") -> None:
+    data = Struct()
+    data.update({"step": name})
+    made = states_pb2.AgentState(agent_id=name, session_id=session_id, state_data=data)
+    await tenant.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=made))
+
+
+async def item(tenant: Tenant, name: str) -> None:
+    await tenant.sessions.PutItem(
+        states_pb2.PutItemRequest(session_id="s", key=name, value={"string_value": "v"}, ttl={"seconds": 60})
+    )
+
+
+async def session(tenant: Tenant) -> None:
+    await tenant.sessions.CreateSession(
+        session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s", subject_id="ann"))
+    )
+
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "blocks": block, "snapshots": snapshot, "agent_states": state, "session_items": item,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_more_than_the_limit_is_refused(cluster: Cluster, tenant: Tenant, kind: str) -> None:
+    operator = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+    quota = limits_pb2.Quota()
+    setattr(quota, kind, 2)
+    await operator.tenancy.UpdateQuota(limits_pb2.UpdateQuotaRequest(quota=quota, update_mask=FieldMask(paths=[kind])))
+    # Afterwards, as what is limited is remembered for a while.
+    await session(tenant)
+    for name in ("one", "two"):
+        await MAKERS[kind](tenant, name)
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
+        await MAKERS[kind](tenant, "three")
+
+    assert await used(tenant) == {kind: 2}
+    limits = (await tenant.tenancy.GetUsage(limits_pb2.GetUsageRequest())).usage
+    assert next(one.limit for one in limits if one.kind == kind) == 2
+
+
+async def test_what_is_replaced_counts_once_and_what_goes_counts_no_more(tenant: Tenant) -> None:
+    await session(tenant)
+    for name in ("a", "b"):
+        await block(tenant, name)
+        await state(tenant, name)
+        await state(tenant, name)
+        await item(tenant, name)
+        await item(tenant, name)
+    first = await snapshot(tenant, "first")
+    await snapshot(tenant, "second")
+    assert await used(tenant) == dict.fromkeys(KINDS, 2)
+
+    await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="a"))
+    await tenant.sessions.DeleteAgentState(states_pb2.DeleteAgentStateRequest(agent_id="a"))
+    await tenant.sessions.DeleteItem(states_pb2.DeleteItemRequest(session_id="s", key="a"))
+    await tenant.snapshots.DeleteSnapshot(snapshots_pb2.DeleteSnapshotRequest(snapshot_id=first))
+    assert await used(tenant) == dict.fromkeys(KINDS, 1)
+
+    await tenant.blocks.RestoreBlock(blocks_pb2.RestoreBlockRequest(block_id="a"))
+    await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s"))
+    assert await used(tenant) == {"blocks": 2, "snapshots": 1, "agent_states": 1}
+
+    await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="b"))
+    await tenant.blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id="b"))
+    assert (await used(tenant))["blocks"] == 1
+
+
+async def test_a_person_s_blocks_and_states_count_no_more_after_the_purge(tenant: Tenant) -> None:
+    await session(tenant)
+    await state(tenant, "kitchen", "s")
+    await item(tenant, "a")
+    await block(tenant, "of ann")
+    await block(tenant, "of nobody")
+
+    selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="ann"))
+    purged = await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+    await tenant.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="s"))
+
+    assert list(purged.receipt.block_ids) == ["of ann"]
+    assert await used(tenant) == {"blocks": 1}
+
+
+async def test_what_a_snapshot_brings_back_is_counted(tenant: Tenant) -> None:
+    await block(tenant, "kept")
+    snapshot_id = await snapshot(tenant, "before")
+    await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="kept"))
+    await block(tenant, "new")
+
+    restore = snapshots_pb2.RestoreSnapshotRequest(snapshot_id=snapshot_id, replace=True, page_size=1000)
+    while restore.page_token or not restore.request_id:
+        restore.request_id = uuid.uuid4().hex
+        restore.page_token = (await tenant.snapshots.RestoreSnapshot(restore)).next_page_token
+
+    assert await used(tenant) == {"blocks": 1, "snapshots": 1}
+
+
+# Of two tenants the second has one of each kind more, and each has some of what does not count.
+BEFORE = """
+    INSERT INTO memory.blocks (tenant_id, block_id, label, value, delete_time, create_time, update_time, created_by,
+        updated_by)
+    SELECT $1, 'block ' || n, 'x', 'x', CASE WHEN n = 0 THEN now() END, now(), now(), 'x', 'x'
+    FROM generate_series(0, $2::int) AS n;
+    INSERT INTO memory.snapshots (tenant_id, snapshot_id, label, state, as_of_time, horizon, counts, policy,
+        create_time, created_by)
+    SELECT $1, gen_random_uuid(), 'x', CASE WHEN n = 0 THEN 'deleting' ELSE 'ready' END, now(), 1, '{}', '{}', now(),
+        'x'
+    FROM generate_series(0, $2::int) AS n;
+    INSERT INTO session.sessions (tenant_id, session_id, state, session_type, create_time, update_time, created_by)
+    VALUES ($1, 's', 'active', 'conversation', now(), now(), 'x');
+    INSERT INTO session.agent_states (tenant_id, agent_id, session_id, state_data, revision, create_time, update_time,
+        created_by, updated_by)
+    SELECT $1, 'agent ' || n, '', '{}', 1, now(), now(), 'x', 'x' FROM generate_series(1, $2::int) AS n;
+    INSERT INTO session.items (tenant_id, session_id, key, value, expire_time, create_time, update_time, created_by)
+    SELECT $1, 's', 'key ' || n, '1', now(), now(), now(), 'x' FROM generate_series(1, $2::int) AS n
+"""
+
+
+async def test_rows_from_before_they_were_counted_are_counted(server: Server, template: str) -> None:
+    assert template
+    database = TestDatabase(server, f"before_{uuid.uuid4().hex}")
+    await postgres.create_database(server, database.name)
+    counting = next(one.number for one in registry.migrations() if one.name == "wait_and_order")
+    earlier = [migration for migration in registry.migrations() if migration.number < counting]
+    await migrate(database.url, earlier, registry.WITH_DATABASE)
+    tenants = [ids.new_id(ids.now()) for _ in range(2)]
+    organization_id, now = ids.new_id(ids.now()), ids.now()
+    async with database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time)"
+            " VALUES ($1, 'o', 'o', $2, $2)",
+            organization_id,
+            now,
+        )
+        for number, tenant_id in enumerate(tenants, 1):
+            await connection.execute(
+                "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time)"
+                " VALUES ($1, $2, $3, $3, $4, $4)",
+                tenant_id,
+                organization_id,
+                f"t{number}",
+                now,
+            )
+            for statement in BEFORE.split(";"):
+                values = (tenant_id, number) if "$2" in statement else (tenant_id,)
+                await connection.execute(statement, *values)
+
+    await migrate(database.url, registry.migrations(), registry.WITH_DATABASE)
+
+    async with database.superuser() as connection:
+        found = await connection.fetch("SELECT * FROM memory.usage UNION ALL SELECT * FROM session.usage")
+    assert {(row["tenant_id"], row["kind"], row["amount"]) for row in found} == {
+        (tenant_id, kind, number) for number, tenant_id in enumerate(tenants, 1) for kind in KINDS
+    }
+    await postgres.drop_database(server, database.name)

@@ -1,0 +1,335 @@
+"""Cold storage of sessions: messages leave the tables, are found no more, and come back as they were."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from fix_session_archives import MARKER, House, house_of
+
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import archives_pb2
+from skein.session.v1 import session_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from fix_database import TestDatabase
+
+STORED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_STORED")
+DAMAGED = (grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED")
+NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
+
+
+@pytest.fixture
+async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
+    async with house_of(database, tmp_path) as found:
+        yield found
+
+
+async def test_a_stored_session_is_told_of_and_comes_back_as_it_was(house: House) -> None:
+    async with house.sessions() as sessions:
+        before = await sessions.put_away(title="t")
+        await sessions.store()
+        session, (told,) = await sessions.session(), await sessions.stored()
+        held, hidden = house.texts(), await house.marked()
+        again = await sessions.store()
+        usage = await house.usage()
+        await sessions.restore()
+        after, back = await sessions.listed(), await sessions.session()
+        found = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
+
+    assert session.message_count == told.message_count == usage == 3
+    assert session.store_time == told.store_time == again.store_time
+    assert (told.session_id, told.title, told.stored_by) == ("s", "t", "api_key:1")
+    assert [MARKER in text for text in held] == [True]
+    assert hidden == []
+    assert after == before
+    assert [hit.message for hit in found.hits] == [before[0]]
+    assert (house.files, back.HasField("store_time"), back.state) == ([], False, session.state)
+    assert await house.usage() == 3
+
+
+async def test_who_asks_for_what_is_stored_is_told_so(house: House) -> None:
+    async with house.sessions() as sessions:
+        first = (await sessions.put_away())[0]
+        await sessions.store()
+        stub = sessions.stub
+        correction = pb.UpdateMessageRequest(
+            message=pb.Message(message_id="e1", content="x"), update_mask={"paths": ["content"]}
+        )
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: stub.ListMessages(pb.ListMessagesRequest(session_id="s")),
+            lambda: stub.GetMessage(pb.GetMessageRequest(message_id=first.message_id)),
+            lambda: stub.GetMessage(pb.GetMessageRequest(message_id="e1")),
+            lambda: stub.UpdateMessage(correction),
+            lambda: stub.DeleteMessage(pb.DeleteMessageRequest(message_id="e1")),
+            lambda: stub.GetRecentWindow(pb.GetRecentWindowRequest(session_id="s")),
+            lambda: stub.SummarizeSession(pb.SummarizeSessionRequest(session_id="s")),
+            lambda: stub.UnarchiveSession(pb.UnarchiveSessionRequest(session_id="s")),
+            lambda: stub.SearchMessages(pb.SearchMessagesRequest(query="heron", session_id="s")),
+        ]
+        for call in calls:
+            with refused(*STORED):
+                await call()
+        with refused(*STORED):
+            _ = [said async for said in stub.StreamMessages(pb.StreamMessagesRequest(session_id="s"))]
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED"):
+            await stub.AppendMessages(
+                pb.AppendMessagesRequest(
+                    session_id="s", messages=[pb.Message(role=pb.MESSAGE_ROLE_USER, content="too late")]
+                )
+            )
+        everywhere = await stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
+
+    assert list(everywhere.hits) == []
+
+
+async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house: House) -> None:
+    said = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
+    async with house.sessions() as sessions:
+        before = await sessions.put_away("s", *said)
+        await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id=before[4].message_id))
+        await sessions.store()
+        pages: dict[bool, list[list[pb.Message]]] = {}
+        for newest_first in (False, True):
+            request = pb.ListMessagesRequest(session_id="s", show_stored=True, page_size=4, newest_first=newest_first)
+            pages[newest_first] = []
+            while True:
+                page = await sessions.stub.ListMessages(request)
+                pages[newest_first].append(list(page.messages))
+                if not page.next_page_token:
+                    break
+                request.page_token = page.next_page_token
+
+    left = [message for message in before if message != before[4]]
+    assert [len(page) for page in pages[False]] == [len(page) for page in pages[True]] == [4, 4, 1]
+    assert [*chain(*pages[False])] == left
+    assert [*chain(*pages[True])] == left[::-1]
+
+
+async def test_deleted_messages_come_back_deleted(house: House) -> None:
+    async with house.sessions() as sessions:
+        await sessions.put_away()
+        await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id="e1"))
+        before = await sessions.listed()
+        await sessions.store()
+        (told,) = await sessions.stored()
+        await sessions.restore()
+        after = await sessions.listed()
+        with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
+            await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
+
+    assert (told.message_count, len(before)) == (2, 2)
+    assert after == before
+    assert await house.usage() == 2
+
+
+async def test_an_external_id_stays_taken_while_its_message_is_stored(house: House) -> None:
+    taken = pb.AppendMessagesRequest(
+        session_id="other",
+        create_session=True,
+        messages=[pb.Message(role=pb.MESSAGE_ROLE_USER, content="x", external_id="e1")],
+    )
+    async with house.sessions() as sessions:
+        await sessions.put_away()
+        await sessions.store()
+        with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
+            await sessions.stub.AppendMessages(taken)
+        await sessions.restore()
+        found = await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
+
+    assert found.message.content == MARKER
+
+
+async def test_only_an_archived_session_is_stored(house: House) -> None:
+    async with house.sessions() as sessions:
+        await sessions.put_away()
+        await sessions.stub.UnarchiveSession(pb.UnarchiveSessionRequest(session_id="s"))
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_ARCHIVED"):
+            await sessions.store()
+        for call in (sessions.store, sessions.restore):
+            with refused(*NO_SESSION):
+                await call("none")
+
+    assert house.files == []
+
+
+async def test_a_session_without_messages_is_stored_and_comes_back(house: House) -> None:
+    async with house.sessions() as sessions:
+        await sessions.stub.CreateSession(pb.CreateSessionRequest(session=pb.Session(session_id="empty")))
+        await sessions.stub.ArchiveSession(pb.ArchiveSessionRequest(session_id="empty"))
+        await sessions.store("empty")
+        with refused(*STORED):
+            await sessions.listed("empty")
+        await sessions.restore("empty")
+        assert await sessions.listed("empty") == []
+
+
+async def test_a_repeated_request_has_its_first_answer_and_does_nothing(house: House) -> None:
+    async with house.sessions() as sessions:
+        await sessions.put_away()
+        first = await sessions.store(request_id="a")
+        restored = await sessions.restore(request_id="r")
+        again = await sessions.store(request_id="a")
+        is_back = len(await sessions.listed())
+        second = await sessions.store(request_id="b")
+        restored_again = await sessions.restore(request_id="r")
+        with refused(*STORED):
+            await sessions.listed()
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
+            await sessions.store("another", request_id="a")
+        await sessions.purge()
+        after_all = await sessions.store(request_id="a")
+
+    assert first == again == after_all
+    assert is_back == 3
+    assert second.store_time.ToDatetime() > first.store_time.ToDatetime()
+    assert restored == restored_again
+    assert restored.pending_embedding_count == 2
+
+
+async def test_the_same_request_at_the_same_time_is_done_once(house: House) -> None:
+    async with house.sessions() as sessions:
+        before = await sessions.put_away()
+        answers = await asyncio.gather(*(sessions.store(request_id="a") for _ in range(4)))
+        files = house.files
+        await asyncio.gather(*(sessions.restore(request_id="r") for _ in range(4)))
+        after = await sessions.listed()
+
+    assert len({answer.SerializeToString() for answer in answers}) == 1
+    assert len(files) == 1
+    assert (after, house.files) == (before, [])
+
+
+async def test_storing_and_restoring_at_once_ends_in_one_of_both(house: House) -> None:
+    async with house.sessions() as sessions:
+        before = await sessions.put_away()
+        for _ in range(3):
+            calls = [(sessions.store, sessions.restore)[number % 2]() for number in range(6)]
+            for answer in await asyncio.gather(*calls, return_exceptions=True):
+                if isinstance(answer, grpc.RpcError):
+                    assert answer.code() == grpc.StatusCode.ABORTED
+                else:
+                    assert not isinstance(answer, BaseException)
+            is_stored = (await sessions.session()).HasField("store_time")
+            assert len(house.files) == is_stored
+            await sessions.restore()
+            assert await sessions.listed() == before
+
+
+async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(house: House) -> None:
+    async with house.sessions() as sessions:
+        before = await sessions.put_away(subject_id="bob")
+        await sessions.store()
+        (file,) = house.files
+        whole = file.read_bytes()
+        for damage in (whole[:-9] + b"not what w", b"", None):
+            file.unlink() if damage is None else file.write_bytes(damage)
+            with refused(*DAMAGED):
+                await sessions.restore()
+            with refused(*DAMAGED):
+                await sessions.listed(show_stored=True)
+            with refused(*DAMAGED):
+                await sessions.stub.ExportSubject(pb.ExportSubjectRequest(subject_id="bob"))
+            with refused(*DAMAGED):
+                await sessions.purge_messages("e1")
+        assert [one.session_id for one in await sessions.stored()] == ["s"]
+        file.write_bytes(whole)
+        await sessions.restore()
+
+        assert await sessions.listed() == before
+
+
+async def test_a_session_whose_file_is_damaged_can_be_purged(house: House) -> None:
+    async with house.sessions() as sessions:
+        await sessions.put_away(subject_id="bob")
+        await sessions.store()
+        house.files[0].write_bytes(b"x")
+        receipt = await sessions.purge_subject("bob")
+
+    assert (list(receipt.session_ids), receipt.more, house.files) == (["s"], False, [])
+
+
+async def test_stored_sessions_are_listed_page_by_page_and_to_their_tenant_alone(house: House) -> None:
+    names = [f"session {number}" for number in range(5)]
+    neighbour = await house.neighbour()
+    async with house.sessions() as sessions, neighbour.sessions() as others:
+        for name in names:
+            await sessions.put_away(name, {"role": 1, "content": name})
+            await sessions.store(name)
+        await sessions.stub.DeleteSession(pb.DeleteSessionRequest(session_id=names[1]))
+        request = archives_pb2.ListStoredSessionsRequest(page_size=2)
+        pages = []
+        while True:
+            page = await sessions.stub.ListStoredSessions(request)
+            pages.append([one.session_id for one in page.sessions])
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+        assert await others.stored() == []
+        for token in (request.page_token, "nonsense"):
+            with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+                await others.stored(page_token=token)
+
+    assert pages == [[names[4], names[3]], [names[2], names[0]]]
+
+
+async def test_another_tenant_s_session_is_neither_stored_nor_restored(house: House) -> None:
+    neighbour = await house.neighbour()
+    async with house.sessions() as sessions, neighbour.sessions() as others:
+        before = await sessions.put_away()
+        with refused(*NO_SESSION):
+            await others.store()
+        await sessions.store()
+        with refused(*NO_SESSION):
+            await others.restore()
+        with refused(*NO_SESSION):
+            await others.listed(show_stored=True)
+        same_name = await others.put_away()
+        await others.store()
+        await sessions.restore()
+
+        assert await sessions.listed() == before
+        await others.restore()
+        assert await others.listed() == same_name
+
+
+async def test_what_came_back_is_recalled_again(tenant: Tenant) -> None:
+    session = pb.Session(session_id="the session of the bittern")
+    await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))
+    said = pb.Message(role=pb.MESSAGE_ROLE_USER, content="the bittern stood in the reeds")
+    appended = await tenant.sessions.AppendMessages(
+        pb.AppendMessagesRequest(session_id=session.session_id, messages=[said])
+    )
+    await tenant.sessions.ArchiveSession(pb.ArchiveSessionRequest(session_id=session.session_id))
+
+    async def found() -> tuple[list[str], list[str]]:
+        recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="bittern in the reeds"))
+        by_meaning = pb.SearchMessagesRequest(query="a bird at the water", mode=pb.SEARCH_MODE_MEANING)
+        searched = await tenant.sessions.SearchMessages(by_meaning)
+        return [hit.item_id for hit in recalled.hits], [hit.message.message_id for hit in searched.hits]
+
+    before = await found()
+    await tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id=session.session_id))
+    meanwhile = await found()
+    await tenant.sessions.RestoreSession(archives_pb2.RestoreSessionRequest(session_id=session.session_id))
+
+    assert before == ([appended.messages[0].message_id],) * 2
+    assert meanwhile == ([], [])
+    assert await found() == before
+
+
+async def test_nothing_else_hangs_on_a_message(database: TestDatabase) -> None:
+    async with database.superuser() as connection:
+        rows = await connection.fetch(
+            "SELECT DISTINCT conrelid::regclass::text AS name FROM pg_constraint "
+            "WHERE contype = 'f' AND confrelid = 'session.messages'::regclass AND conparentid = 0"
+        )
+
+    assert rows == []

@@ -1,0 +1,62 @@
+"""How long the client's streams try to go on."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from skein_client.errors import SkeinError, Unavailable
+from skein_client.retries import Interruptions, RetryPolicy
+
+
+class Clock:
+    """Moves by as much as is waited."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lost() -> SkeinError:
+    return Unavailable("gone", status=grpc.StatusCode.UNAVAILABLE)
+
+
+def test_a_stream_goes_on_through_a_restart_that_takes_longer_than_a_few_attempts() -> None:
+    clock = Clock()
+    interruptions = Interruptions(RetryPolicy(), lambda: 1.0, clock)
+
+    while clock.now < 60.0:
+        clock.now += interruptions.pause_after(lost())
+
+    assert clock.now < 70.0
+
+
+def test_a_stream_gives_up_after_its_time() -> None:
+    clock = Clock()
+    interruptions = Interruptions(RetryPolicy(stream_seconds=10.0), lambda: 1.0, clock)
+
+    def wait() -> None:
+        while True:
+            clock.now += interruptions.pause_after(lost())
+
+    with pytest.raises(Unavailable):
+        wait()
+    assert 10.0 <= clock.now <= 15.0
+
+
+def test_what_came_meanwhile_begins_the_time_anew() -> None:
+    clock = Clock()
+    interruptions = Interruptions(RetryPolicy(stream_seconds=10.0), lambda: 1.0, clock)
+
+    for _ in range(5):
+        interruptions.pause_after(lost())
+        clock.now += 8.0
+        interruptions.forget()
+
+    assert interruptions.pause_after(lost()) > 0
+
+
+def test_without_retries_a_stream_is_not_begun_again() -> None:
+    with pytest.raises(Unavailable):
+        Interruptions(RetryPolicy(attempts=1), lambda: 1.0, Clock()).pause_after(lost())

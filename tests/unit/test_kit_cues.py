@@ -1,0 +1,37 @@
+"""What a text is like."""
+
+from __future__ import annotations
+
+import pytest
+
+from skein_kit import cues
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Where is the kettle?", True),
+        ('Ann said, "Where is it?"', True),
+        ("Where is it? On the stove.", False),
+        ("no end", False),
+        ("", False),
+    ],
+)
+def test_a_text_asks_when_its_last_sentence_does(text: str, *, expected: bool) -> None:
+    assert cues.asks(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We moved last week.", True),
+        ("On 7 May 2023 it rained", True),
+        ("see you Friday", True),
+        ("the 3rd of them", True),
+        ("the kettle is red", False),
+        ("a mayor and his daydream", False),
+        ("", False),
+    ],
+)
+def test_a_text_tells_of_a_time_when_a_word_of_it_does(text: str, *, expected: bool) -> None:
+    assert cues.tells_time(text) is expected

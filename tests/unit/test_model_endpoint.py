@@ -1,0 +1,276 @@
+"""A model behind an endpoint, asked of a real HTTP server that answers well, late, badly or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from fix_endpoint import DIMENSIONS, Answer, EmbeddingServer, vector_of
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import REGISTRY
+
+from skein_kit.ids import now
+from skein_kit.outbound import Outbound
+from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
+from skein_recall.models import EmbeddingModel, Remote
+from skein_recall.providers import TextRefused
+from skein_recall.providers.circuit import MOST_FAILURES
+from skein_recall.providers.keys import Keys
+from skein_recall.providers.openai import ATTEMPTS, AnswerWrong, Endpoint, vectors_of
+
+SECRET = "sk-one-that-nobody-may-see"
+
+
+@dataclass
+class Pauses:
+    """What was waited, without waiting."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool = True, **remote: Any) -> Endpoint:
+    settings = Remote(
+        **{
+            "endpoint": server.endpoint,
+            "remote_model": "words-64",
+            "batch_size": 4,
+            "timeout_seconds": 5.0,
+            "window_characters": 400,
+            **remote,
+        }
+    )
+    model = EmbeddingModel(
+        model="words",
+        provider="openai",
+        dimensions=DIMENSIONS,
+        table_name="embeddings_words",
+        active=False,
+        create_time=now(),
+        remote=settings,
+    )
+    outbound = Outbound(allow=[server.url] if allow else [])
+    return Endpoint(model, settings, outbound, key=SECRET, pause=pauses or Pauses())
+
+
+def unit(text: str) -> np.ndarray[Any, Any]:
+    vector: np.ndarray[Any, Any] = np.array(vector_of(text))
+    vector /= np.linalg.norm(vector)
+    return vector
+
+
+async def test_texts_go_in_batches_and_their_vectors_come_back_in_order(endpoint: EmbeddingServer) -> None:
+    texts = [f"text number {number}" for number in range(10)]
+    endpoint.reversed = True
+
+    vectors = await made(endpoint).embed(texts)
+
+    assert [len(batch) for batch in endpoint.asked] == [4, 4, 2]
+    assert np.allclose(vectors, [unit(text) for text in texts], atol=1e-6)
+    assert set(endpoint.keys) == {f"Bearer {SECRET}"}
+
+
+async def test_nothing_to_embed_asks_nobody(endpoint: EmbeddingServer) -> None:
+    assert (await made(endpoint).embed([])).shape == (0, DIMENSIONS)
+    assert endpoint.asked == []
+
+
+@pytest.mark.parametrize("status", [b"500 Oops", b"503 Busy", b"429 Too Many", b"408 Late"])
+async def test_what_may_pass_is_tried_again_after_a_growing_pause(endpoint: EmbeddingServer, status: bytes) -> None:
+    endpoint.answers = [Answer(status), Answer(status)]
+    pauses = Pauses()
+
+    vectors = await made(endpoint, pauses).embed(["tea"])
+
+    assert np.allclose(vectors[0], unit("tea"), atol=1e-6)
+    assert len(endpoint.asked) == 3
+    first, second = pauses.seconds
+    assert 0.2 <= first <= 0.4 <= second <= 0.8
+
+
+async def test_an_endpoint_that_says_when_is_asked_then(endpoint: EmbeddingServer) -> None:
+    endpoint.answers = [Answer(b"429 Too Many", b"retry-after: 2\r\n")]
+    pauses = Pauses()
+
+    with pytest.raises(ModelUnavailable, match="does not answer"):
+        await made(endpoint, pauses).embed(["tea"])
+
+    # The pause was not really waited for, so the next attempt found that the endpoint still rests.
+    assert pauses.seconds[0] == 2.0
+    assert len(endpoint.asked) == 1
+
+
+async def test_a_rest_that_is_too_long_is_not_waited_for(endpoint: EmbeddingServer) -> None:
+    endpoint.breaks(Answer(b"503 Busy", b"retry-after: 3600\r\n"))
+    pauses = Pauses()
+
+    with pytest.raises(ModelUnavailable):
+        await made(endpoint, pauses).embed(["tea"])
+
+    assert (pauses.seconds, len(endpoint.asked)) == ([], 1)
+
+
+async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at_once(
+    endpoint: EmbeddingServer, log: io.StringIO
+) -> None:
+    endpoint.breaks(Answer(b"500 Oops"))
+    provider = made(endpoint)
+
+    for _ in range(10):
+        with pytest.raises(ModelUnavailable):
+            await provider.embed_query("tea", scope="t", seconds=5.0)
+
+    assert len(endpoint.asked) == MOST_FAILURES
+    assert REGISTRY.get_sample_value("skein_embedding_circuit_state", {"model": "words"}) == 2
+    told = log.getvalue()
+    assert told.count("model_circuit") == 1
+    assert SECRET not in told
+    assert "tea" not in told
+
+
+async def test_an_endpoint_that_hangs_is_given_up_in_time(endpoint: EmbeddingServer) -> None:
+    endpoint.breaks(Answer(hangs=True))
+    started = asyncio.get_running_loop().time()
+
+    with pytest.raises(ModelUnavailable):
+        await made(endpoint).embed_query("tea", scope="t", seconds=0.1)
+
+    assert asyncio.get_running_loop().time() - started < 2.0
+
+
+async def test_an_attempt_has_no_end_of_attempts(endpoint: EmbeddingServer) -> None:
+    endpoint.breaks(Answer(b"429 Too Many"))
+
+    with pytest.raises(ModelUnavailable):
+        await made(endpoint).embed(["tea"])
+
+    assert len(endpoint.asked) == ATTEMPTS
+
+
+@pytest.mark.parametrize("status", [b"401 Who", b"403 No", b"404 Where", b"302 There"])
+async def test_what_will_not_pass_is_not_tried_again(endpoint: EmbeddingServer, status: bytes) -> None:
+    endpoint.breaks(Answer(status))
+
+    with pytest.raises(ModelUnavailable):
+        await made(endpoint).embed(["tea"])
+
+    assert len(endpoint.asked) == 1
+
+
+async def test_a_text_that_is_not_taken_is_the_text_s_fault(endpoint: EmbeddingServer) -> None:
+    endpoint.chokes_on = "gristle"
+    provider = made(endpoint)
+
+    for _ in range(2 * MOST_FAILURES):
+        with pytest.raises(TextRefused):
+            await provider.embed(["gristle"])
+
+    assert len(await provider.embed(["bread"])) == 1
+
+
+def answer(*vectors: list[float], **more: Any) -> dict[str, Any]:
+    return {"data": [{"index": n, "embedding": vector, **more} for n, vector in enumerate(vectors)]}
+
+
+WRONG = {
+    "nothing": {},
+    "no list": {"data": "x"},
+    "too few": {"data": []},
+    "too many": answer([1.0, 0.0], [1.0, 0.0]),
+    "another place": answer([1.0, 0.0], index=1),
+    "no place": {"data": [{"embedding": [1.0, 0.0]}]},
+    "a place that is true": answer([1.0, 0.0], index=False),
+    "no object": {"data": [None]},
+    "short": answer([1.0]),
+    "long": answer([1.0, 0.0, 0.0]),
+    "no vector": {"data": [{"index": 0, "embedding": "AAAA"}]},
+    "words": {"data": [{"index": 0, "embedding": ["a", "b"]}]},
+    "nested": {"data": [{"index": 0, "embedding": [[1.0], [0.0]]}]},
+    "null": {"data": [{"index": 0, "embedding": [None, 1.0]}]},
+    "zero": answer([0.0, 0.0]),
+    "infinite": answer([float("inf"), 0.0]),
+    "no number": answer([float("nan"), 0.0]),
+    "huge": {"data": [{"index": 0, "embedding": [10**400, 1.0]}]},
+}
+
+
+@pytest.mark.parametrize("document", WRONG.values(), ids=WRONG)
+def test_an_answer_with_something_else_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(AnswerWrong):
+        vectors_of(document, 1, 2)
+
+
+def points(values: list[float]) -> bool:
+    return max(map(abs, values)) > 1e-30
+
+
+@given(st.lists(st.lists(st.floats(-1e30, 1e30), min_size=3, max_size=3).filter(points), min_size=1, max_size=5))
+def test_every_vector_comes_out_with_unit_length(vectors: list[list[float]]) -> None:
+    lengths = np.linalg.norm(vectors_of(answer(*vectors), len(vectors), 3), axis=1)
+
+    assert np.allclose(lengths, 1.0, atol=1e-5)
+
+
+async def test_vectors_of_another_length_are_refused_loudly(endpoint: EmbeddingServer, log: io.StringIO) -> None:
+    endpoint.breaks(Answer(body=answer([1.0, 2.0])))
+
+    with pytest.raises(ModelAnswerInvalid) as caught:
+        await made(endpoint).embed(["tea"])
+
+    assert caught.value.facts["what"] == "a vector of 2 dimensions, not 64"
+    assert "model_answers_wrong" in log.getvalue()
+
+
+async def test_a_question_is_asked_once_however_many_want_to_know(endpoint: EmbeddingServer) -> None:
+    provider = made(endpoint)
+
+    found = await asyncio.gather(*(provider.embed_query("tea", scope="t", seconds=5.0) for _ in range(5)))
+    again = await provider.embed_query("tea", scope="t", seconds=5.0)
+    elsewhere = await provider.embed_query("tea", scope="u", seconds=5.0)
+
+    assert all(vector is again for vector in found)
+    assert np.array_equal(again, elsewhere)
+    assert len(endpoint.asked) == 2
+
+
+async def test_a_private_address_is_asked_only_where_the_operator_allows_it(endpoint: EmbeddingServer) -> None:
+    with pytest.raises(ModelUnavailable):
+        await made(endpoint, allow=False).embed(["tea"])
+
+    assert endpoint.asked == []
+
+
+@given(st.text(alphabet="ab. \n", max_size=3000))
+def test_pieces_of_a_text_fit_the_window_and_leave_nothing_out(text: str) -> None:
+    pieces = made(EmbeddingServer(url="https://example.com")).chunks(text)
+
+    assert all(len(piece) <= 400 for piece in pieces)
+    place = 0
+    for piece in pieces:
+        at = text.index(piece, max(0, place - 400)) if piece else place
+        assert not text[place:at].strip()
+        place = max(place, at + len(piece))
+    assert not text[place:].strip()
+
+
+def test_the_key_of_a_model_is_its_own_or_everybody_s() -> None:
+    keys = Keys.read(
+        {"SKEIN_EMBEDDINGS_API_KEY": "all", "SKEIN_EMBEDDINGS_API_KEY_TEXT_3_SMALL": "own", "SKEIN_EMBEDDINGS_X": "no"}
+    )
+
+    assert (keys.of("text-3.small"), keys.of("other")) == ("own", "all")
+    assert "own" not in repr(keys)
+    assert Keys.read({}).of("other") == ""
+
+
+def test_a_key_may_come_from_a_file(tmp_path: Any) -> None:
+    (tmp_path / "key").write_text("from a file\n")
+
+    assert Keys.read({"SKEIN_EMBEDDINGS_API_KEY_FILE": str(tmp_path / "key")}).of("any") == "from a file"
