@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from fix_cluster import Cluster, Stubs, Tenant
 from grpc import aio
 
-from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import blocks_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.service import SERVICE
 from skein_kit.service import Host, Service, Servicers, running
 from skein_kit.settings import ProcessSettings
@@ -52,12 +53,18 @@ class Played:
         return Service(name=name, port=0, calls=("auth",), start=start, has_database=False)
 
 
+_SESSION = ("session", session_pb2_grpc.add_SessionServiceServicer_to_server, session_pb2_grpc.SessionServiceServicer)
+_BLOCKS = ("memory", blocks_pb2_grpc.add_BlockServiceServicer_to_server, blocks_pb2_grpc.BlockServiceServicer)
 _PLAYABLE: dict[str, tuple[str, Callable[[Any, Any], None], type]] = {
     "Recall": ("recall", recall_pb2_grpc.add_RecallServiceServicer_to_server, recall_pb2_grpc.RecallServiceServicer),
-    "AppendMessages": (
-        "session",
-        session_pb2_grpc.add_SessionServiceServicer_to_server,
-        session_pb2_grpc.SessionServiceServicer,
+    "AppendMessages": _SESSION,
+    "GetRecentWindow": _SESSION,
+    "ListAgentBlocks": _BLOCKS,
+    "ListBlocks": _BLOCKS,
+    "GetSubject": (
+        "tenancy",
+        tenancy_pb2_grpc.add_TenancyServiceServicer_to_server,
+        tenancy_pb2_grpc.TenancyServiceServicer,
     ),
     "BatchCreateMemories": (
         "memory",
@@ -115,6 +122,7 @@ def hit(item_id: str, score: float, kind: recall_pb2.ItemKind = recall_pb2.ITEM_
         kind=kind,
         item_id=item_id,
         score=score,
+        similarity=score,
         memory=memory_pb2.Memory(memory_id=item_id),
         message=session_pb2.Message(),
     )

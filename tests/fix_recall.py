@@ -29,6 +29,7 @@ from skein_kit.ids import new_id, now
 from skein_kit.service import running
 from skein_kit.settings import ProcessSettings
 from skein_kit.sql import Query
+from skein_kit.vectors import prepare_connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -228,8 +229,8 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
     async with (
         running([SERVICE], host) as cluster,
         aio.insecure_channel(host.addresses["recall"]) as channel,
-        Database.open(url, service="memory", size=4, timeout=5) as memory,
-        Database.open(url, service="session", size=4, timeout=5) as session,
+        Database.open(url, service="memory", size=4, timeout=5, init=prepare_connection) as memory,
+        Database.open(url, service="session", size=4, timeout=5, init=prepare_connection) as session,
     ):
         await cluster.wait_ready(30)
         yield RecallAlone(channel=channel, key=key, url=url, memory=memory, session=session)

@@ -24,10 +24,12 @@ from skein_kit.database import Database
 from skein_kit.identity import Caller
 from skein_kit.ids import now
 from skein_kit.months import Months
+from skein_kit.outbound import Outbound, OutboundSettings
 from skein_kit.policies import Policies
 from skein_kit.quotas import Quotas
 from skein_kit.requests import Once, Requests
 from skein_kit.sql import Queries
+from skein_kit.vectors import prepare_connection as prepare_vectors
 from skein_memory import wire as memory_wire
 from skein_memory.memories import Draft, Memory, documents_of, remembered
 from skein_memory.sealing import MasterKeys
@@ -38,6 +40,11 @@ from skein_recall.embedder import Embedder
 from skein_recall.filters import Filter
 from skein_recall.index import Indexer
 from skein_recall.models import Registry
+from skein_recall.providers.choosing import Providers
+from skein_recall.providers.embedded import Embedded
+from skein_recall.providers.keys import Keys
+from skein_recall.recent import Recent
+from skein_recall.sampling import Sampler
 from skein_recall.search import DEFAULT_LIMIT, Question, Searcher
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vectors import Item, Vectors
@@ -117,17 +124,19 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
 
         embedder = await stack.enter_async_context(await asyncio.to_thread(Embedder.load))
         recall = Store(await database("recall", prepare_connection))
-        registry = Registry(recall.active_model, seconds=_SECONDS)
-        vectors = Vectors(embedder, query_seconds=_SECONDS)
-        memory, session = await database("memory"), await database("session")
+        registry = Registry(recall.models.list_models, seconds=_SECONDS)
+        providers = Providers(Embedded(embedder), Outbound.of(OutboundSettings.read({})), Keys.read({}))
+        vectors = Vectors(providers, query_seconds=_SECONDS)
+        memory = await database("memory", prepare_vectors)
+        session = await database("session", prepare_vectors)
         here = _Here(
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
             memories=MemoryStore(_tables(memory), _months(memory)),
             messages=MessageStore(
                 session, Requests("session"), Quotas("session"), _months(session), IdleStore(session, Policies())
             ),
-            searcher=Searcher(recall, registry, vectors),
-            indexer=Indexer(recall, registry, vectors),
+            searcher=Searcher(recall, registry, vectors, Sampler(recall, share=0.0), Recent()),
+            indexer=Indexer(recall.index, recall.vectors, registry, vectors),
             material=material,
         )
         writing = {GET: here.get_memory, CREATE: here.create_memory, APPEND: here.append_messages}
@@ -270,7 +279,15 @@ class _Here:
 
     async def _recall(self, text: str, kinds: tuple[str, ...]) -> Any:
         question = Question(
-            text=text, vector=None, limit=DEFAULT_LIMIT, kinds=kinds, filter=Filter(), min_similarity=0.0
+            text=text,
+            vector=None,
+            limit=DEFAULT_LIMIT,
+            kinds=kinds,
+            filter=Filter(),
+            min_similarity=0.0,
+            show_superseded=False,
+            weights={},
+            fusion="",
         )
         return await self.searcher.recall(self.caller.tenant(), question, seconds=_SECONDS)
 

@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_cluster import Cluster, Tenant, refused
-from fix_gateway import gateway_before, hit
+from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_gateway import Gateway, gateway_before, hit
 
+from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
+from skein.tenancy.v1 import subjects_pb2
 from skein_kit import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from skein_kit.call import Call
 
 MEMORIES = recall_pb2.ITEM_KIND_MEMORY
 MESSAGES = recall_pb2.ITEM_KIND_MESSAGE
-Script = dict[str, "Callable[[Any, Call], Awaitable[Any]]"]
+# Somebody in particular, so that every arm has something to ask.
+ANNA = pb.RecallRequest(query="tea", filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}})
+OK, LATE, GONE = pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT, pb.ARM_STATE_UNAVAILABLE
 
 
 class QueryEmpty(errors.InvalidArgument):
@@ -30,104 +33,267 @@ class QueryEmpty(errors.InvalidArgument):
     reason = "QUERY_EMPTY"
 
 
-async def never(_request: recall_pb2.RecallRequest, _call: Call) -> recall_pb2.RecallResponse:
+class SubjectNotFound(errors.NotFound):
+    """There is no such subject."""
+
+    reason = "SUBJECT_NOT_FOUND"
+
+
+async def never(_request: Any, _call: Call) -> Any:
     await asyncio.Event().wait()
     raise AssertionError
 
 
-def by_arm(**arms: Callable[[Any, Call], Awaitable[Any]]) -> Script:
-    """Play the recall service, differently for each kind."""
+def saying(response: Any) -> Any:
+    async def answer(_request: Any, _call: Call) -> Any:
+        return response
 
-    async def recall(request: recall_pb2.RecallRequest, call: Call) -> Any:
-        (kind,) = request.kinds
-        return await arms["memories" if kind == MEMORIES else "messages"](request, call)
-
-    return {"Recall": recall}
+    return answer
 
 
-def finding(*hits: recall_pb2.Hit, **fields: Any) -> Callable[[Any, Call], Awaitable[Any]]:
-    async def recall(_request: recall_pb2.RecallRequest, _call: Call) -> recall_pb2.RecallResponse:
-        return recall_pb2.RecallResponse(hits=hits, model="m", **fields)
-
-    return recall
+def finding(*hits: recall_pb2.Hit, **fields: Any) -> Any:
+    return saying(recall_pb2.RecallResponse(hits=hits, model="m", **fields))
 
 
-def refusing(refusal: errors.Refusal) -> Callable[[Any, Call], Awaitable[Any]]:
-    async def recall(_request: recall_pb2.RecallRequest, _call: Call) -> recall_pb2.RecallResponse:
+def refusing(refusal: errors.Refusal) -> Any:
+    async def answer(_request: Any, _call: Call) -> Any:
         raise refusal
 
-    return recall
+    return answer
+
+
+def blocks(*values: str, **fields: Any) -> Any:
+    held = [blocks_pb2.Block(block_id=value, label="human", value=value, **fields) for value in values]
+    return saying(blocks_pb2.ListAgentBlocksResponse(blocks=held))
+
+
+def profile(**fields: Any) -> Any:
+    return saying(subjects_pb2.GetSubjectResponse(subject=subjects_pb2.Subject(subject_id="anna", **fields)))
+
+
+def endless(ended: asyncio.Semaphore, begun: asyncio.Semaphore | None = None) -> Any:
+    async def answer(_request: Any, _call: Call) -> Any:
+        if begun is not None:
+            begun.release()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.release()
+        raise AssertionError
+
+    return answer
+
+
+def states(response: pb.RecallResponse) -> list[tuple[pb.Arm, pb.ArmState, int]]:
+    return [(arm.arm, arm.state, arm.hit_count) for arm in response.arms]
 
 
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
-async def test_both_arms_are_asked_and_merged(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
-    script = by_arm(
-        memories=finding(hit("b", 0.5), hit("d", 0.4)),
-        messages=finding(hit("c", 0.9, MESSAGES), hit("a", 0.5, MESSAGES)),
+async def test_both_kinds_are_asked_for_with_one_call(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
+    found = finding(hit("c", 0.9, MESSAGES), hit("b", 0.5), hit("d", 0.4), dense_path="exact", formula="scores-9")
+    request = pb.RecallRequest(
+        query="tea",
+        limit=3,
+        min_similarity=0.2,
+        filter={"session_id": "s"},
+        show_superseded=True,
+        weights={"dense": 2.0},
+        fusion="ranks",
     )
-    request = pb.RecallRequest(query="tea", limit=3, min_similarity=0.2, filter={"session_id": "s"})
 
-    async with gateway_before(cluster, tenant, script, in_process=in_process) as gateway:
+    async with gateway_before(cluster, tenant, {"Recall": found}, in_process=in_process) as gateway:
         response = await gateway.gateway.Recall(request)
-        asked = gateway.played.requests["Recall"]
+        (asked,) = gateway.played.requests["Recall"]
 
-    assert [found.item_id for found in response.hits] == ["c", "a", "b"]
-    assert response.model == "m"
-    assert {tuple(part.kinds) for part in asked} == {(MEMORIES,), (MESSAGES,)}
-    assert {(part.query, part.limit, part.min_similarity, part.filter.session_id) for part in asked} == {
-        ("tea", 3, 0.2, "s")
-    }
-    assert [(arm.arm, arm.state, arm.hit_count) for arm in response.arms] == [
-        (pb.ARM_MEMORIES, pb.ARM_STATE_OK, 2),
-        (pb.ARM_MESSAGES, pb.ARM_STATE_OK, 2),
-    ]
-    assert all(arm.elapsed.ToMicroseconds() > 0 for arm in response.arms)
+    assert [found.item_id for found in response.hits] == ["c", "b", "d"]
+    assert (response.model, response.dense_path, response.formula) == ("m", "exact", "scores-9")
+    assert asked == recall_pb2.RecallRequest(
+        query="tea",
+        limit=3,
+        kinds=[MEMORIES, MESSAGES],
+        min_similarity=0.2,
+        filter={"session_id": "s"},
+        show_superseded=True,
+        weights={"dense": 2.0},
+        fusion="ranks",
+    )
+    assert [(arm.arm, arm.hit_count) for arm in response.arms] == [(pb.ARM_MEMORIES, 2), (pb.ARM_MESSAGES, 1)]
+    assert response.arms[0].elapsed == response.arms[1].elapsed
+    assert response.arms[0].elapsed.ToMicroseconds() > 0
 
 
 async def test_only_the_arms_wanted_are_asked(cluster: Cluster, tenant: Tenant) -> None:
-    async with gateway_before(cluster, tenant, by_arm(messages=finding())) as gateway:
-        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_MESSAGES]))
+    request = pb.RecallRequest(query="tea", arms=[pb.ARM_MESSAGES], filter=ANNA.filter)
+
+    async with gateway_before(cluster, tenant, {"Recall": finding()}) as gateway:
+        response = await gateway.gateway.Recall(request)
+        asked = gateway.played.requests["Recall"]
 
     assert [arm.arm for arm in response.arms] == [pb.ARM_MESSAGES]
+    assert [list(part.kinds) for part in asked] == [[MESSAGES]]
+
+
+async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Cluster, tenant: Tenant) -> None:
+    script = {
+        "Recall": finding(hit("a", 0.9), hit("b", 0.2)),
+        "ListAgentBlocks": blocks("Anna drinks tea", "Be brief"),
+        "GetSubject": profile(display_name="Anna"),
+    }
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        response = await gateway.gateway.Recall(ANNA)
+        asked = gateway.played.requests
+
+    assert [found.item_id for found in response.hits] == ["a", "Anna drinks tea", "b"]
+    assert response.hits[1].block.value == "Anna drinks tea"
+    assert response.profile.display_name == "Anna"
+    assert states(response) == [
+        (pb.ARM_MEMORIES, OK, 2),
+        (pb.ARM_MESSAGES, OK, 0),
+        (pb.ARM_BLOCKS, OK, 1),
+        (pb.ARM_PROFILE, OK, 0),
+    ]
+    (of_agent,) = asked["ListAgentBlocks"]
+    assert (of_agent.agent_id, of_agent.subject_id, of_agent.hide_other_subjects) == ("butler", "anna", True)
+    assert [part.subject_id for part in asked["GetSubject"]] == ["anna"]
+
+
+async def test_the_limit_holds_for_all_arms_together(cluster: Cluster, tenant: Tenant) -> None:
+    script = {
+        "Recall": finding(hit("a", 0.3), hit("b", 0.2)),
+        "ListAgentBlocks": blocks("tea one", "tea two"),
+        "GetSubject": profile(),
+    }
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", limit=2, filter=ANNA.filter))
+
+    assert [found.item_id for found in response.hits] == ["tea one", "tea two"]
+
+
+async def test_nobody_has_to_have_a_profile(cluster: Cluster, tenant: Tenant) -> None:
+    script = {"Recall": finding(), "ListAgentBlocks": blocks(), "GetSubject": refusing(SubjectNotFound())}
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        response = await gateway.gateway.Recall(ANNA)
+
+    assert not response.HasField("profile")
+    assert response.arms[3].state == OK
+
+
+async def test_what_there_is_nothing_to_ask_of_is_skipped(cluster: Cluster, tenant: Tenant) -> None:
+    request = pb.RecallRequest(
+        query="tea", arms=[pb.ARM_PROFILE, pb.ARM_BLOCKS, pb.ARM_MEMORIES], filter={"types": ["fact"]}
+    )
+
+    async with gateway_before(cluster, tenant, {"Recall": finding(hit("a", 0.5))}) as gateway:
+        response = await gateway.gateway.Recall(request)
+        alone = await gateway.gateway.Recall(pb.RecallRequest(arms=[pb.ARM_BLOCKS]))
+
+    skipped = pb.ARM_STATE_SKIPPED
+    assert states(response) == [(pb.ARM_MEMORIES, OK, 1), (pb.ARM_BLOCKS, skipped, 0), (pb.ARM_PROFILE, skipped, 0)]
+    assert states(alone) == [(pb.ARM_BLOCKS, skipped, 0)]
+    assert not response.incomplete
+
+
+async def test_without_an_agent_the_tenants_blocks_are_looked_through(cluster: Cluster, tenant: Tenant) -> None:
+    about = [
+        blocks_pb2.Block(block_id="nobody", value="tea at five"),
+        blocks_pb2.Block(block_id="ben", subject_id="ben", value="Ben drinks tea"),
+    ]
+    script = {"ListBlocks": saying(blocks_pb2.ListBlocksResponse(blocks=about, next_page_token="more"))}
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_BLOCKS]))
+
+    assert [found.item_id for found in response.hits] == ["nobody"]
+    assert response.arms[0].filter_truncated
+
+
+async def test_blocks_pass_the_time_that_is_asked_for(cluster: Cluster, tenant: Tenant) -> None:
+    script = {"ListBlocks": blocks("tea", create_time={"seconds": 100})}
+
+    async def found(**fields: Any) -> pb.RecallResponse:
+        return await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_BLOCKS], filter=fields))
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        passing = await found(start_time={"seconds": 100}, end_time={"seconds": 101})
+        early, late = await found(start_time={"seconds": 101}), await found(end_time={"seconds": 100})
+
+    assert len(passing.hits) == 1
+    assert [(len(one.hits), one.arms[0].filter_emptied) for one in (early, late)] == [(0, True), (0, True)]
 
 
 async def test_a_late_arm_is_named_and_the_rest_is_returned(cluster: Cluster, tenant: Tenant) -> None:
-    script = by_arm(memories=finding(hit("a", 0.5)), messages=never)
+    script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": never, "GetSubject": profile()}
 
-    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
-        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
+    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.2") as gateway:
+        response = await gateway.gateway.Recall(ANNA)
 
     assert [found.item_id for found in response.hits] == ["a"]
-    assert response.incomplete == [pb.ARM_MESSAGES]
-    assert response.arms[1].state == pb.ARM_STATE_TIMED_OUT
+    assert response.incomplete == [pb.ARM_BLOCKS]
+    assert response.arms[2].state == LATE
+    assert response.arms[2].elapsed.ToMilliseconds() >= 200
+
+
+async def test_blocks_and_profile_come_back_while_the_search_is_away(cluster: Cluster, tenant: Tenant) -> None:
+    script = {
+        "Recall": refusing(errors.DatabaseBusy()),
+        "ListAgentBlocks": blocks("Anna drinks tea"),
+        "GetSubject": profile(display_name="Anna"),
+    }
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        response = await gateway.gateway.Recall(ANNA)
+
+    assert [found.item_id for found in response.hits] == ["Anna drinks tea"]
+    assert response.profile.display_name == "Anna"
+    assert response.incomplete == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+    assert [arm.state for arm in response.arms] == [GONE, GONE, OK, OK]
 
 
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
 async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
-    script = by_arm(memories=finding(hit("a", 0.5)), messages=never)
+    script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": never, "GetSubject": profile()}
 
     async with gateway_before(cluster, tenant, script, in_process=in_process) as gateway:
         await gateway.auth.GetMe({})  # type: ignore[arg-type]  # The identity is known before the short call.
-        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea"), timeout=1.0)
+        response = await gateway.gateway.Recall(ANNA, timeout=1.0)
 
-    assert response.incomplete == [pb.ARM_MESSAGES]
+    assert response.incomplete == [pb.ARM_BLOCKS]
 
 
-async def test_a_failing_arm_is_named_and_the_rest_is_returned(cluster: Cluster, tenant: Tenant) -> None:
-    script = by_arm(memories=refusing(errors.DatabaseBusy()), messages=finding(hit("a", 0.5, MESSAGES)))
+@pytest.mark.parametrize(
+    ("fault", "code", "reason"),
+    [
+        (refusing(errors.DatabaseBusy()), grpc.StatusCode.UNAVAILABLE, "RECALL_INCOMPLETE"),
+        (never, grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_LATE"),
+    ],
+)
+async def test_whoever_wants_everything_or_nothing_gets_nothing_when_an_arm_is_missing(
+    cluster: Cluster, tenant: Tenant, fault: Any, code: grpc.StatusCode, reason: str
+) -> None:
+    script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": fault}
+    request = pb.RecallRequest(query="tea", filter=ANNA.filter, on_partial=pb.ON_PARTIAL_FAIL)
+
+    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.2") as gateway:
+        with refused(code, reason):
+            await gateway.gateway.Recall(request)
+
+
+async def test_whoever_wants_everything_gets_it_when_nothing_is_missing(cluster: Cluster, tenant: Tenant) -> None:
+    script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": profile()}
 
     async with gateway_before(cluster, tenant, script) as gateway:
-        response = await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
+        response = await gateway.gateway.Recall(
+            pb.RecallRequest(query="tea", filter=ANNA.filter, on_partial=pb.ON_PARTIAL_FAIL)
+        )
 
-    assert [found.item_id for found in response.hits] == ["a"]
-    assert response.incomplete == [pb.ARM_MEMORIES]
-    assert response.arms[0].state == pb.ARM_STATE_UNAVAILABLE
+    assert len(response.arms) == 4
 
 
 async def test_an_arm_without_vectors_says_so(cluster: Cluster, tenant: Tenant) -> None:
-    script = by_arm(memories=finding(hit("a", 0.5), dense_unavailable=True))
-
-    async with gateway_before(cluster, tenant, script) as gateway:
+    async with gateway_before(cluster, tenant, {"Recall": finding(hit("a", 0.5), dense_unavailable=True)}) as gateway:
         response = await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES]))
 
     assert response.arms[0].state == pb.ARM_STATE_LEXICAL_ONLY
@@ -135,35 +301,25 @@ async def test_an_arm_without_vectors_says_so(cluster: Cluster, tenant: Tenant) 
 
 
 async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(cluster: Cluster, tenant: Tenant) -> None:
-    ended = asyncio.Event()
-
-    async def endless(_request: recall_pb2.RecallRequest, _call: Call) -> recall_pb2.RecallResponse:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        raise AssertionError
-
-    script = by_arm(memories=endless, messages=refusing(QueryEmpty()))
+    ended = asyncio.Semaphore(0)
+    script = {"Recall": refusing(QueryEmpty()), "ListAgentBlocks": blocks(), "GetSubject": endless(ended)}
 
     async with gateway_before(cluster, tenant, script) as gateway:
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "QUERY_EMPTY"):
-            await gateway.gateway.Recall(pb.RecallRequest())
-        await asyncio.wait_for(ended.wait(), 5)
+            await gateway.gateway.Recall(ANNA)
+        await asyncio.wait_for(ended.acquire(), 5)
 
 
 async def test_when_every_arm_fails_the_call_fails_with_the_first_ones_fault(cluster: Cluster, tenant: Tenant) -> None:
-    script = by_arm(memories=refusing(errors.DatabaseUnavailable()), messages=never)
+    script = {"Recall": refusing(errors.DatabaseUnavailable()), "ListAgentBlocks": never, "GetSubject": never}
 
     async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
         with refused(grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE"):
-            await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
+            await gateway.gateway.Recall(ANNA)
 
 
 async def test_when_every_arm_is_late_the_call_is_late(cluster: Cluster, tenant: Tenant) -> None:
-    script = by_arm(memories=never, messages=never)
-
-    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
+    async with gateway_before(cluster, tenant, {"Recall": never}, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
         with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"):
             await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
 
@@ -178,36 +334,71 @@ async def test_a_recall_service_that_is_gone_makes_the_call_unavailable(cluster:
             await gateway.recall.Recall(recall_pb2.RecallRequest(query="tea"))
 
 
+async def test_services_that_are_gone_leave_what_the_others_found(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, {"Recall": finding(hit("a", 0.5))}) as gateway:
+        gateway.host.addresses["memory"] = "127.0.0.1:9"
+        response = await gateway.gateway.Recall(ANNA)
+
+    assert [found.item_id for found in response.hits] == ["a"]
+    assert response.incomplete == [pb.ARM_BLOCKS]
+    assert response.arms[2].state == GONE
+
+
 @pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
 async def test_cancelling_the_call_cancels_the_arms(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
     begun, ended = asyncio.Semaphore(0), asyncio.Semaphore(0)
+    script = dict.fromkeys(("Recall", "ListAgentBlocks", "GetSubject"), endless(ended, begun))
 
-    async def endless(_request: recall_pb2.RecallRequest, _call: Call) -> recall_pb2.RecallResponse:
-        begun.release()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.release()
-        raise AssertionError
-
-    script = by_arm(memories=endless, messages=endless)
     async with gateway_before(cluster, tenant, script, in_process=in_process) as gateway:
-        call = gateway.gateway.Recall(pb.RecallRequest(query="tea"))
-        task = asyncio.ensure_future(call)
-        for _ in range(2):
-            await asyncio.wait_for(begun.acquire(), 5)
-
-        call.cancel()
-
-        for _ in range(2):
-            await asyncio.wait_for(ended.acquire(), 5)
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await _cancelled(gateway, ANNA, begun, ended, count=3)
+        await _cancelled(gateway, pb.RecallRequest(query="tea"), begun, ended, count=1)
 
 
-async def test_a_request_that_breaks_a_rule_asks_no_arm(cluster: Cluster, tenant: Tenant) -> None:
-    async with gateway_before(cluster, tenant, by_arm(memories=finding(), messages=finding())) as gateway:
+async def _cancelled(
+    gateway: Gateway, request: pb.RecallRequest, begun: asyncio.Semaphore, ended: asyncio.Semaphore, *, count: int
+) -> None:
+    call = gateway.gateway.Recall(request)
+    task = asyncio.ensure_future(call)
+    for _ in range(count):
+        await asyncio.wait_for(begun.acquire(), 5)
+
+    call.cancel()
+
+    for _ in range(count):
+        await asyncio.wait_for(ended.acquire(), 5)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pb.RecallRequest(query="tea", limit=101),
+        pb.RecallRequest(query="tea", arms=[pb.ARM_WINDOW]),
+        pb.RecallRequest(query="tea", fusion="best"),
+        pb.RecallRequest(query="tea", weights={"dense": -1.0}),
+        pb.RecallRequest(query="tea", on_partial=7),  # type: ignore[arg-type]  # Nobody knows 7.
+    ],
+)
+async def test_a_request_that_breaks_a_rule_asks_no_arm(
+    cluster: Cluster, tenant: Tenant, request_: pb.RecallRequest
+) -> None:
+    async with gateway_before(cluster, tenant, {"Recall": finding()}) as gateway:
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-            await gateway.gateway.Recall(pb.RecallRequest(query="tea", limit=101))
+            await gateway.gateway.Recall(request_)
 
         assert gateway.played.requests["Recall"] == []
+
+
+async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names_and_spared_those_that_it_does_not(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", permissions=["recall.read"]))
+    searcher = Stubs.of(cluster.channel, made.secret)
+
+    response = await searcher.gateway.Recall(ANNA)
+
+    assert [arm.arm for arm in response.arms] == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+    for arm in (pb.ARM_BLOCKS, pb.ARM_PROFILE):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await searcher.gateway.Recall(pb.RecallRequest(query="tea", arms=[arm]))

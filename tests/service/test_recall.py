@@ -160,13 +160,15 @@ async def test_every_hit_explains_its_score(place: Place) -> None:
 
     hits = (await place.recall("who drinks green tea?")).hits
 
-    for hit in hits:
-        assert [part.signal for part in hit.components] == ["dense", "lexical"]
+    parts = [{part.signal: part for part in hit.components} for hit in hits]
+    for hit, signals in zip(hits, parts, strict=True):
+        assert set(signals) == {"dense", "context", "lexical", "reply", "statement", "length"}
         assert hit.score == pytest.approx(sum(part.weight * part.value for part in hit.components))
-        assert hit.components[0].raw == pytest.approx(hit.similarity)
+        assert sum(part.weight for part in hit.components) == pytest.approx(1)
+        assert signals["dense"].raw == pytest.approx(hit.similarity)
         assert 0 <= hit.score <= 1
-    assert [hit.components[0].rank for hit in hits] == [1, 2, 3]
-    assert [hit.components[1].rank for hit in hits] == [1, 2, 0]
+    assert [signals["dense"].rank for signals in parts] == [1, 2, 3]
+    assert [signals["lexical"].rank for signals in parts] == [1, 2, 0]
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
@@ -320,7 +322,7 @@ async def test_without_an_answer_of_the_embedder_in_time_words_alone_are_searche
     assert (response.dense_unavailable, response.dense_path) == (True, "none")
     (hit,) = response.hits
     assert hit.memory.content == "The cat caught a mouse."
-    assert [(part.signal, part.weight) for part in hit.components] == [("lexical", 1.0)]
+    assert not {"dense", "context"} & {part.signal for part in hit.components}
     assert not hit.HasField("similarity")
 
 

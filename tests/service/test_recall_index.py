@@ -86,17 +86,17 @@ async def test_callers_with_the_same_items_in_another_order_do_not_disturb_one_a
     assert {answer.indexed_count for answer in answers} == {30}
 
 
-async def test_a_long_item_has_several_vectors_and_indexing_again_replaces_them(
+async def test_a_long_item_has_several_vectors_and_indexing_again_leaves_them(
     recall_alone: RecallAlone, place: Place
 ) -> None:
     long = "The weather was fair and nobody had much to say about it. " * 100
     item_id = await place.remember(long)
     first = await vectors_of(recall_alone, item_id)
 
-    again = await place.embed(UUID(item_id), "short now")
+    again = await place.embed(UUID(item_id), long)
 
     assert first > 3
-    assert (again, await vectors_of(recall_alone, item_id)) == (1, 1)
+    assert (again, await vectors_of(recall_alone, item_id)) == (1, first)
 
 
 async def test_an_item_that_changed_or_went_away_is_passed_over(recall_alone: RecallAlone, place: Place) -> None:

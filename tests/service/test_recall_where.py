@@ -38,7 +38,8 @@ async def household(tenant: Tenant) -> None:
 
 
 def asked(**conditions: Any) -> pb.RecallRequest:
-    return pb.RecallRequest(query="red kettle", filter=memory_pb2.MemoryFilter(**conditions), limit=3)
+    filter_ = memory_pb2.MemoryFilter(**conditions)
+    return pb.RecallRequest(query="red kettle", filter=filter_, limit=3, show_superseded=True)
 
 
 async def test_hits_pass_the_condition_however_few_do(tenant: Tenant) -> None:

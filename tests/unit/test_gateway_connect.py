@@ -48,6 +48,28 @@ def test_a_refusal_says_what_is_wrong_with_the_json() -> None:
     assert '"contnt"' in caught.value.violations[0][1]
 
 
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ('{"memory": {"contnt": "tea"}}', "memory.contnt"),
+        ('{"memory": {"content": 5}}', "memory.content"),
+        ('{"memory": {"importance": "much"}}', "memory.importance"),
+        ('{"memory": {"createTime": "yesterday"}}', "memory.create_time"),
+        ('{"memory": {"tags": ["a", 3]}}', "memory.tags"),
+        ('{"memory": {"scope": "SCOPE_X"}}', "memory.scope"),
+        ('{"memory": {"confidence": NaN}}', "memory.confidence"),
+        ('{"requestId": 7}', "request_id"),
+        ('{"contnt": "tea"}', "contnt"),
+        ("{", ""),
+    ],
+)
+def test_a_refusal_names_the_field_that_cannot_be_read(body: str, field: str) -> None:
+    with pytest.raises(errors.FieldInvalid) as caught:
+        connect.read_json(body.encode(), pb.CreateMemoryRequest)
+
+    assert caught.value.violations[0][0] == field
+
+
 def test_text_is_written_as_it_is() -> None:
     assert connect.written_json(pb.Memory(content="Grüße, 茶")) == '{"content": "Grüße, 茶"}'.encode()
 
@@ -60,7 +82,7 @@ def test_an_error_tells_its_code_sentence_and_details() -> None:
     told = json.loads(body)
     assert status == 400
     assert told["code"] == "invalid_argument"
-    assert told["message"] == "The content is longer than the plan allows."
+    assert told["message"] == "The content is longer than the plan allows, which is 10 characters."
     assert [detail["type"] for detail in told["details"]] == ["google.rpc.ErrorInfo", "google.rpc.BadRequest"]
     assert told["details"][0]["debug"] == {
         "reason": "CONTENT_TOO_LONG",

@@ -1,70 +1,126 @@
 from __future__ import annotations
 
+import uuid
+from typing import Any
+
 import grpc
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
-from skein_gateway.recalling import Outcome, budget, merged
+from skein.tenancy.v1 import subjects_pb2
+from skein_gateway.arms import ARMS, Asked, Outcome, Part, budget, count, has_room_for_blocks, must_do, wanted
+from skein_gateway.contexts import items_of
+from skein_gateway.errors import RecallIncomplete, RecallLate
+from skein_gateway.recalling import Recalled, of_blocks, of_index
 from skein_gateway.remembering import append_request, create_request
+from skein_kit.errors import PermissionMissing, Refusal
+from skein_kit.identity import Caller
+
+MEMORY, MESSAGE, BLOCK = (
+    recall_pb2.ITEM_KIND_MEMORY,
+    recall_pb2.ITEM_KIND_MESSAGE,
+    recall_pb2.ITEM_KIND_BLOCK,
+)
+BOTH: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
 
 
-def answered(arm: pb.Arm, *hits: tuple[str, float], **fields: object) -> Outcome:
-    found = [recall_pb2.Hit(item_id=item_id, score=score) for item_id, score in hits]
-    return Outcome(arm=arm, seconds=0.012, response=recall_pb2.RecallResponse(hits=found, **fields))  # type: ignore[arg-type]  # Fields of the response.
+def hit(item_id: str, score: float, kind: recall_pb2.ItemKind = MEMORY, **fields: Any) -> recall_pb2.Hit:
+    return recall_pb2.Hit(item_id=item_id, score=score, kind=kind, **fields)
+
+
+def indexed(*hits: recall_pb2.Hit, arms: list[pb.Arm] = BOTH, **fields: Any) -> Part:
+    """What the recall service answered for these arms."""
+    return of_index(arms, Asked(seconds=0.012, response=recall_pb2.RecallResponse(hits=hits, **fields)))
+
+
+def blocks(*hits: recall_pb2.Hit) -> Part:
+    return Part(outcomes=(Outcome(arm=pb.ARM_BLOCKS, state=pb.ARM_STATE_OK, hit_count=len(hits)),), hits=hits)
 
 
 def failed(arm: pb.Arm, code: grpc.StatusCode) -> Outcome:
-    return Outcome(arm=arm, seconds=0.5, fault=aio.AioRpcError(code, aio.Metadata(), aio.Metadata()))
+    fault = aio.AioRpcError(code, aio.Metadata(), aio.Metadata())
+    return Outcome.failed(arm, Asked(seconds=0.5, fault=fault))
+
+
+def caller(*permissions: str) -> Caller:
+    return Caller(principal="p", tenant_id=uuid.UUID(int=1), permissions=frozenset(permissions))
 
 
 def test_the_best_of_all_arms_come_first_and_ties_keep_the_order_of_ids() -> None:
-    memories = answered(pb.ARM_MEMORIES, ("b", 0.5), ("d", 0.4))
-    messages = answered(pb.ARM_MESSAGES, ("c", 0.9), ("a", 0.5))
+    found = indexed(hit("c", 0.9, MESSAGE), hit("b", 0.5), hit("d", 0.4))
 
-    response = merged([memories, messages], 3)
+    answer = Recalled(parts=[found, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).answer(3)
 
-    assert [hit.item_id for hit in response.hits] == ["c", "a", "b"]
-    assert [status.hit_count for status in response.arms] == [2, 2]
-    assert not response.incomplete
-
-
-def test_ten_hits_are_returned_when_no_limit_is_given() -> None:
-    many = answered(pb.ARM_MEMORIES, *((str(number), number / 100) for number in range(30)))
-
-    assert len(merged([many], 0).hits) == 10
+    assert [one.item_id for one in answer.hits] == ["c", "a", "b"]
+    assert [(status.arm, status.hit_count) for status in answer.arms] == [
+        (pb.ARM_MEMORIES, 2),
+        (pb.ARM_MESSAGES, 1),
+        (pb.ARM_BLOCKS, 2),
+    ]
+    assert not answer.incomplete
 
 
 def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large() -> None:
-    arms = [
-        answered(arm, *((f"{arm} {number}", 0.5) for number in range(3))) for arm in (pb.ARM_MEMORIES, pb.ARM_MESSAGES)
+    large = recall_pb2.Hit().memory
+    large.content = "x" * 900_000
+    parts = [
+        indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3))),
+        blocks(*(hit(f"b{number}", 0.5, BLOCK, memory=large) for number in range(3))),
     ]
-    for outcome in arms:
-        for hit in outcome.hits:
-            hit.memory.content = "x" * 900_000
 
-    response = merged(arms, 100)
+    assert [one.item_id for one in Recalled(parts=parts).answer(100).hits] == ["a0", "a1", "a2"]
 
-    assert [hit.item_id for hit in response.hits] == ["1 0", "1 1", "1 2"]
-    assert [status.hit_count for status in response.arms] == [3, 3]
+
+def test_hits_make_room_for_the_profile() -> None:
+    large = recall_pb2.Hit().memory
+    large.content = "x" * 900_000
+    profile = subjects_pb2.Subject(subject_id="anna")
+    profile.profile.update({"notes": "y" * 250_000 * 8})
+    part = Part(outcomes=(Outcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),), profile=profile)
+    found = indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3)))
+
+    answer = Recalled(parts=[found, part]).answer(10)
+
+    assert [one.item_id for one in answer.hits] == ["a0"]
+    assert answer.profile == profile
 
 
 def test_arms_without_an_answer_are_named() -> None:
-    response = merged(
-        [answered(pb.ARM_MEMORIES, ("a", 0.5)), failed(pb.ARM_MESSAGES, grpc.StatusCode.DEADLINE_EXCEEDED)], 10
+    late = Part(outcomes=(failed(pb.ARM_BLOCKS, grpc.StatusCode.DEADLINE_EXCEEDED),))
+
+    answer = Recalled(parts=[indexed(hit("a", 0.5)), late]).answer(10)
+
+    assert answer.incomplete == [pb.ARM_BLOCKS]
+    assert [status.state for status in answer.arms] == [pb.ARM_STATE_OK, pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT]
+    assert answer.arms[2].elapsed.ToMilliseconds() == 500
+
+
+def test_arms_that_answered_by_words_alone_say_so_and_are_not_incomplete() -> None:
+    answer = Recalled(parts=[indexed(hit("a", 0.5), dense_unavailable=True)]).answer(10)
+
+    assert [status.state for status in answer.arms] == [pb.ARM_STATE_LEXICAL_ONLY] * 2
+    assert not answer.incomplete
+
+
+def test_an_arm_of_whose_hits_none_has_a_vector_yet_answered_by_words_alone() -> None:
+    found = indexed(
+        hit("a", 0.5), hit("b", 0.4, MESSAGE), hit("c", 0.3, MESSAGE, similarity=0.2), model="m", dense_path="exact"
     )
 
-    assert response.incomplete == [pb.ARM_MESSAGES]
-    assert [status.state for status in response.arms] == [pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT]
-    assert response.arms[1].elapsed.ToMilliseconds() == 500
+    assert [(outcome.state, outcome.unembedded_count) for outcome in found.outcomes] == [
+        (pb.ARM_STATE_LEXICAL_ONLY, 1),
+        (pb.ARM_STATE_OK, 1),
+    ]
 
 
-def test_an_arm_that_answered_by_words_alone_says_so_and_is_not_incomplete() -> None:
-    response = merged([answered(pb.ARM_MEMORIES, ("a", 0.5), dense_unavailable=True)], 10)
+def test_where_nothing_was_compared_with_no_hit_lacks_a_vector() -> None:
+    found = indexed(hit("a", 0.5), dense_path="none")
 
-    assert response.arms[0].state == pb.ARM_STATE_LEXICAL_ONLY
-    assert not response.incomplete
+    assert [(outcome.state, outcome.unembedded_count) for outcome in found.outcomes] == [(pb.ARM_STATE_OK, 0)] * 2
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN])
@@ -72,10 +128,132 @@ def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) ->
     assert failed(pb.ARM_MEMORIES, code).state == pb.ARM_STATE_UNAVAILABLE
 
 
-def test_the_model_is_the_one_that_any_arm_searched() -> None:
-    arms = [answered(pb.ARM_MEMORIES), answered(pb.ARM_MESSAGES, model="m")]
+def test_what_the_recall_service_says_of_its_search_is_passed_on() -> None:
+    answer = Recalled(
+        parts=[indexed(model="m", dense_path="exact", emptied_by=["types"], formula="scores-2", filter_emptied=True)]
+    ).answer(10)
 
-    assert merged(arms, 10).model == "m"
+    assert (answer.model, answer.dense_path, answer.formula) == ("m", "exact", "scores-2")
+    assert answer.emptied_by == ["types"]
+    assert [status.filter_emptied for status in answer.arms] == [True, True]
+
+
+def test_arms_are_counted_by_how_they_did() -> None:
+    counter = ARMS.labels("blocks", "timed_out")
+    before = counter._value.get()
+
+    count([failed(pb.ARM_BLOCKS, LATE), FINE])
+
+    assert counter._value.get() == before + 1
+
+
+UNAVAILABLE, LATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
+FINE = Outcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
+
+
+def test_what_is_there_is_enough_unless_the_caller_says_otherwise() -> None:
+    must_do([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_UNSPECIFIED)
+    must_do([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_RETURN)
+    must_do([FINE, Outcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_FAIL)
+    must_do([Outcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_RETURN)
+
+
+@pytest.mark.parametrize(
+    ("codes", "refusal", "arms"),
+    [
+        ([UNAVAILABLE], RecallIncomplete, "blocks"),
+        ([LATE], RecallLate, "blocks"),
+        ([LATE, UNAVAILABLE], RecallIncomplete, "blocks, profile"),
+        ([LATE, LATE], RecallLate, "blocks, profile"),
+    ],
+)
+def test_whoever_wants_everything_is_refused_when_something_is_missing(
+    codes: list[grpc.StatusCode], refusal: type[Refusal], arms: str
+) -> None:
+    missing = [failed(arm, code) for arm, code in zip((pb.ARM_BLOCKS, pb.ARM_PROFILE), codes, strict=False)]
+
+    with pytest.raises(refusal) as raised:
+        must_do([FINE, *missing], pb.ON_PARTIAL_FAIL)
+
+    assert raised.value.facts == {"arms": arms}
+
+
+def test_when_nothing_answers_the_first_fault_is_the_calls() -> None:
+    with pytest.raises(Refusal) as raised:
+        must_do(
+            [failed(pb.ARM_MEMORIES, LATE), failed(pb.ARM_BLOCKS, UNAVAILABLE), Outcome.skipped(pb.ARM_PROFILE)],
+            pb.ON_PARTIAL_RETURN,
+        )
+
+    assert raised.value.reason == "DEADLINE_EXCEEDED"
+
+
+ALL = ("recall.read", "memory.read", "subject.read")
+
+
+@pytest.mark.parametrize(
+    ("condition", "permissions", "arms"),
+    [
+        ({}, ALL, BOTH),
+        ({"agent_id": "a"}, ALL, [*BOTH, pb.ARM_BLOCKS]),
+        ({"visible_to": {"agent_id": "a", "subject_id": "s"}}, ALL, [*BOTH, pb.ARM_BLOCKS, pb.ARM_PROFILE]),
+        ({"subject_id": "s", "session_id": "t"}, ALL, [*BOTH, pb.ARM_PROFILE]),
+        ({"agent_id": "a", "types": ["fact"]}, ALL, BOTH),
+        ({"agent_id": "a", "subject_id": "s"}, ("recall.read",), BOTH),
+        ({"agent_id": "a", "subject_id": "s"}, ("recall.read", "memory.read"), [*BOTH, pb.ARM_BLOCKS]),
+    ],
+)
+def test_arms_that_nobody_names_are_those_of_whom_the_filter_names(
+    condition: dict[str, Any], permissions: tuple[str, ...], arms: list[pb.Arm]
+) -> None:
+    request = pb.RecallRequest(query="tea", filter=condition)
+
+    assert wanted(request, caller(*permissions)) == arms
+
+
+def test_blocks_are_not_asked_for_without_words() -> None:
+    assert wanted(pb.RecallRequest(embedding=[1.0], filter={"agent_id": "a"}), caller(*ALL)) == BOTH
+
+
+def test_an_arm_that_is_named_needs_its_permission() -> None:
+    request = pb.RecallRequest(query="tea", arms=[pb.ARM_PROFILE, pb.ARM_MESSAGES])
+
+    assert wanted(request, caller(*ALL)) == [pb.ARM_MESSAGES, pb.ARM_PROFILE]
+    with pytest.raises(PermissionMissing):
+        wanted(request, caller("recall.read", "memory.read"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "passes"),
+    [
+        (pb.RecallRequest(filter={"start_time": Timestamp(seconds=1), "agent_id": "a"}), True),
+        (pb.RecallRequest(), True),
+        (pb.RecallRequest(min_similarity=0.1), False),
+        (pb.RecallRequest(filter={"tags_any": ["x"]}), False),
+        (pb.RecallRequest(filter={"session_id": "s"}), False),
+        (pb.RecallRequest(filter={"where": "x"}), False),
+    ],
+)
+def test_a_block_passes_conditions_on_whom_it_is_for_and_when_it_was_made(
+    request_: pb.RecallRequest,
+    passes: bool,  # noqa: FBT001 - a parameter.
+) -> None:
+    assert has_room_for_blocks(request_) == passes
+
+
+def test_blocks_are_found_by_their_words_and_say_how() -> None:
+    held = [
+        blocks_pb2.Block(block_id="1", label="human", value="Anna drinks green tea."),
+        blocks_pb2.Block(block_id="2", label="tea", description="what to serve", value="coffee"),
+        blocks_pb2.Block(block_id="3", label="persona", value="Be brief."),
+    ]
+
+    found = of_blocks(held, "Which teas does Anna drink?", 10)
+
+    assert [(one.item_id, one.kind, one.block.label) for one in found] == [("1", BLOCK, "human"), ("2", BLOCK, "tea")]
+    component = found[0].components[0]
+    assert (component.signal, component.raw, component.weight, component.rank) == ("words", 3, 1, 1)
+    assert found[0].score == component.value * component.weight == pytest.approx(1 / 2.2)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +262,31 @@ def test_the_model_is_the_one_that_any_arm_searched() -> None:
 )
 def test_an_arm_leaves_time_to_answer(remaining: float, expected: float) -> None:
     assert budget(remaining, 5.0) == pytest.approx(expected)
+
+
+def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversation_ends() -> None:
+    found = [
+        hit("m1", 0.9, memory={"content": "one", "title": "Title"}),
+        hit("s2", 0.8, MESSAGE, message={"message_id": "s2", "content": "two", "name": "Ben"}),
+        hit("b3", 0.7, BLOCK, block={"value": "three", "label": "human"}),
+    ]
+    recent = [recall_pb2.Hit(message={"message_id": name, "content": name, "role": 1}).message for name in ("s1", "s2")]
+    profile = subjects_pb2.Subject(subject_id="anna", display_name="Anna", timezone="Europe/Rome")
+    profile.preferences.update({"language": "de", "diet": ["no milk", 1]})
+
+    items = list(items_of(pb.RecallResponse(hits=found, profile=profile), recent))
+
+    assert [(item.item_id, item.score, item.is_part) for item in items] == [
+        ("m1", 0.9, False),
+        ("anna", 0, True),
+        ("s2", 0.8, True),
+        ("s1", 0, True),
+        ("b3", 0.7, False),
+    ]
+    assert items[0].text == "Title: one"
+    assert items[1].text == 'name: Anna\ntime zone: Europe/Rome\ndiet: ["no milk", 1.0]\nlanguage: de'
+    assert [item.by for item in items] == ["", "", "user", "user", "human"]
+    assert len({item.item_id for item in items_of(pb.RecallResponse(hits=found[1:]), recent)}) == 3
 
 
 def test_the_parts_of_a_request_have_ids_of_their_own() -> None:

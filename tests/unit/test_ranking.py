@@ -1,18 +1,52 @@
-"""Scores: bounded, additive, comparable between calls, stable."""
-
 from __future__ import annotations
 
+from dataclasses import asdict, fields, replace
+from datetime import UTC, date, datetime
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.ranking import WEIGHTS, Candidate, rank, weights
+from skein_recall.questions import Cues, Span
+from skein_recall.ranking import Candidate, Fusion, Ranked, Terms, Weights, rank
+
+TERMS = Terms(idf=(3.0, 2.0, 1.0), mean_length=10.0)
+# BM25's bound for these terms.
+BOUND = 2.2 * 6
+NOON = datetime(2023, 5, 7, 12, tzinfo=UTC)
+IN_MAY = Cues(spans=(Span(first=date(2023, 5, 1), last=date(2023, 5, 31)),))
 
 
-def candidate(number: int, *, similarity: float | None = None, bm25: float = 0.0) -> Candidate:
+def candidate(number: int, similarity: float | None = None, bm25: float = 0.0) -> Candidate:
     return Candidate(item_id=UUID(int=number), kind="memory", similarity=similarity, bm25=bm25)
+
+
+def turn(number: int, *, after: int | None = None, **said: object) -> Candidate:
+    """One of a conversation, with every measure there can be."""
+    plain = Candidate(
+        item_id=UUID(int=number),
+        kind="message",
+        similarity=0.2,
+        bm25=0.0,
+        frequencies=(0.0, 0.0, 0.0),
+        length=10,
+        previous=None if after is None else UUID(int=after),
+        create_time=NOON,
+    )
+    return replace(plain, **said)  # type: ignore[arg-type]  # the fields of a candidate
+
+
+def parts(ranked: Ranked) -> dict[str, float]:
+    return {part.signal: part.value for part in ranked.components}
+
+
+def scores(best: list[Ranked]) -> dict[int, float]:
+    return {ranked.candidate.item_id.int: ranked.score for ranked in best}
+
+
+def in_order(best: list[Ranked]) -> list[int]:
+    return [ranked.candidate.item_id.int for ranked in best]
 
 
 CANDIDATES = st.lists(
@@ -25,59 +59,318 @@ CANDIDATES = st.lists(
     unique_by=lambda value: value.item_id,
     max_size=30,
 )
-
-
-def test_the_weights_sum_to_1_whatever_signals_there_are() -> None:
-    assert sum(WEIGHTS.values()) == pytest.approx(1)
-    assert sum(weights(dense=True, lexical=True).values()) == pytest.approx(1)
-    assert weights(dense=True, lexical=False) == {"dense": 1}
-    assert weights(dense=False, lexical=True) == {"lexical": 1}
-    assert weights(dense=False, lexical=False) == {}
+TURNS = st.lists(
+    st.builds(
+        turn,
+        st.integers(min_value=0, max_value=40),
+        after=st.none() | st.integers(min_value=0, max_value=40),
+        similarity=st.none() | st.floats(min_value=-1, max_value=1),
+        bm25=st.floats(min_value=0, max_value=20),
+        frequencies=st.just(()) | st.tuples(*(st.integers(min_value=0, max_value=4).map(float),) * 3),
+        length=st.integers(min_value=0, max_value=500),
+        asks=st.booleans(),
+        tells_time=st.booleans(),
+        create_time=st.none() | st.datetimes(timezones=st.just(UTC)),
+        eligible=st.booleans(),
+    ),
+    unique_by=lambda value: value.item_id,
+    max_size=30,
+)
+CUES = st.builds(Cues, wants_time=st.booleans(), spans=st.sampled_from([(), IN_MAY.spans]))
+WEIGHTS = st.builds(
+    Weights, **{name: st.just(0.0) | st.floats(min_value=0.01, max_value=10) for name in asdict(Weights())}
+)
+FUSIONS: st.SearchStrategy[Fusion] = st.sampled_from(["scores", "rrf"])
 
 
 @given(
-    candidates=CANDIDATES,
+    candidates=TURNS,
     dense=st.booleans(),
-    max_bm25=st.floats(min_value=0, max_value=40),
+    max_bm25=st.just(0.0) | st.floats(min_value=0.1, max_value=40),
     limit=st.integers(min_value=1, max_value=20),
+    terms=st.sampled_from([None, TERMS]),
+    cues=CUES,
+    weights=WEIGHTS,
+    fusion=FUSIONS,
 )
 def test_a_score_is_the_sum_of_its_components_and_lies_between_0_and_1(
-    *, candidates: list[Candidate], dense: bool, max_bm25: float, limit: int
+    *,
+    candidates: list[Candidate],
+    dense: bool,
+    max_bm25: float,
+    limit: int,
+    terms: Terms | None,
+    cues: Cues,
+    weights: Weights,
+    fusion: Fusion,
 ) -> None:
-    best = rank(candidates, dense=dense, max_bm25=max_bm25, limit=limit)
+    best = rank(
+        candidates,
+        dense=dense,
+        max_bm25=max_bm25,
+        limit=limit,
+        terms=terms,
+        cues=cues,
+        weights=weights,
+        fusion=fusion,
+    )
 
-    assert len(best) == min(limit, len(candidates))
+    assert len(best) == min(limit, sum(one.eligible for one in candidates))
     for ranked in best:
         assert 0 <= ranked.score <= 1 + 1e-9
         assert ranked.score == pytest.approx(sum(part.weight * part.value for part in ranked.components))
         assert all(0 <= part.value <= 1 for part in ranked.components)
+        if dense or max_bm25 > 0:
+            assert sum(part.weight for part in ranked.components) == pytest.approx(1)
     assert [ranked.score for ranked in best] == sorted((ranked.score for ranked in best), reverse=True)
 
 
-@given(CANDIDATES, st.randoms(use_true_random=False))
-def test_the_order_does_not_depend_on_how_the_candidates_came(candidates: list[Candidate], random: object) -> None:
+@given(TURNS, st.randoms(use_true_random=False), FUSIONS)
+def test_the_order_does_not_depend_on_how_the_candidates_came(
+    candidates: list[Candidate], random: object, fusion: Fusion
+) -> None:
     shuffled = list(candidates)
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis's own Random
 
-    first = rank(candidates, dense=True, max_bm25=10, limit=5)
+    first = rank(candidates, dense=True, max_bm25=BOUND, limit=5, terms=TERMS, cues=IN_MAY, fusion=fusion)
+    again = rank(shuffled, dense=True, max_bm25=BOUND, limit=5, terms=TERMS, cues=IN_MAY, fusion=fusion)
 
-    assert rank(shuffled, dense=True, max_bm25=10, limit=5) == first
+    assert again == first
+    assert [one.components for one in again] == [one.components for one in first]
+
+
+@given(TURNS, st.data(), st.floats(min_value=0, max_value=1))
+def test_a_greater_similarity_never_lowers_a_score(
+    candidates: list[Candidate], data: st.DataObject, more: float
+) -> None:
+    known = [one for one in candidates if one.similarity is not None and one.eligible]
+    if not known:
+        return
+    one = data.draw(st.sampled_from(known))
+    nearer = replace(one, similarity=min(1.0, (one.similarity or 0.0) + more))
+
+    before = rank(candidates, dense=True, max_bm25=BOUND, limit=50, terms=TERMS)
+    others = [other for other in candidates if other is not one]
+    after = rank([*others, nearer], dense=True, max_bm25=BOUND, limit=50, terms=TERMS)
+
+    assert scores(after)[one.item_id.int] >= scores(before)[one.item_id.int] - 1e-12
+
+
+@given(CANDIDATES, st.data(), st.floats(min_value=0, max_value=10), st.sampled_from([None, TERMS]))
+def test_a_greater_bm25_never_lowers_a_score(
+    candidates: list[Candidate], data: st.DataObject, more: float, terms: Terms | None
+) -> None:
+    if not candidates:
+        return
+    one = data.draw(st.sampled_from(candidates))
+    others = [other for other in candidates if other is not one]
+
+    before = rank(candidates, dense=True, max_bm25=BOUND, limit=50, terms=terms)
+    after = rank([*others, replace(one, bm25=one.bm25 + more)], dense=True, max_bm25=BOUND, limit=50, terms=terms)
+
+    assert scores(after)[one.item_id.int] >= scores(before)[one.item_id.int] - 1e-12
+
+
+@given(TURNS, st.data())
+def test_saying_a_term_once_more_never_lowers_a_score(candidates: list[Candidate], data: st.DataObject) -> None:
+    telling = [one for one in candidates if one.frequencies and one.previous is not None and one.eligible]
+    if not telling:
+        return
+    one = data.draw(st.sampled_from(telling))
+    often = replace(one, frequencies=[1 + frequency for frequency in one.frequencies])
+    others = [other for other in candidates if other is not one]
+
+    before = rank(candidates, dense=True, max_bm25=BOUND, limit=50, terms=TERMS)
+    after = rank([*others, often], dense=True, max_bm25=BOUND, limit=50, terms=TERMS)
+
+    assert scores(after)[one.item_id.int] >= scores(before)[one.item_id.int] - 1e-12
+
+
+@given(CANDIDATES, CUES, WEIGHTS)
+def test_a_query_by_vector_alone_is_ranked_by_the_cosine(
+    candidates: list[Candidate], cues: Cues, weights: Weights
+) -> None:
+    best = rank(candidates, dense=True, max_bm25=0, limit=30, terms=TERMS, cues=cues, weights=weights)
+
+    assert all(list(parts(ranked)) == ["dense"] for ranked in best)
+    assert [ranked.score for ranked in best] == [max(0.0, ranked.candidate.similarity or 0.0) for ranked in best]
 
 
 def test_equal_scores_are_ordered_by_id() -> None:
     best = rank([candidate(n, similarity=0.5) for n in (3, 1, 2)], dense=True, max_bm25=0, limit=3)
 
-    assert [ranked.candidate.item_id.int for ranked in best] == [1, 2, 3]
+    assert in_order(best) == [1, 2, 3]
 
 
-def test_a_score_does_not_depend_on_the_other_candidates() -> None:
-    one = candidate(1, similarity=0.4, bm25=3)
-    others = [candidate(n, similarity=0.1 * n, bm25=n) for n in range(2, 9)]
+def test_nothing_found_is_nothing_ranked() -> None:
+    assert rank([], dense=True, max_bm25=BOUND, limit=3, terms=TERMS, cues=IN_MAY) == []
+    assert rank([], dense=True, max_bm25=BOUND, limit=3, fusion="rrf") == []
 
-    (alone,) = rank([one], dense=True, max_bm25=12, limit=1)
-    among = rank([one, *others], dense=True, max_bm25=12, limit=9)
 
-    assert alone.score in [ranked.score for ranked in among if ranked.candidate is one]
+def test_a_score_does_not_depend_on_candidates_that_are_no_neighbours() -> None:
+    one = turn(1, similarity=0.4, bm25=3)
+    others = [turn(n, similarity=0.01 * n, bm25=0.1 * n) for n in range(2, 9)]
+
+    (alone,) = rank([one], dense=True, max_bm25=BOUND, limit=1, terms=TERMS)
+    among = rank([one, *others], dense=True, max_bm25=BOUND, limit=9, terms=TERMS)
+
+    assert scores(among)[1] == alone.score
+
+
+def test_only_signals_that_the_query_asks_have_a_part_and_the_others_make_room() -> None:
+    def shares(**asked: object) -> dict[str, float]:
+        arguments = {"dense": True, "max_bm25": BOUND, "limit": 1, "terms": TERMS} | asked
+        (best,) = rank([turn(1)], **arguments)  # type: ignore[arg-type]  # the arguments of rank
+        return {part.signal: part.weight for part in best.components}
+
+    default = asdict(Weights())
+    everything = shares(cues=replace(IN_MAY, wants_time=True))
+
+    assert everything.keys() == default.keys()
+    assert everything == pytest.approx({name: weight / sum(default.values()) for name, weight in default.items()})
+    assert default.keys() - shares().keys() == {"time", "date"}
+    assert default.keys() - shares(dense=False).keys() == {"time", "date", "dense", "context"}
+    assert shares(terms=None).keys() == {"dense", "lexical"}
+    assert shares(dense=False, terms=None) == {"lexical": 1}
+    assert shares(dense=False, max_bm25=0) == {}
+
+
+def test_a_weight_of_0_switches_a_signal_off() -> None:
+    weights = Weights(dense=0, context=0)
+
+    best = rank([candidate(1, 0.9, 1.0), candidate(2, 0.1, 2.0)], dense=True, max_bm25=BOUND, limit=2, weights=weights)
+
+    assert in_order(best) == [2, 1]
+    assert parts(best[0]).keys() == {"lexical"}
+
+
+def test_where_every_signal_there_is_is_switched_off_all_count_the_same() -> None:
+    nothing = Weights(**{field.name: 0.0 for field in fields(Weights)})
+
+    (best,) = rank([candidate(1, 0.5, 1.0)], dense=True, max_bm25=BOUND, limit=1, weights=nothing)
+
+    assert [part.weight for part in best.components] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("weight", [-0.1, float("inf"), float("nan")])
+def test_a_weight_is_a_number_that_is_not_negative(weight: float) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        Weights(reply=weight)
+
+
+def test_what_stands_alone_is_measured_alone() -> None:
+    (best,) = rank(
+        [turn(1, similarity=0.4, bm25=3.3, frequencies=(1.0, 1.0, 0.0))],
+        dense=True,
+        max_bm25=BOUND,
+        limit=1,
+        terms=TERMS,
+    )
+
+    assert parts(best)["lexical"] == 3.3 / BOUND
+    assert parts(best)["context"] == parts(best)["dense"]
+
+
+def test_words_that_neighbours_say_count_less_the_farther_they_stand() -> None:
+    conversation = [turn(1, frequencies=(1.0, 1.0, 1.0)), *(turn(n, after=n - 1) for n in (2, 3, 4))]
+
+    best = rank(conversation, dense=True, max_bm25=BOUND, limit=9, terms=TERMS)
+
+    lexical = {ranked.candidate.item_id.int: parts(ranked)["lexical"] for ranked in best}
+    assert lexical[1] > lexical[2] > lexical[3] > lexical[4] == 0
+
+
+def test_words_before_and_after_count_together_with_an_items_own() -> None:
+    asked = turn(1, frequencies=(1.0, 0.0, 0.0))
+    told = turn(2, after=1, frequencies=(0.0, 1.0, 0.0), bm25=2.0)
+    added = turn(3, after=2, frequencies=(0.0, 0.0, 1.0))
+
+    best = rank([asked, told, added], dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
+
+    # BM25 of half an occurrence of the first and the third, one of the second, in 20 of 25 words.
+    free = 1.2 * (0.25 + 0.75 * 20 / 25)
+    expected = 2.2 * ((3 + 1) * 0.5 / (0.5 + free) + 2 * 1 / (1 + free))
+    (middle,) = [ranked for ranked in best if ranked.candidate is told]
+    assert {part.signal: part.raw for part in middle.components}["lexical"] == pytest.approx(expected)
+
+
+def test_context_is_the_mean_cosine_of_those_around_that_have_one() -> None:
+    conversation = [turn(1, similarity=0.2), turn(2, after=1, similarity=None), turn(3, after=2, similarity=0.6)]
+
+    best = rank(conversation, dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
+
+    assert [parts(ranked)["context"] for ranked in best] == pytest.approx([0.4] * 3)
+
+
+def test_what_follows_a_question_that_matches_is_likely_its_answer() -> None:
+    conversation = [
+        turn(1, asks=True, similarity=0.9, bm25=6.6),
+        turn(2, after=1),
+        turn(3, similarity=0.9, bm25=6.6),
+        turn(4, after=3),
+    ]
+
+    best = rank(conversation, dense=True, max_bm25=BOUND, limit=4, terms=TERMS)
+
+    reply = {ranked.candidate.item_id.int: parts(ranked)["reply"] for ranked in best}
+    # Words count twice what meaning does.
+    assert reply == pytest.approx({1: 0, 2: (2 * 0.5 + 0.9) / 3, 3: 0, 4: 0})
+
+
+def test_a_question_and_a_phrase_count_less_than_what_says_something() -> None:
+    best = rank(
+        [turn(1, asks=True), turn(2, length=2), turn(3, length=30)], dense=True, max_bm25=BOUND, limit=3, terms=TERMS
+    )
+
+    assert in_order(best)[0] == 3
+    assert {ranked.candidate.item_id.int: parts(ranked)["statement"] for ranked in best} == {1: 0, 2: 1, 3: 1}
+
+
+def test_who_asks_when_prefers_what_tells_of_a_time() -> None:
+    told = [turn(1), turn(2, tells_time=True)]
+
+    asked = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=Cues(wants_time=True))
+    otherwise = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS)
+
+    assert in_order(asked) == [2, 1]
+    assert in_order(otherwise) == [1, 2]
+
+
+def test_who_names_a_date_prefers_what_was_created_near_it() -> None:
+    days = {1: datetime(2023, 6, 14, 9, tzinfo=UTC), 2: NOON, 3: datetime(2023, 6, 7, 9, tzinfo=UTC), 4: None}
+
+    best = rank(
+        [turn(n, create_time=at) for n, at in days.items()],
+        dense=True,
+        max_bm25=BOUND,
+        limit=4,
+        terms=TERMS,
+        cues=IN_MAY,
+    )
+
+    assert in_order(best) == [2, 3, 1, 4]
+    assert [parts(ranked)["date"] for ranked in best] == pytest.approx([1, 1 / 2, 1 / 3, 0])
+
+
+def test_what_is_not_eligible_lends_context_and_is_no_hit() -> None:
+    conversation = [turn(1, frequencies=(1.0, 1.0, 1.0), eligible=False), turn(2, after=1), turn(3)]
+
+    best = rank(conversation, dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
+
+    assert in_order(best) == [2, 3]
+
+
+def test_ranks_are_fused_as_shares_of_being_first() -> None:
+    best = rank(
+        [candidate(1, 0.9), candidate(2, 0.5, 9.0), candidate(3, bm25=4.0)],
+        dense=True,
+        max_bm25=BOUND,
+        limit=3,
+        fusion="rrf",
+    )
+
+    assert scores(best) == pytest.approx({2: (61 / 62 + 1) / 2, 1: 1 / 2, 3: 61 / 62 / 2})
+    assert in_order(best) == [2, 1, 3]
 
 
 def test_places_are_counted_per_signal_among_what_it_found() -> None:
@@ -101,10 +394,18 @@ def test_min_similarity_leaves_out_what_is_below_and_what_has_no_vector() -> Non
 
     best = rank(given_, dense=True, max_bm25=10, limit=3, min_similarity=0.5)
 
-    assert [ranked.candidate.item_id.int for ranked in best] == [1]
+    assert in_order(best) == [1]
 
 
 def test_an_item_without_a_vector_never_comes_first_for_that() -> None:
     best = rank([candidate(1), candidate(2, similarity=0.01)], dense=True, max_bm25=0, limit=2)
 
-    assert [ranked.candidate.item_id.int for ranked in best] == [2, 1]
+    assert in_order(best) == [2, 1]
+
+
+def test_what_points_away_from_the_query_is_still_ordered_by_how_far() -> None:
+    away = [Candidate(item_id=UUID(int=n), kind="memory", similarity=-n / 10, bm25=0.0) for n in (3, 1, 2)]
+
+    ranked = rank(away, dense=True, max_bm25=0.0, limit=3)
+
+    assert [one.candidate.item_id.int for one in ranked] == [1, 2, 3]

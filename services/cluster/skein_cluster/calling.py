@@ -13,6 +13,7 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import history_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
+from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_client.calls import AsyncChannel, async_channel
@@ -65,6 +66,11 @@ class Api:
     def links(self) -> memory_pb2_grpc.LinkServiceAsyncStub:
         """Links between memories."""
         return memory_pb2_grpc.LinkServiceStub(self.channel)
+
+    @property
+    def recall(self) -> recall_pb2_grpc.RecallServiceAsyncStub:
+        """The search service by itself, and its models."""
+        return recall_pb2_grpc.RecallServiceStub(self.channel)
 
     @property
     def snapshots(self) -> snapshots_pb2_grpc.SnapshotServiceAsyncStub:

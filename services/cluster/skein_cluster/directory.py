@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_client.errors import AlreadyExists
+from skein_client.errors import AlreadyExists, NotFound
 from skein_client.pages import items
+from skein_cluster.calling import calling
 from skein_cluster.exits import Exit, Failure
 from skein_kit.ids import parse_id
 
@@ -40,6 +43,25 @@ async def ensure_tenant(operator: Api, organization_id: str, name: str, slug: st
                 return str(tenant.tenant_id)
         raise
     return made.tenant.tenant_id
+
+
+async def make_tenant(operator: Api, name: str) -> tuple[str, str]:
+    """Make a tenant; return its id and an API key that may do everything in it."""
+    request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
+    try:
+        made = await operator.tenancy.CreateTenant(request)
+    except NotFound:
+        # The first tenant after `skein bootstrap`: there is no organization yet that it could belong to.
+        await operator.tenancy.CreateOrganization(
+            tenancy_pb2.CreateOrganizationRequest(
+                organization=tenancy_pb2.Organization(display_name="Default", slug="default")
+            )
+        )
+        made = await operator.tenancy.CreateTenant(request)
+    tenant_id = made.tenant.tenant_id
+    async with calling(replace(operator.connection, tenant_id=tenant_id)) as acting:
+        key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name=name))
+    return tenant_id, key.secret
 
 
 async def tenant_named(operator: Api, name: str) -> str:

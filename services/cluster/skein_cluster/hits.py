@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def kind_of(hit: recall_pb2.Hit) -> str:
-    """Return "message", or the type of a memory."""
+    """Return "message", "block", or the type of a memory."""
+    if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
+        return "block"
     return "message" if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory.type or "memory"
 
 
@@ -23,11 +25,15 @@ def name_of(hit: recall_pb2.Hit) -> str:
 
 def time_of(hit: recall_pb2.Hit) -> Timestamp:
     """Return when it was said or became known."""
+    if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
+        return hit.block.create_time
     return hit.message.create_time if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory.create_time
 
 
 def text_of(hit: recall_pb2.Hit) -> str:
-    """Return what was said, with the speaker, or what is remembered."""
+    """Return what was said, with the speaker, or what is remembered; of a block what it is called as well."""
+    if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
+        return f"{hit.block.label}: {hit.block.value}"
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
         return f"{hit.message.name}: {hit.message.content}" if hit.message.name else hit.message.content
     return hit.memory.content or hit.memory.title

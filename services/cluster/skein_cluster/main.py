@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "demo": "demo",
     "status": "status",
     "recall": "recall",
+    "context": "context",
     "import": "transfer",
     "export": "transfer",
     "tenants": "tenants",
@@ -32,6 +33,8 @@ COMMANDS: Mapping[str, str] = {
     "sessions": "sessions",
     "memories": "memories",
     "archive": "archive",
+    "models": "models",
+    "bench": "bench",
 }
 
 

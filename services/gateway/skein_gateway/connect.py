@@ -29,6 +29,12 @@ VERSION_HEADER = "connect-protocol-version"
 TIMEOUT_HEADER = "connect-timeout-ms"
 # Longer than any message of the contract nests; keeps a hostile body from exhausting the stack.
 _MAX_DEPTH = 64
+# How the parser of JSON tells where it is: by fields inside of one another, by a path at the end, by a name in quotes.
+_PARSED = re.compile(r"(?:Failed to parse \w+ field: )+")
+_WAY = re.compile(r"Failed to parse (\w+) field: ")
+_PLACE = re.compile(r' at "?([\w.]+?)"?\.*$')
+_UNKNOWN = re.compile(r'has no field named "([^"]*)"')
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _TIMEOUT = re.compile(r"[0-9]{1,10}")
 # The HTTP status that goes with each code, from the protocol's table.
 _HTTP: Mapping[grpc.StatusCode, int] = {
@@ -83,9 +89,23 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
     except json_format.ParseError as error:
         # The parser speaks of nothing but the caller's own text, and is the only one who knows what is wrong with it.
         said = str(error).partition("\n")[0]
-        raise FieldInvalid(violations=[("", f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]) from None
+        raise FieldInvalid(
+            violations=[(_field(said), f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]
+        ) from None
     except UnicodeDecodeError:
         raise FieldInvalid(violations=[("", "is not UTF-8")]) from None
+
+
+def _field(said: str) -> str:
+    """Return the path of the field that the parser speaks of, as the contract spells it; empty for none."""
+    way = _PARSED.match(said)
+    path = _WAY.findall(way.group()) if way else []
+    place, unknown = _PLACE.search(said), _UNKNOWN.search(said)
+    named = place.group(1).split(".")[1:] if place else []
+    path = max(path, named, key=len)
+    if unknown:
+        path = [*path, unknown.group(1)]
+    return _HUMP.sub(lambda hump: f"_{hump.group().lower()}", ".".join(path))
 
 
 def written_json(message: Message) -> bytes:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
-from skein.memory.v1 import memory_pb2_grpc
+from skein.memory.v1 import blocks_pb2_grpc, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway.contexts import Contexts
 from skein_gateway.cors import origins_of
 from skein_gateway.credentials import Credentials
 from skein_gateway.forgetting import Forgetting
@@ -53,14 +54,18 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         memory_pb2_grpc.MemoryServiceStub(host.channel("memory")),
     )
     recalling = Recalling(
-        recall_pb2_grpc.RecallServiceStub(host.channel("recall")), arm_seconds=settings.gateway_recall_arm_seconds
+        recall_pb2_grpc.RecallServiceStub(host.channel("recall")),
+        blocks_pb2_grpc.BlockServiceStub(host.channel("memory")),
+        tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+        arm_seconds=settings.gateway_recall_arm_seconds,
     )
+    contexts = Contexts(recalling, session_pb2_grpc.SessionServiceStub(host.channel("session")))
     forgetting = Forgetting(
         session_pb2_grpc.SessionServiceStub(host.channel("session")),
         memory_pb2_grpc.MemoryServiceStub(host.channel("memory")),
         tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
     )
-    servicer = GatewayServicer(remembering, recalling, forgetting, ClusterStatus(host, servicers))
+    servicer = GatewayServicer(remembering, recalling, contexts, forgetting, ClusterStatus(host, servicers))
     servicers.add(gateway_pb2_grpc.add_GatewayServiceServicer_to_server, servicer)
     for path, method in PUBLIC_METHODS.items():
         if method.service == "gateway":

@@ -9,6 +9,7 @@ from skein.gateway.v1 import gateway_pb2_grpc as rpc
 from skein_kit.call import Context, caller
 
 if TYPE_CHECKING:
+    from skein_gateway.contexts import Contexts
     from skein_gateway.forgetting import Forgetting
     from skein_gateway.recalling import Recalling
     from skein_gateway.remembering import Remembering
@@ -19,10 +20,16 @@ class GatewayServicer(rpc.GatewayServiceServicer):
     """What the gateway answers itself."""
 
     def __init__(
-        self, remembering: Remembering, recalling: Recalling, forgetting: Forgetting, status: ClusterStatus
+        self,
+        remembering: Remembering,
+        recalling: Recalling,
+        contexts: Contexts,
+        forgetting: Forgetting,
+        status: ClusterStatus,
     ) -> None:
         self._remembering = remembering
         self._recalling = recalling
+        self._contexts = contexts
         self._forgetting = forgetting
         self._status = status
 
@@ -30,7 +37,10 @@ class GatewayServicer(rpc.GatewayServiceServicer):
         return await self._remembering.remember(caller(context), request)
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
-        return await self._recalling.recall(request, context.time_remaining())
+        return await self._recalling.recall(caller(context), request, context.time_remaining())
+
+    async def BuildContext(self, request: pb.BuildContextRequest, context: Context) -> pb.BuildContextResponse:
+        return await self._contexts.build(caller(context), request, context.time_remaining())
 
     async def Forget(self, request: pb.ForgetRequest, context: Context) -> pb.ForgetResponse:
         return await self._forgetting.forget(caller(context), request, context.time_remaining)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -12,6 +10,7 @@ import numpy as np
 from skein_recall.embedded_model import chunking
 from skein_recall.embedded_model.batching import Batcher, EmbedderBusy, EmbedderClosed
 from skein_recall.embedded_model.minilm import DIMENSIONS, SPECIAL_TOKENS, WINDOW, MiniLM, ModelUnavailable
+from skein_recall.remembered import Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,9 +44,7 @@ class Embedder:
         """Wrap a loaded model; `load` is the usual way in."""
         self._model = loaded
         self._batcher = Batcher(loaded, on_batch)
-        self._queries: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
-        # Questions that the model is working on.
-        self._asking: dict[bytes, asyncio.Task[NDArray[np.float32]]] = {}
+        self._queries = Remembered(most=CACHED_QUERIES)
 
     @classmethod
     def load(cls, *, threads: int = 1, on_batch: Callable[[int, float], None] | None = None) -> Self:
@@ -98,28 +95,12 @@ class Embedder:
         Pass the tenant as `scope`: the time of an answer must not tell whether *another* tenant asked the same. Only
         a digest of the text is kept.
         """
-        key = blake2b(f"{scope}\0{text}".encode(), digest_size=16).digest()
-        if (known := self._queries.get(key)) is not None:
-            self._queries.move_to_end(key)
-            return known
-        asking = self._asking.get(key)
-        if asking is None:
-            asking = self._asking[key] = asyncio.create_task(self._ask(key, text))
-            asking.add_done_callback(lambda done: self._answered(key, done))
-        return await asyncio.shield(asking)
 
-    async def _ask(self, key: bytes, text: str) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = (await self.embed([text]))[0]
-        vector.flags.writeable = False
-        self._queries[key] = vector
-        while len(self._queries) > CACHED_QUERIES:
-            self._queries.popitem(last=False)
-        return vector
+        async def make() -> NDArray[np.float32]:
+            vector: NDArray[np.float32] = (await self.embed([text]))[0]
+            return vector
 
-    def _answered(self, key: bytes, done: asyncio.Task[NDArray[np.float32]]) -> None:
-        del self._asking[key]
-        if not done.cancelled():
-            done.exception()  # Looked at, so that it is not reported when every caller was cancelled.
+        return await self._queries.vector(text, scope, make)
 
     def chunks(self, text: str) -> list[str]:
         """The text itself when the model can read it whole, else overlapping pieces of it that the model can."""

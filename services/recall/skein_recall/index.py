@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.telemetry import EMBEDDER_FAILURES
+from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
 from skein_recall.vectors import Item
 
 if TYPE_CHECKING:
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_recall.models import EmbeddingModel, Registry
-    from skein_recall.store import Store
+    from skein_recall.store import IndexStore, VectorStore
     from skein_recall.vectors import Vectors
 
 # What is embedded and stored together, so that a call that runs out of time leaves the work done so far behind.
 PORTION_ITEMS = 32
 PORTION_CHARACTERS = 50_000
+# Documents whose terms are counted with one call for the backlog.
+COUNTED_ITEMS = 1000
 # Until an item that failed is tried again by the backlog.
 PASSED_OVER_SECONDS = 600.0
 # Failed items that are remembered; more than these would be a failure of something else.
@@ -67,66 +71,113 @@ class Failures:
 
 
 class Indexer:
-    """Keeps the active model's vectors up with the items."""
+    """Keeps the vectors of the model in force, and of those that follow it, up with the items."""
 
-    def __init__(self, store: Store, registry: Registry, vectors: Vectors, failures: Failures | None = None) -> None:
+    def __init__(
+        self,
+        store: IndexStore,
+        beside: VectorStore,
+        registry: Registry,
+        vectors: Vectors,
+        failures: Failures | None = None,
+    ) -> None:
+        """Read what is to be done from `store`, put vectors into `beside`."""
         self._store = store
+        self._beside = beside
         self._registry = registry
         self._vectors = vectors
         self._failures = failures or Failures()
 
     async def index(self, tenant_id: UUID, items: Iterable[Item]) -> int:
-        """Index items whose text is at hand; return how many were still as given."""
-        model = await self._registry.active()
-        latest = {item.item_id: item for item in items}
-        return await self._index(tenant_id, model, latest.values())
+        """Index items whose text is at hand; return how many were still as given.
 
-    async def backlog(self, tenant_id: UUID, limit: int) -> tuple[int, bool]:
-        """Index the oldest items without vectors; return how many, and whether there are more."""
-        model = await self._registry.active()
-        passed_over = self._failures.passed_over(tenant_id)
-        pending = await self._store.list_pending(tenant_id, limit + 1, but=passed_over)
-        done = 0
-        for start in range(0, min(limit, len(pending)), PORTION_ITEMS):
-            portion = pending[start : min(limit, start + PORTION_ITEMS)]
-            done += await self._index(tenant_id, model, await self._store.read_texts(tenant_id, portion))
-        return done, len(pending) > limit
-
-    async def _index(self, tenant_id: UUID, model: EmbeddingModel, items: Iterable[Item]) -> int:
-        if not model.embeds:
+        While another model follows, they stay the backlog's: nobody waits for the vectors of two.
+        """
+        models = await self._registry.models()
+        if not models.active.embeds:
             # Its vectors are given by callers; there is nothing that could be made here.
             return 0
+        latest = {item.item_id: item for item in items}
+        work = _Work(tenant_id, models.active, pending=bool(models.following(tenant_id)))
+        return await self._index(work, latest.values())
+
+    async def backlog(self, tenant_id: UUID, limit: int) -> tuple[int, bool]:
+        """Index the oldest items without vectors, count new ones; return how many, and whether there is more to do.
+
+        While the model in force does not answer they wait, and there is nothing to do but to count.
+        """
+        models = await self._registry.models()
+        work = _Work(tenant_id, models.active, following=tuple(models.following(tenant_id)))
+        done, more = 0, False
+        if models.active.embeds or work.following:
+            passed_over = self._failures.passed_over(tenant_id)
+            pending = await self._store.list_pending(tenant_id, limit + 1, but=passed_over)
+            more = len(pending) > limit
+            try:
+                for start in range(0, min(limit, len(pending)), PORTION_ITEMS):
+                    portion = pending[start : min(limit, start + PORTION_ITEMS)]
+                    done += await self._index(work, await self._store.read_texts(tenant_id, portion))
+            except (ModelUnavailable, ModelAnswerInvalid):
+                more = False
+        _, uncounted = await self._store.count(tenant_id, COUNTED_ITEMS)
+        return done, more or uncounted
+
+    async def _index(self, work: _Work, items: Iterable[Item]) -> int:
         suspects: list[Item] = []
         others: list[Item] = []
         for item in items:
-            (suspects if self._failures.holds(tenant_id, item.item_id) else others).append(item)
+            (suspects if self._failures.holds(work.tenant_id, item.item_id) else others).append(item)
         done = 0
         for portion in portions(others):
             try:
-                done += await self._store_portion(tenant_id, model, portion)
+                done += await self._store_portion(work, portion)
             except Refusal:
                 # The database or the model is at fault, not an item.
                 raise
             except Exception:  # noqa: BLE001 - it may be about one item: alone, each shows whether it is.
                 suspects += portion
         for item in suspects:
-            done += await self._alone(tenant_id, model, item)
+            done += await self._alone(work, item)
         return done
 
-    async def _alone(self, tenant_id: UUID, model: EmbeddingModel, item: Item) -> int:
+    async def _alone(self, work: _Work, item: Item) -> int:
         try:
-            done = await self._store_portion(tenant_id, model, [item])
+            done = await self._store_portion(work, [item])
         except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 - it is about this item, and the others wait.
-            self._failures.add(tenant_id, item.item_id, error)
+            self._failures.add(work.tenant_id, item.item_id, error)
             return 0
-        self._failures.forget(tenant_id, item.item_id)
+        self._failures.forget(work.tenant_id, item.item_id)
         return done
 
-    async def _store_portion(self, tenant_id: UUID, model: EmbeddingModel, portion: list[Item]) -> int:
-        vectors = await self._vectors.of_items(portion)
-        return await self._store.put_vectors(tenant_id, model, portion, vectors)
+    async def _store_portion(self, work: _Work, portion: list[Item]) -> int:
+        made = []
+        if work.active.embeds:
+            items = portion
+            if work.following:
+                # Some may be here for the sake of another model alone: they have been here before, or brought vectors.
+                items = await self._beside.lacking(work.tenant_id, work.active, portion)
+            made.append((work.active, await self._vectors.of_items(work.active, items)))
+        behind = []
+        for model in work.following:
+            try:
+                items = await self._beside.lacking(work.tenant_id, model, portion)
+                made.append((model, await self._vectors.of_items(model, items)))
+            except Exception as error:  # noqa: BLE001 - nothing waits for a model that is not in force; it looks again.
+                log.warning("model_fell_behind", model=model.model, error=type(error).__name__)
+                behind.append(model)
+        return await self._beside.put(work.tenant_id, portion, made, pending=work.pending, behind=behind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Whose items are indexed with which models, and whether they stay the backlog's afterwards."""
+
+    tenant_id: UUID
+    active: EmbeddingModel
+    following: tuple[EmbeddingModel, ...] = ()
+    pending: bool = False
 
 
 def portions(items: Iterable[Item]) -> Iterator[list[Item]]:

@@ -3,38 +3,117 @@
 Each measure is scaled by the bounds that it has in theory, not by the best and worst of one answer, so that scores of
 separate calls mean the same and may be merged: the cosine as it is, BM25 as a share of what no document could pass for
 the query (Bruch et al., "An Analysis of Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
+
+What was said right before and after an entry tells what it is about, so words and meaning are also measured over its
+neighbours, and an entry that follows a question that matches is likely the answer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+import math
+from dataclasses import asdict, dataclass, field
+from datetime import UTC
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from skein_recall.questions import Cues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import date, datetime
     from uuid import UUID
 
+    from numpy.typing import ArrayLike, NDArray
+
+    _Numbers: TypeAlias = NDArray[np.float64]
+    _Rows: TypeAlias = NDArray[np.intp]
+
 # Raised with every change of what follows, so that scores of different times are not compared.
-VERSION: Final = 1
-# BM25's share of its bound is small even for a good match, so it gets the larger weight.
-WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"dense": 0.35, "lexical": 0.65})
+VERSION: Final = 2
+
+# How many neighbours count on each side, and what one counts for its words: half of the entry itself, then a quarter.
+NEIGHBOURS: Final = (0.5, 0.25)
+# What the words of an entry and all its neighbours count together, in entries.
+_WINDOW: Final = 1 + 2 * sum(NEIGHBOURS)
+# BM25's constants; search.sql has the same.
+_K1: Final = 1.2
+_B: Final = 0.75
+# An entry of so many words (stems) says enough; below, it is likely a phrase of courtesy.
+_LONG_ENOUGH: Final = 15
+# An entry so far from the date in question is worth half of one at the date.
+_HALF_DAYS: Final = 7
+# The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
+_RRF_K: Final = 60
+
+Fusion: TypeAlias = Literal["scores", "rrf"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Weights:
+    """What each signal counts; 0 switches one off. Those that a query can ask for are scaled to sum to 1."""
+
+    # Cosine of query and entry; the mean of the same over the entry and its neighbours.
+    dense: float = 0.20
+    context: float = 0.10
+    # BM25 over the words of the entry and, counting less, of its neighbours.
+    lexical: float = 0.40
+    # How well the entry right before matches, when that ends with a question.
+    reply: float = 0.12
+    # The entry does not end with a question; it is longer than a phrase.
+    statement: float = 0.02
+    length: float = 0.05
+    # The question wants a time and the entry tells one.
+    time: float = 0.05
+    # The question names a date and the entry was created near it.
+    date: float = 0.15
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(weight) and weight >= 0 for weight in asdict(self).values()):
+            raise ValueError("A weight is a finite number that is not negative.")
+
+
+_DEFAULT: Final = Weights()
+# Ranks count the same.
+_EVEN: Final = Weights(dense=1.0, lexical=1.0)
+_NO_CUES: Final = Cues()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """The query's terms, by their place: each one's inverse document frequency in the tenant."""
+
+    idf: tuple[float, ...]
+    # Of the tenant's entries, in stems.
+    mean_length: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """An item that one of the signals found, with what each of them measured."""
+    """An item that a signal found, or a neighbour of one, with what was measured of it."""
 
     item_id: UUID
     kind: str
     # Cosine of the query and the best chunk; None without a vector on either side.
     similarity: float | None
     # 0 when no term of the query occurs.
-    bm25: float
+    bm25: float = 0.0
+    # How often each of the query's terms occurs, in the order of Terms; empty when that was not read.
+    frequencies: Sequence[float] = ()
+    # In stems.
+    length: int = 0
+    # The item right before it in its session; None when there is none, or none is known.
+    previous: UUID | None = None
+    # The text ends with a question; it tells of a time.
+    asks: bool = False
+    tells_time: bool = False
+    create_time: datetime | None = None
+    # False for what only lends its neighbours context, because a filter excludes it.
+    eligible: bool = True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Component:
+class Component(NamedTuple):
     """One signal's part of a score: weight times value."""
 
     signal: str
@@ -51,68 +130,258 @@ class Ranked:
 
     candidate: Candidate
     score: float
-    components: tuple[Component, ...]
+    _table: _Table = field(repr=False, compare=False)
+    _row: int = field(repr=False, compare=False)
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """What each signal that the query asked has to do with the score."""
+        return self._table.components(self._row)
 
 
-def weights(*, dense: bool, lexical: bool) -> dict[str, float]:
-    """Return the weights of the signals that the query could ask for; they sum to 1."""
-    asked = {"dense": dense, "lexical": lexical}
-    present = {signal: weight for signal, weight in WEIGHTS.items() if asked[signal]}
-    total = sum(present.values())
-    return {signal: weight / total for signal, weight in present.items()}
-
-
-def rank(
-    candidates: Iterable[Candidate], *, dense: bool, max_bm25: float, limit: int, min_similarity: float = 0.0
+def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formula: all of it by name.
+    candidates: Iterable[Candidate],
+    *,
+    dense: bool,
+    max_bm25: float,
+    limit: int,
+    min_similarity: float = 0.0,
+    terms: Terms | None = None,
+    cues: Cues = _NO_CUES,
+    weights: Weights = _DEFAULT,
+    fusion: Fusion = "scores",
 ) -> list[Ranked]:
-    """Return the best candidates, best first; equal scores are ordered by id.
+    """Return the best candidates, best first; equal scores are ordered by cosine, then by id.
 
     `dense` says that there was a vector to compare with; `max_bm25` is the bound of BM25 for the query, 0 without
-    terms. Candidates below `min_similarity` are left out, and so are those without a similarity when it is not 0.
+    terms: then the cosine alone decides. Without `terms` nothing is known of neighbours and texts, and the signals that
+    need it are not asked. Candidates below `min_similarity` are left out, and so are those without a similarity when it
+    is not 0; they still lend their neighbours context.
     """
-    shares = weights(dense=dense, lexical=max_bm25 > 0)
-    scored: list[tuple[float, Candidate, dict[str, tuple[float, float]]]] = []
-    for candidate in candidates:
-        if min_similarity > 0 and (candidate.similarity is None or candidate.similarity < min_similarity):
-            continue
-        measures = {signal: _measure(signal, candidate, max_bm25) for signal in shares}
-        score = sum(share * measures[signal][1] for signal, share in shares.items())
-        scored.append((score, candidate, measures))
-    scored.sort(key=lambda entry: (-entry[0], entry[1].item_id))
-    best = scored[:limit]
-    places = {signal: _places(signal, [candidate for _, candidate, _ in best]) for signal in shares}
+    pool = _Pool(candidates, dense=dense, max_bm25=max_bm25, terms=terms, cues=cues)
+    rows = pool.found(min_similarity)
+    if not len(rows):
+        return []
+    measures = pool.measures(weights) if fusion == "scores" else pool.places(rows)
+    shares = _shares(measures, weights if fusion == "scores" else _EVEN)
+    scores = np.zeros(len(pool.candidates))
+    for signal, share in shares.items():
+        scores += share * measures[signal].values
+    best = pool.ordered(rows, scores)[:limit]
+    table = _Table(measures, shares, best)
     return [
-        Ranked(
-            candidate=candidate,
-            score=score,
-            components=tuple(
-                Component(
-                    signal=signal,
-                    raw=measures[signal][0],
-                    value=measures[signal][1],
-                    weight=share,
-                    rank=places[signal].get(candidate.item_id, 0),
-                )
-                for signal, share in shares.items()
-            ),
-        )
-        for score, candidate, measures in best
+        Ranked(candidate=pool.candidates[row], score=score, _table=table, _row=row)
+        for row, score in zip(best.tolist(), scores[best].tolist(), strict=True)
     ]
 
 
-def _measure(signal: str, candidate: Candidate, max_bm25: float) -> tuple[float, float]:
-    """The raw measure, and the same between 0 and 1."""
-    if signal == "lexical":
-        return candidate.bm25, min(1.0, candidate.bm25 / max_bm25)
-    similarity = candidate.similarity or 0.0
-    return similarity, min(1.0, max(0.0, similarity))
+def _shares(asked: Iterable[str], weights: Weights) -> dict[str, float]:
+    """Return what each signal asked counts, together 1; those that count nothing are missing.
+
+    Should the weights switch off all that there is to go by, all of it counts the same.
+    """
+    given = {signal: getattr(weights, signal) for signal in asked}
+    counting = {signal: weight for signal, weight in given.items() if weight > 0} or dict.fromkeys(given, 1.0)
+    total = sum(counting.values())
+    return {signal: weight / total for signal, weight in counting.items()}
 
 
-def _places(signal: str, candidates: Sequence[Candidate]) -> dict[UUID, int]:
-    if signal == "lexical":
-        found = [(-candidate.bm25, candidate.item_id) for candidate in candidates if candidate.bm25 > 0]
-    else:
-        found = [
-            (-candidate.similarity, candidate.item_id) for candidate in candidates if candidate.similarity is not None
-        ]
-    return {item_id: place for place, (_, item_id) in enumerate(sorted(found), start=1)}
+class _Measure(NamedTuple):
+    """What one signal says of each candidate, by its row."""
+
+    raw: _Numbers
+    # The same between 0 and 1.
+    values: _Numbers
+    # Whether it says anything.
+    found: NDArray[np.bool_]
+
+
+class _Table:
+    """All measures of one ranking, from which components are made for those who look at them."""
+
+    def __init__(self, measures: Mapping[str, _Measure], shares: Mapping[str, float], best: _Rows) -> None:
+        self._measures = measures
+        self._shares = shares
+        self._best = best
+        self._places: dict[str, _Rows] = {}
+
+    def components(self, row: int) -> tuple[Component, ...]:
+        return tuple(
+            Component(
+                signal=signal,
+                raw=float(self._measures[signal].raw[row]),
+                value=float(self._measures[signal].values[row]),
+                weight=share,
+                rank=self._place(signal, row),
+            )
+            for signal, share in self._shares.items()
+        )
+
+    def _place(self, signal: str, row: int) -> int:
+        if signal not in self._places:
+            self._places[signal] = _places(self._measures[signal], np.sort(self._best))
+        return int(self._places[signal][row])
+
+
+class _Pool:
+    """The candidates of one query as each other's neighbours, and what each signal measures of them.
+
+    Each has a row, in order of their ids, so that nothing depends on how they came; the last row is that of nobody.
+    """
+
+    def __init__(
+        self, candidates: Iterable[Candidate], *, dense: bool, max_bm25: float, terms: Terms | None, cues: Cues
+    ) -> None:
+        self.candidates = sorted(candidates, key=attrgetter("item_id"))
+        self._dense = dense
+        self._max_bm25 = max_bm25
+        self._terms = terms
+        self._cues = cues
+        similarities = [candidate.similarity for candidate in self.candidates]
+        self._embedded = np.array([similarity is not None for similarity in similarities], dtype=np.bool_)
+        self._cosines = np.array([similarity or 0.0 for similarity in similarities], dtype=np.float64)
+        self._bm25 = np.array([candidate.bm25 for candidate in self.candidates], dtype=np.float64)
+
+    def found(self, min_similarity: float) -> _Rows:
+        """Return the rows of those that may be an answer."""
+        passing = np.array([candidate.eligible for candidate in self.candidates], dtype=np.bool_)
+        if min_similarity > 0:
+            passing &= self._embedded & (self._cosines >= min_similarity)
+        return np.flatnonzero(passing)
+
+    def ordered(self, rows: _Rows, scores: _Numbers) -> _Rows:
+        """Order rows by score, then by cosine: scores take all that point away from the query for the same."""
+        return rows[np.lexsort((-self._cosines[rows], -scores[rows]))]
+
+    def measures(self, weights: Weights) -> dict[str, _Measure]:
+        """Measure the candidates by each signal that the query can ask for."""
+        measures = self._alone()
+        if self._max_bm25 <= 0:
+            return measures
+        if self._terms is not None:
+            measures |= self._around(self._terms, measures, weights)
+        if self._cues.wants_time:
+            measures["time"] = _told([candidate.tells_time for candidate in self.candidates])
+        if self._cues.spans:
+            measures["date"] = self._near_date()
+        return measures
+
+    def places(self, rows: _Rows) -> dict[str, _Measure]:
+        """Measure them by their places alone, by meaning and by words: each as a share of what the first is worth."""
+        return {
+            signal: measure._replace(values=np.where(place > 0, (_RRF_K + 1) / (_RRF_K + place), 0.0))
+            for signal, measure in self._alone().items()
+            for place in [_places(measure, rows)]
+        }
+
+    def _alone(self) -> dict[str, _Measure]:
+        """Measure meaning and words of each item alone, as far as the query has them."""
+        measures: dict[str, _Measure] = {}
+        if self._dense:
+            measures["dense"] = _Measure(self._cosines, np.clip(self._cosines, 0.0, 1.0), self._embedded)
+        if self._max_bm25 > 0:
+            measures["lexical"] = self._words(self._bm25)
+        return measures
+
+    def _words(self, bm25: _Numbers) -> _Measure:
+        return _Measure(bm25, np.minimum(1.0, bm25 / self._max_bm25), bm25 > 0)
+
+    def _around(self, terms: Terms, alone: Mapping[str, _Measure], weights: Weights) -> dict[str, _Measure]:
+        """Measure by what stands around each item, and by what kind of text it is."""
+        before, after = self._neighbours()
+        nobody = len(self.candidates)
+        near = [before, after, before[before], after[after]]
+        counts = [weight for weight in NEIGHBOURS for _ in range(2)]
+        lengths = np.array([candidate.length for candidate in self.candidates], dtype=np.float64)
+        asking = np.array([candidate.asks for candidate in self.candidates], dtype=np.bool_)
+        measures = {
+            "lexical": self._words(self._windowed(terms, lengths, list(zip(counts, near, strict=True)))),
+            "reply": self._replies(before[:nobody], asking, alone, weights),
+            "statement": _told(~asking),
+            "length": _Measure(lengths, np.minimum(1.0, lengths / _LONG_ENOUGH), lengths > 0),
+        }
+        if self._dense:
+            measures["context"] = self._context(near)
+        return measures
+
+    def _neighbours(self) -> tuple[_Rows, _Rows]:
+        """Return the rows of the items right before and right after each."""
+        nobody = len(self.candidates)
+        row_of = {candidate.item_id: row for row, candidate in enumerate(self.candidates)}
+        before = np.full(nobody + 1, nobody)
+        after = np.full(nobody + 1, nobody)
+        for row, candidate in enumerate(self.candidates):
+            if candidate.previous is not None and (previous := row_of.get(candidate.previous)) is not None:
+                before[row] = previous
+                after[previous] = row
+        return before, after
+
+    def _windowed(self, terms: Terms, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
+        """BM25 of each item and its neighbours as one text; a place of the window that nobody fills counts as empty.
+
+        What stands alone is measured alone.
+        """
+        nobody = len(self.candidates)
+        nothing = (0.0,) * len(terms.idf)
+        own = np.array([*(candidate.frequencies or nothing for candidate in self.candidates), nothing])
+        own_length = np.append(lengths, 0.0)
+        said, length = own.copy(), own_length.copy()
+        is_alone = np.ones(nobody + 1, dtype=np.bool_)
+        for weight, rows in near:
+            said += weight * own[rows]
+            length += weight * own_length[rows]
+            is_alone &= rows == nobody
+        is_alone[:nobody] |= [not candidate.frequencies for candidate in self.candidates]
+        free = _K1 * (1 - _B + _B * length / (_WINDOW * terms.mean_length))
+        bm25: _Numbers = (np.array(terms.idf) * said * (_K1 + 1) / (said + free[:, np.newaxis])).sum(axis=1)
+        return np.where(is_alone[:nobody], self._bm25, bm25[:nobody])
+
+    def _context(self, near: Iterable[_Rows]) -> _Measure:
+        """The mean cosine of each item and its neighbours, of those that have one."""
+        cosines = np.append(self._cosines, 0.0)
+        embedded = np.append(self._embedded, False).astype(np.float64)
+        total, number = cosines.copy(), embedded.copy()
+        for rows in near:
+            total += cosines[rows]
+            number += embedded[rows]
+        mean = (total / np.maximum(number, 1.0))[:-1]
+        return _Measure(mean, np.clip(mean, 0.0, 1.0), number[:-1] > 0)
+
+    def _replies(
+        self, before: _Rows, asking: NDArray[np.bool_], alone: Mapping[str, _Measure], weights: Weights
+    ) -> _Measure:
+        """How well the question matches, by meaning and words, that each item follows."""
+        match = np.zeros(len(before) + 1)
+        for signal, share in _shares(alone, weights).items():
+            match[:-1] += share * alone[signal].values
+        replies = np.append(asking, False)[before]
+        values = np.where(replies, np.minimum(1.0, match[before]), 0.0)
+        return _Measure(values, values, replies)
+
+    def _near_date(self) -> _Measure:
+        """How near each item's creation is to a date that the question names; raw, in days."""
+        known: dict[date, int | None] = {}
+        days: list[float] = []
+        for candidate in self.candidates:
+            day = None if candidate.create_time is None else candidate.create_time.astimezone(UTC).date()
+            if day is not None and day not in known:
+                known[day] = self._cues.days_from(day)
+            gap = None if day is None else known[day]
+            days.append(math.inf if gap is None else gap)
+        raw = np.array(days)
+        return _Measure(np.where(np.isfinite(raw), raw, 0.0), 1 / (1 + raw / _HALF_DAYS), np.isfinite(raw))
+
+
+def _told(said: ArrayLike) -> _Measure:
+    """Measure by yes and no."""
+    found = np.asarray(said, dtype=np.bool_)
+    numbers = found.astype(np.float64)
+    return _Measure(numbers, numbers, found)
+
+
+def _places(measure: _Measure, rows: _Rows) -> _Rows:
+    """Return by row the place of each of some rows, which stand in order, from 1; 0 for all others."""
+    places = np.zeros(len(measure.values), dtype=np.intp)
+    found = rows[measure.found[rows]]
+    places[found[np.argsort(-measure.values[found], kind="stable")]] = np.arange(1, len(found) + 1)
+    return places

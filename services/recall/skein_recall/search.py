@@ -1,31 +1,59 @@
-"""Recall itself: embed the question, find candidates in one statement, rank them, read the best."""
+"""Recall itself: embed the question, gather what the signals find, rank it, read the best."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.ids import now
-from skein_recall import ranking, vectors
+from skein_kit import vectors as kit
+from skein_kit.errors import FieldInvalid
+from skein_kit.ids import now, time_of
+from skein_kit.telemetry import RECALL_SEARCHES
+from skein_kit.vectors import COVERED_DIMENSIONS
+from skein_recall import ranking
 from skein_recall.errors import QueryEmpty
 from skein_recall.filters import Filter
-from skein_recall.store import Probe
+from skein_recall.questions import Cues
+from skein_recall.ranking import Candidate
+from skein_recall.sampling import Sample
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
     import numpy as np
     from numpy.typing import NDArray
 
+    from skein_kit.policies import Policy
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
-    from skein_recall.store import Store
+    from skein_recall.recent import Recent
+    from skein_recall.sampling import Sampler
+    from skein_recall.store import Reading, Store
     from skein_recall.vectors import Vectors
 
 DEFAULT_LIMIT = 10
 KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
+# Items of each signal that are ranked at first. Where too few of them may be shown, more are looked at.
+POOL = 100
+# Of the best of them, so many have their neighbours looked at, so far before and after.
+CENTRES = 60
+REACH = 2
+# For a vector alone the order is known: more than the hits wanted only stand in for some that may not be shown.
+_SPARE = 10
+_DEEPER = 8
+# Items of each signal that are held against a condition that the index does not know.
+_MOST_HELD = 5000
+_MOST = 100_000
+# Chunks read for each item wanted. Where a few long items hold all of the nearest chunks, more are read.
+_CHUNKS_PER_ITEM = 2
+_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("exact", "rescored", "none")}
+# Items compared by all dimensions, where the index covers only some of them.
+_RESCORED = 400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +66,10 @@ class Question:
     kinds: tuple[str, ...]
     filter: Filter
     min_similarity: float
+    show_superseded: bool
+    # By signal; those that are not named are the tenant's. Empty: the tenant's fusion.
+    weights: Mapping[str, float]
+    fusion: str
 
     @classmethod
     def of(cls, request: pb.RecallRequest) -> Self:
@@ -46,14 +78,42 @@ class Question:
         if not text and not request.embedding:
             raise QueryEmpty
         asked = Filter.of(request.filter)
+        kinds = tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values())
         return cls(
             text=text,
-            vector=vectors.given(request.embedding) if request.embedding else None,
+            vector=kit.given(request.embedding) if request.embedding else None,
             limit=request.limit or DEFAULT_LIMIT,
-            kinds=tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values()),
+            kinds=kinds,
             filter=asked,
             min_similarity=request.min_similarity,
+            show_superseded=request.show_superseded or asked.is_of_the_past,
+            weights=dict(request.weights),
+            fusion=request.fusion,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Formula:
+    """How the signals become one score, for one call."""
+
+    weights: ranking.Weights
+    fusion: ranking.Fusion
+    name: str
+
+    @classmethod
+    def of(cls, question: Question, policy: Policy) -> Self:
+        """Take the caller's word, else the tenant's, else the default; refuse weights that name or leave no signal."""
+        signals = ranking.Weights.__dataclass_fields__
+        unknown = [("weights", f"{name} is no signal") for name in question.weights if name not in signals]
+        if unknown:
+            raise FieldInvalid(violations=unknown)
+        # A name that a tenant's policy has from another version is passed over.
+        known = {name: weight for name, weight in json.loads(policy.recall_weights).items() if name in signals}
+        weights = ranking.Weights(**{**known, **question.weights})
+        if question.weights and not any(asdict(weights).values()):
+            raise FieldInvalid(violations=[("weights", "leave no signal")])
+        fusion = question.fusion or policy.recall_fusion
+        return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{fusion}-{ranking.VERSION}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,54 +121,70 @@ class Answer:
     """The hits, best first, each with its item's row."""
 
     model: str
-    # There was a vector to compare with.
-    dense: bool
+    # How the vectors were searched: "exact", "rescored", or "none".
+    path: str
+    # The fusion and its version.
+    formula: str
     hits: list[tuple[Ranked, asyncpg.Record]]
-    # Something was found and nothing passed the filter; more was found than was held against it.
-    filter_emptied: bool
+    # Conditions that keep everything out; more was found than was held against the filter.
+    emptied_by: list[str]
     filter_truncated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What the signals found."""
+
+    candidates: list[Candidate]
+    max_bm25: float = 0.0
+    terms: ranking.Terms | None = None
+    # There may be more.
+    is_cut: bool = False
 
 
 class Searcher:
     """Answers questions from the index of one cluster."""
 
-    def __init__(self, store: Store, registry: Registry, vectors: Vectors) -> None:
+    def __init__(self, store: Store, registry: Registry, vectors: Vectors, sampler: Sampler, recent: Recent) -> None:
         self._store = store
         self._registry = registry
         self._vectors = vectors
+        self._sampler = sampler
+        self._recent = recent
 
     async def recall(self, tenant_id: UUID, question: Question, *, seconds: float) -> Answer:
         """Find the best items for a question within the `seconds` left. No connection is held while embedding."""
         model = await self._registry.active()
+        self._recent.note(tenant_id, question.text)
         vector = await self._vector(tenant_id, model, question, seconds)
-        probe = Probe(
-            text=question.text,
-            vector=vector,
-            kinds=tuple(kind for kind in question.kinds if kind in question.filter.kinds),
-            filter=question.filter,
-            limit=question.limit,
-            at=now(),
-        )
-        async with self._store.reading(tenant_id) as reading:
-            found = await reading.search(model, probe)
-            candidates = await reading.passing(found.candidates, question.filter.where)
-            best = ranking.rank(
-                candidates,
-                dense=vector is not None,
-                max_bm25=found.max_bm25,
-                limit=question.limit,
-                min_similarity=question.min_similarity,
+        at = now()
+        async with self._store.reading(tenant_id, filtered=bool(question.filter.all_names)) as reading:
+            policy = await reading.policy()
+            formula = Formula.of(question, policy)
+            search = Search(reading, model, question, vector, at, formula, policy.search_language)
+            hits, truncated = await search.hits()
+            emptied_by = await search.emptied_by() if not hits and question.filter.all_names else []
+        _SEARCHES[search.path].inc()
+        if vector is not None and question.filter.where is None and self._sampler.wants():
+            self._sampler.take(
+                Sample(
+                    tenant_id=tenant_id,
+                    model=model,
+                    vector=vector,
+                    kinds=question.kinds,
+                    filter=question.filter,
+                    path=search.path,
+                    limit=question.limit,
+                    nearest=search.nearest,
+                )
             )
-            items = await reading.items([ranked.candidate for ranked in best], probe.at)
-            emptied = not candidates and await reading.is_emptied(model, probe, question.kinds)
-        # An item that went away between the two statements has no row.
-        hits = [(ranked, items[ranked.candidate.item_id]) for ranked in best if ranked.candidate.item_id in items]
         return Answer(
             model=model.model,
-            dense=vector is not None,
+            path=search.path,
+            formula=formula.name,
             hits=hits,
-            filter_emptied=emptied,
-            filter_truncated=question.filter.where is not None and found.is_cut,
+            emptied_by=emptied_by,
+            filter_truncated=truncated,
         )
 
     async def _vector(
@@ -119,4 +195,202 @@ class Searcher:
             return question.vector
         if not model.embeds:
             return None
-        return await self._vectors.of_query(question.text, tenant_id=tenant_id, seconds=seconds)
+        return await self._vectors.of_query(model, question.text, tenant_id=tenant_id, seconds=seconds)
+
+
+class Search:
+    """One question in one transaction."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        model: EmbeddingModel,
+        question: Question,
+        vector: NDArray[np.float32] | None,
+        at: datetime,
+        formula: Formula,
+        language: str,
+    ) -> None:
+        self._reading = reading
+        self._model = model
+        self._question = question
+        self._vector = vector
+        self._at = at
+        self._formula = formula
+        self._language = language
+        self._cues = Cues.of(question.text, at)
+        self._kinds = tuple(kind for kind in question.kinds if kind in question.filter.kinds)
+        # The items nearest to the vector, in their order, as they were found last.
+        self.nearest: tuple[UUID, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """How the vectors are searched."""
+        if self._vector is None:
+            return "none"
+        return "rescored" if self._model.dimensions > COVERED_DIMENSIONS else "exact"
+
+    async def hits(self) -> tuple[list[tuple[Ranked, asyncpg.Record]], bool]:
+        """Return the best items that may be shown, and whether some were not held against the filter.
+
+        When too many of those found may not be shown, the search goes deeper until there are enough, or no more.
+        """
+        question = self._question
+        depth = max(POOL, 2 * question.limit) if question.text else question.limit + _SPARE
+        most = _MOST if question.filter.where is None else _MOST_HELD
+        while True:
+            found = await self._gather(question.filter, self._kinds, depth)
+            hits = await self._shown(self._ranked(found, question.limit + _SPARE))
+            if len(hits) < question.limit and question.limit + _SPARE < len(found.candidates):
+                hits = await self._shown(self._ranked(found, len(found.candidates)))
+            if len(hits) == question.limit or not found.is_cut or depth >= most:
+                return hits, found.is_cut and depth >= most and question.filter.where is not None
+            depth = min(most, depth * _DEEPER)
+
+    def _ranked(self, found: Found, limit: int) -> list[Ranked]:
+        return ranking.rank(
+            found.candidates,
+            dense=self._vector is not None,
+            max_bm25=found.max_bm25,
+            limit=limit,
+            min_similarity=self._question.min_similarity,
+            terms=found.terms,
+            cues=self._cues,
+            weights=self._formula.weights,
+            fusion=self._formula.fusion,
+        )
+
+    async def _shown(self, ranked: Sequence[Ranked]) -> list[tuple[Ranked, asyncpg.Record]]:
+        """Read the best items until there are enough of those that may be shown."""
+        hits: list[tuple[Ranked, asyncpg.Record]] = []
+        limit, start = self._question.limit, 0
+        while len(hits) < limit and start < len(ranked):
+            part = ranked[start : start + limit - len(hits) + (_SPARE if start else 0)]
+            start += len(part)
+            kinds = {one.candidate.item_id: one.candidate.kind for one in part}
+            rows = await self._reading.items(kinds, self._at, show_superseded=self._question.show_superseded)
+            hits += [(one, rows[one.candidate.item_id]) for one in part if one.candidate.item_id in rows]
+        return hits[:limit]
+
+    async def emptied_by(self) -> list[str]:
+        """Name the conditions each of which alone keeps everything out; all when only several together do."""
+        filter_ = self._question.filter
+        if not await self._finds(Filter()):
+            return []
+        return [name for name in filter_.all_names if await self._finds(filter_.without(name))] or list(
+            filter_.all_names
+        )
+
+    async def _finds(self, filter_: Filter) -> bool:
+        kinds = tuple(kind for kind in self._question.kinds if kind in filter_.kinds)
+        depth = _MOST_HELD if filter_.where is not None else _SPARE
+        found = await self._gather(filter_, kinds, depth)
+        return bool(found.candidates)
+
+    async def _gather(self, filter_: Filter, kinds: Sequence[str], depth: int) -> Found:
+        """Find up to `depth` items by each signal that pass a filter, and measure them by the other one."""
+        if not kinds:
+            return Found(candidates=[])
+        near, is_cut = await self._near(filter_, kinds, depth)
+        self.nearest = tuple(near)
+        similarities = {item_id: similarity for item_id, (_, similarity) in near.items()}
+        kind_of = {item_id: kind for item_id, (kind, _) in near.items()}
+        if not self._question.text:
+            kind_of = await self._passing(filter_, kind_of)
+            plain = [
+                Candidate(item_id=id_, kind=kind, similarity=similarities[id_], bm25=0.0)
+                for id_, kind in kind_of.items()
+            ]
+            return Found(candidates=plain, is_cut=is_cut)
+        terms = await self._reading.terms(self._question.text, kinds, self._language)
+        matches = await self._reading.matching(terms, kinds, filter_, count=depth)
+        kind_of |= {row["item_id"]: row["kind"] for row in matches}
+        kind_of = await self._passing(filter_, kind_of)
+        best = _best(kind_of, similarities, {row["item_id"]: row["bm25"] for row in matches}, terms.max_bm25)
+        rows = await self._reading.around(list(kind_of), best, reach=REACH)
+        known = {row["item_id"]: row["kind"] for row in rows if row["kind"] in kinds}
+        said = await self._reading.said(terms, known)
+        if self._vector is not None:
+            lacking = [item_id for item_id in known if item_id not in similarities]
+            similarities |= await self._reading.similarities(self._model, self._vector, lacking)
+        before = _chains(rows)
+        candidates = [
+            Candidate(
+                item_id=row["item_id"],
+                kind=row["kind"],
+                similarity=similarities.get(row["item_id"]),
+                bm25=terms.bm25(said.get(row["item_id"], {}), row["length"]),
+                frequencies=terms.frequencies(said.get(row["item_id"], {})),
+                length=row["length"],
+                previous=before.get(row["item_id"]),
+                asks=row["asks"],
+                tells_time=row["dated"],
+                create_time=time_of(row["item_id"]) if self._cues.spans else None,
+                # What was not looked for is only what stands around that which was, unless anything may be found.
+                eligible=row["item_id"] in kind_of or not filter_.all_names,
+            )
+            for row in rows
+            if row["item_id"] in known
+        ]
+        return Found(
+            candidates=candidates,
+            max_bm25=terms.max_bm25,
+            terms=ranking.Terms(idf=tuple(term.idf for term in terms.terms), mean_length=terms.mean_length),
+            is_cut=is_cut or len(matches) == depth,
+        )
+
+    async def _passing(self, filter_: Filter, kind_of: dict[UUID, str]) -> dict[UUID, str]:
+        """Leave out what does not pass the conditions that the index does not know."""
+        if filter_.where is None or not kind_of:
+            return kind_of
+        passing = await self._reading.passing(list(kind_of), filter_.where)
+        return {item_id: kind for item_id, kind in kind_of.items() if item_id in passing}
+
+    async def _near(
+        self, filter_: Filter, kinds: Sequence[str], depth: int
+    ) -> tuple[dict[UUID, tuple[str, float]], bool]:
+        """Return the items nearest to the vector, their kinds and cosines, and whether there may be more."""
+        if self._vector is None:
+            return {}, False
+        wanted = max(depth, _RESCORED) if self.path == "rescored" else depth
+        chunks = wanted * _CHUNKS_PER_ITEM
+        while True:
+            rows = await self._reading.nearest(self._model, self._vector, kinds, filter_, chunks=chunks)
+            similarities: dict[UUID, float] = {}
+            kind_of: dict[UUID, str] = {}
+            for row in rows:
+                # The nearest chunk of an item comes first.
+                similarities.setdefault(row["item_id"], -row["distance"])
+                kind_of[row["item_id"]] = row["kind"]
+            if len(rows) < chunks or len(similarities) >= wanted:
+                break
+            chunks *= _DEEPER
+        is_cut = len(rows) == chunks
+        if self.path == "rescored":
+            similarities = await self._reading.similarities(self._model, self._vector, list(similarities))
+            nearest = sorted(similarities, key=lambda item_id: (-similarities[item_id], item_id))[:depth]
+        else:
+            nearest = list(similarities)[:depth]
+        found = {item_id: (kind_of[item_id], similarities[item_id]) for item_id in nearest}
+        return found, is_cut or len(similarities) > depth
+
+
+def _chains(rows: Iterable[asyncpg.Record]) -> dict[UUID, UUID]:
+    """Return the item right before each item in its session, as far as neighbours were read."""
+    before: dict[UUID, UUID] = {}
+    for row in rows:
+        if row["before"] is not None:
+            chain = [*reversed(row["before"]), row["item_id"], *row["after"]]
+            before.update(zip(chain[1:], chain, strict=False))
+    return before
+
+
+def _best(
+    item_ids: Iterable[UUID], similarities: Mapping[UUID, float], bm25s: Mapping[UUID, float], max_bm25: float
+) -> list[UUID]:
+    """Return the items whose neighbours are looked at: the best by what is known of them so far."""
+
+    def estimate(item_id: UUID) -> float:
+        return 0.4 * similarities.get(item_id, 0.0) + 0.6 * bm25s.get(item_id, 0.0) / (max_bm25 or 1.0)
+
+    return sorted(item_ids, key=lambda item_id: (-estimate(item_id), item_id))[:CENTRES]

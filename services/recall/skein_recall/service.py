@@ -7,13 +7,23 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit.policies import Policies
+from skein_kit.background import alongside
+from skein_kit.outbound import Outbound, OutboundSettings
+from skein_kit.policies import policies_of
 from skein_kit.recording import AccessLog
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.telemetry import EMBEDDER_QUEUE
+from skein_recall.comparing import Comparer
 from skein_recall.embedder import Embedder
 from skein_recall.index import Indexer
+from skein_recall.model_servicer import ModelParts
 from skein_recall.models import Registry
+from skein_recall.providers.choosing import Providers
+from skein_recall.providers.embedded import Embedded
+from skein_recall.providers.keys import Keys
+from skein_recall.recent import Recent
+from skein_recall.reindexing import Reindexer
+from skein_recall.sampling import Sampler
 from skein_recall.search import Searcher
 from skein_recall.servicer import IndexServicer, RecallServicer
 from skein_recall.settings import RecallSettings
@@ -33,17 +43,32 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     async with (
         loaded as embedder,
         host.database("recall", servicers, init=prepare_connection) as database,
-        AccessLog(database, Policies(), counts_uses=True).open() as access_log,
+        AccessLog(database, policies_of(database), counts_uses=True).open() as access_log,
     ):
         EMBEDDER_QUEUE.set_function(lambda: embedder.queue_depth)
         store = Store(database)
-        registry = Registry(store.active_model, seconds=settings.models_seconds)
-        vectors = Vectors(embedder, query_seconds=settings.embed_timeout_seconds)
-        searcher, indexer = Searcher(store, registry, vectors), Indexer(store, registry, vectors)
-        servicer = RecallServicer(searcher, vectors, registry, store)
+        registry = Registry(store.models.list_models, seconds=settings.models_seconds)
+        outbound = Outbound.of(OutboundSettings.read(host.environment))
+        providers = Providers(Embedded(embedder), outbound, Keys.read(host.environment))
+        vectors = Vectors(providers, query_seconds=settings.embed_timeout_seconds)
+        recent = Recent()
+        sampler = Sampler(store, share=settings.sample_share)
+        searcher = Searcher(store, registry, vectors, sampler, recent)
+        indexer = Indexer(store.index, store.vectors, registry, vectors)
+        reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
+        parts = ModelParts(
+            store=store,
+            registry=registry,
+            vectors=vectors,
+            comparer=Comparer(store, registry, vectors, recent),
+            outbound=outbound,
+            settings=settings,
+        )
+        servicer = RecallServicer(searcher, parts)
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
-        servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, store))
-        yield servicers
+        servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, reindexer, store))
+        async with alongside(sampler=sampler.run):
+            yield servicers
 
 
 SERVICE = Service(name="recall", port=50055, calls=("auth",), start=start)

@@ -7,36 +7,37 @@ from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
+from skein_kit import pages
 from skein_kit.call import Context, caller
+from skein_kit.database import NO_TENANT
 from skein_kit.errors import FieldInvalid
-from skein_kit.ids import now
-from skein_kit.requests import Once
 from skein_recall import wire
-from skein_recall.errors import ModelNotFound
-from skein_recall.models import Draft
+from skein_recall.model_servicer import ModelServicer
+from skein_recall.providers import TextRefused
 from skein_recall.search import Question
 from skein_recall.vectors import Item
 
 if TYPE_CHECKING:
     from skein_recall.index import Indexer
-    from skein_recall.models import Registry
+    from skein_recall.model_servicer import ModelParts
+    from skein_recall.reindexing import Reindexer
     from skein_recall.search import Searcher
     from skein_recall.store import Store
-    from skein_recall.vectors import Vectors
 
 DEFAULT_BACKLOG = 256
+# What one call of a reindex takes, and no more than this share of its time: what is under way is ended.
+REINDEX_SECONDS = 5.0
+REINDEX_SHARE = 0.3
 # Of one EmbedText, all texts together; the protos say so.
 MAX_EMBED_CHARACTERS = 200_000
 
 
-class RecallServicer(rpc.RecallServiceServicer):
+class RecallServicer(ModelServicer):
     """Recall, vectors of texts, and the registry of models."""
 
-    def __init__(self, searcher: Searcher, vectors: Vectors, registry: Registry, store: Store) -> None:
+    def __init__(self, searcher: Searcher, parts: ModelParts) -> None:
+        super().__init__(parts)
         self._searcher = searcher
-        self._vectors = vectors
-        self._registry = registry
-        self._store = store
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         question = Question.of(request)
@@ -46,30 +47,21 @@ class RecallServicer(rpc.RecallServiceServicer):
     async def EmbedText(self, request: pb.EmbedTextRequest, context: Context) -> pb.EmbedTextResponse:
         if sum(map(len, request.texts)) > MAX_EMBED_CHARACTERS:
             raise FieldInvalid(violations=[("texts", f"hold more than {MAX_EMBED_CHARACTERS} characters together")])
-        model = await self._registry.active()
-        if not model.embeds:
-            raise ModelNotFound(model=model.model)
-        made = await self._vectors.of_texts(request.texts)
+        model = await self._parts.registry.active()
+        try:
+            made = await self._parts.vectors.of_texts(model, request.texts)
+        except TextRefused:
+            what = "hold something that the model's endpoint does not take"
+            raise FieldInvalid(violations=[("texts", what)]) from None
         return pb.EmbedTextResponse(model=model.model, embeddings=wire.embeddings(made))
-
-    async def ListEmbeddingModels(
-        self, request: pb.ListEmbeddingModelsRequest, context: Context
-    ) -> pb.ListEmbeddingModelsResponse:
-        models = await self._store.list_models()
-        return pb.ListEmbeddingModelsResponse(embedding_models=[wire.embedding_model(model) for model in models])
-
-    async def RegisterEmbeddingModel(
-        self, request: pb.RegisterEmbeddingModelRequest, context: Context
-    ) -> pb.RegisterEmbeddingModelResponse:
-        once = Once.of(caller(context), request)
-        return await self._store.register_model(Draft.of(request.embedding_model), now(), once)
 
 
 class IndexServicer(rpc.IndexServiceServicer):
     """What memory, session and the worker ask of the index."""
 
-    def __init__(self, indexer: Indexer, store: Store) -> None:
+    def __init__(self, indexer: Indexer, reindexer: Reindexer, store: Store) -> None:
         self._indexer = indexer
+        self._reindexer = reindexer
         self._store = store
 
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
@@ -80,6 +72,22 @@ class IndexServicer(rpc.IndexServiceServicer):
     async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
         count, more = await self._indexer.backlog(caller(context).tenant(), request.limit or DEFAULT_BACKLOG)
         return pb.IndexBacklogResponse(indexed_count=count, more=more)
+
+    async def ListDueReindexes(
+        self, request: pb.ListDueReindexesRequest, context: Context
+    ) -> pb.ListDueReindexesResponse:
+        size = pages.page_size(request.page_size)
+        after = wire.place_of(pages.read_token(request.page_token, None, request)) or NO_TENANT
+        found = await self._store.reindexes.list_due_tenants(after, size + 1)
+        response = pb.ListDueReindexesResponse(tenant_ids=map(str, found[:size]))
+        if len(found) > size:
+            response.next_page_token = pages.write_token([str(found[size - 1])], None, request)
+        return response
+
+    async def ContinueReindex(self, request: pb.ContinueReindexRequest, context: Context) -> pb.ContinueReindexResponse:
+        seconds = min(REINDEX_SECONDS, context.time_remaining() * REINDEX_SHARE)
+        count, more = await self._reindexer.go_on(caller(context).tenant(), seconds)
+        return pb.ContinueReindexResponse(embedded_count=count, more=more)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         counts, more = await self._store.purge_tenant(caller(context).tenant(), request.limit)

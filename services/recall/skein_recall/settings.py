@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from skein_kit.settings import Settings
+from skein_kit.settings import SettingInvalid, Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,3 +20,25 @@ class RecallSettings(Settings):
     embed_timeout_seconds: float = 1.0
     # Seconds that the registry of models is believed before it is read again.
     models_seconds: float = 5.0
+    # Share of the searches that are repeated exactly in the background, to measure how good they are; 0 for none.
+    sample_share: float = 0.01
+    # Texts that a reindex gives to a model in a second, over all processes, unless it says otherwise.
+    reindex_texts_per_second: float = 100.0
+    # Seconds after which every process of the cluster knows that a model is followed, or no longer in force.
+    settle_seconds: float = 15.0
+
+    def __post_init__(self) -> None:
+        """Refuse to take for known what some process may not know yet."""
+        if self.settle_seconds < self.models_seconds:
+            message = "SKEIN_RECALL_SETTLE_SECONDS should be no less than SKEIN_RECALL_MODELS_SECONDS."
+            raise SettingInvalid(message)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingsSettings(Settings):
+    """What endpoints that make vectors are asked with."""
+
+    prefix: ClassVar[str] = "SKEIN_EMBEDDINGS_"
+
+    # The key for every endpoint of a model that has none of its own in SKEIN_EMBEDDINGS_API_KEY_<MODEL>.
+    api_key: str = dataclasses.field(default="", repr=False)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skein_kit import logs
-from skein_kit.errors import FieldInvalid, ServiceUnavailable
 from skein_kit.telemetry import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
-from skein_recall.embedder import EmbedderBusy, EmbedderClosed
+from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skein_recall.embedder import Embedder
+    from skein_recall.models import EmbeddingModel
+    from skein_recall.providers import Provider
+    from skein_recall.providers.choosing import Providers
 
 log = logs.get("recall")
 # Shorter texts are cut in less time than a thread takes to answer.
@@ -38,56 +39,73 @@ class Item:
     text: str
 
 
-class Vectors:
-    """Makes vectors with the embedded model."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Items whose texts are cut into what a model reads; a blank text has no chunk."""
 
-    def __init__(self, embedder: Embedder, *, query_seconds: float) -> None:
-        self._embedder = embedder
+    items: Sequence[Item]
+    chunks: list[list[str]]
+
+    @property
+    def count(self) -> int:
+        """Return how many texts go to the model."""
+        return sum(map(len, self.chunks))
+
+
+class Vectors:
+    """Makes vectors with every model that this cluster can embed with."""
+
+    def __init__(self, providers: Providers, *, query_seconds: float) -> None:
+        self._providers = providers
         self._query_seconds = query_seconds
 
-    async def of_query(self, text: str, *, tenant_id: UUID, seconds: float) -> NDArray[np.float32] | None:
-        """The vector of a query, or None when the embedder fails or is late.
+    async def of_query(
+        self, model: EmbeddingModel, text: str, *, tenant_id: UUID, seconds: float
+    ) -> NDArray[np.float32] | None:
+        """The vector of a query, or None when the model fails or is late.
 
         It gets no more than half of the `seconds` that the call has left.
         """
+        limit = min(self._query_seconds, seconds * _SHARE_OF_TIME)
         try:
             with _span(1):
-                async with asyncio.timeout(min(self._query_seconds, seconds * _SHARE_OF_TIME)):
-                    return await self._embedder.embed_query(text, scope=str(tenant_id))
+                async with asyncio.timeout(limit):
+                    provider = self._providers.of(model)
+                    return await provider.embed_query(text, scope=str(tenant_id), seconds=limit)
+        except (ModelUnavailable, ModelAnswerInvalid):
+            # Its provider has said so.
+            return None
         except Exception as error:  # noqa: BLE001 - whatever it is, words alone still find something.
             log.warning("embedder_did_not_answer", error=type(error).__name__)
             return None
 
-    async def of_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def of_texts(self, model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector for each text, of what the model's window holds of it."""
         with _span(len(texts)):
-            try:
-                return await self._embedder.embed(texts)
-            except (EmbedderBusy, EmbedderClosed):
-                # Writers leave their items to the backlog.
-                raise ServiceUnavailable(service="recall") from None
+            return await self._providers.of(model).embed(texts)
 
-    async def of_items(self, items: Sequence[Item]) -> dict[UUID, NDArray[np.float32]]:
+    async def of_items(self, model: EmbeddingModel, items: Sequence[Item]) -> dict[UUID, NDArray[np.float32]]:
         """The vectors of each item, one for each chunk of its text; none for a blank text."""
+        return await self.of_cut(model, await self.cut(model, items))
+
+    async def cut(self, model: EmbeddingModel, items: Sequence[Item]) -> Cut:
+        """Cut the items' texts into what the model reads."""
+        provider = self._providers.of(model)
         if sum(len(item.text) for item in items) > LONG_CHARACTERS:
-            chunks = await asyncio.to_thread(self._chunks, items)
-        else:
-            chunks = self._chunks(items)
-        made = await self.of_texts([chunk for parts in chunks for chunk in parts])
-        ends = np.cumsum([len(parts) for parts in chunks])[:-1]
-        return {item.item_id: vectors for item, vectors in zip(items, np.split(made, ends), strict=True)}
+            return Cut(items, await asyncio.to_thread(_chunks, provider, items))
+        return Cut(items, _chunks(provider, items))
 
-    def _chunks(self, items: Sequence[Item]) -> list[list[str]]:
-        return [self._embedder.chunks(item.text) if item.text.strip() else [] for item in items]
+    async def of_cut(self, model: EmbeddingModel, cut: Cut) -> dict[UUID, NDArray[np.float32]]:
+        """The vectors of items that are cut."""
+        if not cut.items:
+            return {}
+        made = await self.of_texts(model, [chunk for parts in cut.chunks for chunk in parts])
+        ends = np.cumsum([len(parts) for parts in cut.chunks])[:-1]
+        return {item.item_id: vectors for item, vectors in zip(cut.items, np.split(made, ends), strict=True)}
 
 
-def given(values: Sequence[float]) -> NDArray[np.float32]:
-    """A caller's vector, made of unit length so that it fits half precision; refused when it points nowhere."""
-    vector = np.array(values, dtype=np.float64)
-    length = np.linalg.norm(vector)
-    if not length:
-        raise FieldInvalid(violations=[("embedding", "is zero in every dimension")])
-    return (vector / length).astype(np.float32)
+def _chunks(provider: Provider, items: Sequence[Item]) -> list[list[str]]:
+    return [provider.chunks(item.text) if item.text.strip() else [] for item in items]
 
 
 def observe_batch(texts: int, seconds: float) -> None:

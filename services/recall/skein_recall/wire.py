@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.ids import parse_id
 from skein_kit.messages import message
 from skein_kit.pages import fitting
 from skein_kit.wire import struct, time
+from skein_recall.comparing import Agreement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from uuid import UUID
 
     import numpy as np
     from asyncpg import Record
     from numpy.typing import NDArray
 
+    from skein_recall.comparing import Comparison
     from skein_recall.models import EmbeddingModel
     from skein_recall.ranking import Ranked
     from skein_recall.search import Answer
@@ -28,21 +33,89 @@ def answer(value: Answer) -> pb.RecallResponse:
     return pb.RecallResponse(
         hits=fitting(_hit(ranked, row) for ranked, row in value.hits),
         model=value.model,
-        dense_path="exact" if value.dense else "none",
-        dense_unavailable=not value.dense,
-        filter_emptied=value.filter_emptied,
+        dense_path=value.path,
+        dense_unavailable=value.path == "none",
+        filter_emptied=bool(value.emptied_by),
+        emptied_by=value.emptied_by,
+        formula=value.formula,
         filter_truncated=value.filter_truncated,
     )
 
 
-def embedding_model(value: EmbeddingModel) -> pb.EmbeddingModel:
-    """Convert a registered model."""
-    return pb.EmbeddingModel(
+def embedding_model(value: EmbeddingModel, *, whole: bool = True) -> pb.EmbeddingModel:
+    """Convert a registered model, unless it is to be `whole` without where its endpoint is."""
+    made = pb.EmbeddingModel(
         model=value.model,
         provider=value.provider,
         dimensions=value.dimensions,
         active=value.active,
         create_time=time(value.create_time),
+        followed=bool(value.followed) and not value.active,
+    )
+    if whole and value.remote is not None:
+        made.endpoint = value.remote.endpoint
+        made.remote_model = value.remote.remote_model
+        made.batch_size = value.remote.batch_size
+        made.timeout_seconds = value.remote.timeout_seconds
+        made.window_characters = value.remote.window_characters
+    return made
+
+
+def reindex(row: Record) -> pb.Reindex:
+    """Convert a row of list_reindexes."""
+    if row["cancel_time"] is not None:
+        state = pb.REINDEX_STATE_CANCELLED
+    else:
+        state = pb.REINDEX_STATE_COMPLETE if row["done"] >= row["tenants"] else pb.REINDEX_STATE_RUNNING
+    return pb.Reindex(
+        reindex_id=str(row["reindex_id"]),
+        model=row["model"],
+        tenant_id=str(row["only_tenant_id"] or ""),
+        state=state,
+        texts_per_second=row["texts_per_second"],
+        tenant_count=row["tenants"],
+        done_tenant_count=row["done"],
+        document_count=row["documents"],
+        seen_count=row["seen"],
+        embedded_count=row["embedded"],
+        missing_count=row["missing"],
+        create_time=time(row["create_time"]),
+        cancel_time=time(row["cancel_time"]),
+        created_by=row["created_by"],
+    )
+
+
+def place_of(place: list[str] | None) -> UUID | None:
+    """Read the id at which a page begins; refuse a place that is none."""
+    if place is None:
+        return None
+    found = parse_id(place[0]) if len(place) == 1 else None
+    if found is None:
+        raise PageTokenInvalid
+    return found
+
+
+def comparison(
+    asked: Comparison, active: EmbeddingModel, found: Iterable[Agreement], *, truncated: bool
+) -> pb.CompareModelsResponse:
+    """Convert how far two models agree, tenant by tenant and over all."""
+    overall = Agreement()
+    response = pb.CompareModelsResponse(
+        active_model=active.model, model=asked.model, limit=asked.limit, truncated=truncated
+    )
+    for agreement in found:
+        overall.join(agreement)
+        response.tenants.append(_agreement(agreement))
+    response.overall.CopyFrom(_agreement(overall))
+    return response
+
+
+def _agreement(value: Agreement) -> pb.ModelAgreement:
+    return pb.ModelAgreement(
+        tenant_id=str(value.tenant_id or ""),
+        query_count=value.queries,
+        agreement=value.mean,
+        same_first_count=value.same_first,
     )
 
 

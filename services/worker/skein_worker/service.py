@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
-from skein.session.v1 import session_pb2_grpc
+from skein.session.v1 import archives_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.settings import SettingInvalid
-from skein_worker import deletion
+from skein_worker import deletion, reindexing
 from skein_worker.jobs import STANDING, Clients, Jobs
 from skein_worker.queue import Queue
 from skein_worker.rounds import Rounds, Task
@@ -64,8 +64,14 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             seconds=settings.deletion_seconds,
         )
         rounds = Rounds(jobs, system, _tasks(clients, settings))
-        works = {**jobs.works(), deletion.DELETION: deletions.run, **rounds.works()}
-        async with queue.running(works, standing=(*STANDING, deletion.STANDING, *rounds.standing)):
+        reindexes = reindexing.Reindexing(clients.index, system, settings)
+        works = {
+            **jobs.works(),
+            deletion.DELETION: deletions.run,
+            reindexing.REINDEXING: reindexes.run,
+            **rounds.works(),
+        }
+        async with queue.running(works, standing=(*STANDING, deletion.STANDING, reindexing.STANDING, *rounds.standing)):
             yield servicers
 
 
@@ -97,6 +103,7 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             calls=[
                 lambda: memory.ArchiveIdle(memory_pb2.ArchiveIdleRequest()),
                 lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
+                lambda: clients.session.StoreArchived(archives_pb2.StoreArchivedRequest()),
             ],
         ),
     ]

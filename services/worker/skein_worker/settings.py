@@ -37,6 +37,8 @@ class WorkerSettings(Settings):
     webhook_seconds: float = 5.0
     # Seconds between two looks for snapshots that are still to be finished or removed.
     snapshot_seconds: float = 10.0
+    # Seconds between two looks for tenants in which a reindex is not done.
+    reindex_seconds: float = 5.0
     # Seconds between two looks for deleted tenants whose rows are to be removed.
     deletion_seconds: float = 60.0
     # Seconds that the queue's log of finished jobs is kept.

@@ -1,4 +1,4 @@
-"""`skein archive`: the tenant's memories in cold storage."""
+"""`skein archive`: the tenant's memories and sessions in cold storage."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from skein.memory.v1 import archives_pb2
+from skein.session.v1 import archives_pb2 as sessions_pb2
 from skein_cluster import console, options
 from skein_cluster.calling import as_tenant
 from skein_cluster.listing import first
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
 
 @click.group()
 def archive_command() -> None:
-    """Take memories to cold storage, list what lies there, and bring it back."""
+    """Take memories and sessions to cold storage, list what lies there, and bring it back."""
 
 
 @archive_command.command("list")
+@click.option(
+    "--sessions", "of_sessions", is_flag=True, help="The sessions whose messages lie in cold storage instead."
+)
 @options.limit
 @options.caller
 @options.as_json
-def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
-    """List archives, newest first."""
+def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json: bool) -> None:
+    """List archives of memories, or sessions, newest first."""
+    if of_sessions:
+        _show_sessions(asyncio.run(_list_sessions(environment, limit)), as_json=as_json)
+        return
     found = asyncio.run(_list(environment, limit))
     if as_json:
         console.print_json({"archives": [console.as_json(archive) for archive in found]})
@@ -67,18 +74,74 @@ def create(idle_days: int, session_id: str, label: str, environment: dict[str, s
     console.out().print(Text(f"{memories} memories went to {len(made)} archives."))
 
 
-@archive_command.command("restore")
-@click.argument("archive_id")
+@archive_command.command("store")
+@click.argument("session_id")
 @options.caller
 @options.as_json
-def restore(archive_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Bring an archive's memories back."""
-    response = asyncio.run(_restore(environment, archive_id))
+def store(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Take the messages of an archived session to cold storage."""
+    response = asyncio.run(_store_session(environment, session_id))
+    if as_json:
+        console.print_json(console.as_json(response))
+        return
+    console.out().print(Text(f"The messages of {session_id} lie in cold storage."))
+
+
+@archive_command.command("restore")
+@click.argument("name", metavar="ARCHIVE_ID | SESSION_ID")
+@click.option("--session", "is_session", is_flag=True, help="What is named is a session.")
+@options.caller
+@options.as_json
+def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json: bool) -> None:
+    """Bring an archive's memories back, or a session's messages."""
+    if is_session:
+        back = asyncio.run(_restore_session(environment, name))
+        if as_json:
+            console.print_json(console.as_json(back))
+            return
+        console.out().print(Text(f"The messages of {name} are back."))
+        return
+    response = asyncio.run(_restore(environment, name))
     if as_json:
         console.print_json(console.as_json(response))
         return
     skipped = f", {response.skipped_count} were passed over" if response.skipped_count else ""
     console.out().print(Text(f"{response.restored_count} memories are back{skipped}."))
+
+
+def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) -> None:
+    if as_json:
+        console.print_json({"sessions": [console.as_json(session) for session in found]})
+        return
+    lines = [
+        (
+            session.session_id,
+            session.title,
+            session.message_count,
+            session.byte_count,
+            console.when(session.archive_time),
+            console.when(session.store_time),
+        )
+        for session in found
+    ]
+    made = console.table("session", "title", "messages", "bytes", "archived", "stored", numbers=("messages", "bytes"))
+    console.rows(made, lines, empty="No session lies in cold storage.")
+
+
+async def _list_sessions(environment: Mapping[str, str], limit: int) -> list[sessions_pb2.StoredSession]:
+    async with as_tenant(environment) as api:
+        request = sessions_pb2.ListStoredSessionsRequest(page_size=limit)
+        return await first(limit, api.sessions.ListStoredSessions, request, "sessions")
+
+
+async def _store_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.StoreSessionResponse:
+    async with as_tenant(environment) as api:
+        return await api.sessions.StoreSession(sessions_pb2.StoreSessionRequest(session_id=session_id))
+
+
+async def _restore_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.RestoreSessionResponse:
+    async with as_tenant(environment) as api:
+        return await api.sessions.RestoreSession(sessions_pb2.RestoreSessionRequest(session_id=session_id))
 
 
 async def _list(environment: Mapping[str, str], limit: int) -> list[archives_pb2.Archive]:

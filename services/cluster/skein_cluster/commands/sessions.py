@@ -91,6 +91,8 @@ async def _show(
 ) -> tuple[session_pb2.Session, list[session_pb2.Message]]:
     async with as_tenant(environment) as api:
         answer = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
-        request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=limit, newest_first=True)
+        request = session_pb2.ListMessagesRequest(
+            session_id=session_id, page_size=limit, newest_first=True, show_stored=True
+        )
         newest = await first(limit, api.sessions.ListMessages, request, "messages")
     return answer.session, newest[::-1]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
-from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-from skein_client.errors import NotFound
 from skein_cluster import console, options
-from skein_cluster.calling import as_operator, calling
+from skein_cluster.calling import as_operator
 from skein_cluster.commands.members import invite_command, members_command
+from skein_cluster.directory import make_tenant
 from skein_cluster.listing import first
 
 if TYPE_CHECKING:
@@ -118,22 +116,8 @@ async def _deletion(environment: Mapping[str, str], tenant_id: str) -> members_p
 
 
 async def _create(environment: Mapping[str, str], name: str) -> tuple[str, str]:
-    request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
     async with as_operator(environment) as api:
-        try:
-            made = await api.tenancy.CreateTenant(request)
-        except NotFound:
-            # The first tenant after `skein bootstrap`: there is no organization yet that it could belong to.
-            await api.tenancy.CreateOrganization(
-                tenancy_pb2.CreateOrganizationRequest(
-                    organization=tenancy_pb2.Organization(display_name="Default", slug="default")
-                )
-            )
-            made = await api.tenancy.CreateTenant(request)
-        tenant_id = made.tenant.tenant_id
-        async with calling(dataclasses.replace(api.connection, tenant_id=tenant_id)) as acting:
-            key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name=name))
-    return tenant_id, key.secret
+        return await make_tenant(api, name)
 
 
 async def _list(environment: Mapping[str, str], limit: int) -> list[tenancy_pb2.Tenant]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from skein_cluster.transfer.records import Item
 
 _PAGE = 500
+# Archived ones too, which no list shows unless it is asked to.
+_STATES = [name for name, number in session_pb2.SessionState.items() if number]
 
 
 async def export(api: Api, write: Callable[[str], object]) -> Counter[str]:
@@ -32,17 +34,18 @@ async def export(api: Api, write: Callable[[str], object]) -> Counter[str]:
         counts[kind] += 1
 
     # Listed newest first and perhaps twice when one is updated meanwhile; written oldest first and once.
-    listed = items(api.sessions.ListSessions, session_pb2.ListSessionsRequest(page_size=_PAGE), "sessions")
+    request = session_pb2.ListSessionsRequest(page_size=_PAGE, states=_STATES)
+    listed = items(api.sessions.ListSessions, request, "sessions")
     sessions = {session.session_id: session async for session in listed}
     for session in reversed(sessions.values()):
         put(Kind.SESSION, session)
-        turns = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=_PAGE)
+        turns = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=_PAGE, show_stored=True)
         async for message in items(api.sessions.ListMessages, turns, "messages"):
             message.external_id = message.external_id or message.message_id
             put(Kind.MESSAGE, message)
     names: dict[str, str] = {}
-    request = memory_pb2.ListMemoriesRequest(page_size=_PAGE, show_archived=True)
-    async for memory in items(api.memories.ListMemories, request, "memories"):
+    memories = memory_pb2.ListMemoriesRequest(page_size=_PAGE, show_archived=True)
+    async for memory in items(api.memories.ListMemories, memories, "memories"):
         memory.external_id = memory.external_id or memory.memory_id
         names[memory.memory_id] = memory.external_id
         put(Kind.MEMORY, memory)

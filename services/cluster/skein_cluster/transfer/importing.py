@@ -212,7 +212,7 @@ class Importer:
     async def _messages_of(self, session_id: str) -> set[str]:
         """Return the ids, of either form, of the messages that a session holds. Raises NotFound."""
         if session_id not in self._held:
-            request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000)
+            request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000, show_stored=True)
             held: set[str] = set()
             async for message in items(self._api.sessions.ListMessages, request, "messages"):
                 held |= {message.message_id, message.external_id}

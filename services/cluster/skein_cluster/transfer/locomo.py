@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_SESSION = re.compile(r"^session_(\d+)$")
+SESSION = re.compile(r"^session_(\d+)$")
 # "1:56 pm on 8 May, 2023"; no time zone is given, so it is taken as UTC.
-_TIME = "%I:%M %p on %d %B, %Y"
+TIME_FORMAT = "%I:%M %p on %d %B, %Y"
 
 
 def read_locomo(path: Path) -> Iterator[Record | Unreadable]:
@@ -39,12 +39,12 @@ def read_locomo(path: Path) -> Iterator[Record | Unreadable]:
 
 
 def _sample(sample_id: str, conversation: dict[str, Any]) -> Iterator[Record | Unreadable]:
-    numbers = sorted(int(match.group(1)) for name in conversation if (match := _SESSION.match(name)))
+    numbers = sorted(int(match.group(1)) for name in conversation if (match := SESSION.match(name)))
     for number in numbers:
         name = f"session_{number}"
         where = session_id = f"{sample_id}/{name}"
         try:
-            at = datetime.strptime(str(conversation.get(f"{name}_date_time")), _TIME).replace(tzinfo=UTC)
+            at = datetime.strptime(str(conversation.get(f"{name}_date_time")), TIME_FORMAT).replace(tzinfo=UTC)
         except ValueError:
             yield Unreadable(where=where, reason=f"{name}_date_time is no time such as '1:56 pm on 8 May, 2023'")
             continue

@@ -18,6 +18,8 @@ SLACK = 0.4
 
 # Closing quotes and brackets belong to the sentence that they end; after an East Asian full stop no space follows.
 _CLOSING = r"""["')\]\u2019\u201d\u00bb\u300d\u300f]*"""
+LONGEST_WORD = 100
+_WORD = re.compile(rf"\S{{1,{LONGEST_WORD}}}")
 _SENTENCE_START = re.compile(rf"(?:[.!?\u2026]{_CLOSING}\s|[\u3002\uff01\uff1f]{_CLOSING}|\n)\s*")
 
 
@@ -53,7 +55,19 @@ def words(text: str, word_ids: Sequence[int | None], offsets: Sequence[tuple[int
     return [*found, Word(len(text), len(offsets), Border.SENTENCE)]
 
 
-def spans(text: str, marks: Sequence[Word], *, window: int) -> Iterator[tuple[int, int]]:
+def character_words(text: str) -> list[Word]:
+    """The words of a text for a model whose tokens nobody here knows: each character counts as one.
+
+    A word of more than LONGEST_WORD characters is cut.
+    """
+    sentences = {match.end() for match in _SENTENCE_START.finditer(text)}
+    found = [
+        Word(match.start(), match.start(), _border(text, match.start(), sentences)) for match in _WORD.finditer(text)
+    ]
+    return [*found, Word(len(text), len(text), Border.SENTENCE)]
+
+
+def spans(text: str, marks: Sequence[Word], *, window: int, overlap: int = OVERLAP) -> Iterator[tuple[int, int]]:
     """Where to cut: pieces of at most `window` tokens, in order, which hold every character that is not white space.
 
     `marks` is what `words` answers. A piece reaches up to the next one's first word, so that characters for which the
@@ -65,7 +79,7 @@ def spans(text: str, marks: Sequence[Word], *, window: int) -> Iterator[tuple[in
         yield _stripped(text, marks[first].start if first else 0, marks[end].start)
         if end == last:
             return
-        first = _restart(marks, first, end)
+        first = _restart(marks, first, end, overlap)
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
@@ -92,8 +106,8 @@ def _end(marks: Sequence[Word], first: int, window: int) -> int:
     return max(within, key=lambda place: (marks[place].border, place))
 
 
-def _restart(marks: Sequence[Word], first: int, end: int) -> int:
+def _restart(marks: Sequence[Word], first: int, end: int, overlap: int) -> int:
     """The word at which the next chunk begins: the best border within the overlap, the earliest of its kind."""
-    reach = marks[end].token - OVERLAP
+    reach = marks[end].token - overlap
     within = [place for place in range(first + 1, end + 1) if marks[place].token >= reach]
     return max(within, key=lambda place: (marks[place].border, -place))

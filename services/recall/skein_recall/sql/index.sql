@@ -7,8 +7,8 @@ ORDER BY d.item_id
 LIMIT :limit;
 
 -- claim_documents --
--- Mark items as having their vectors, if they are still at these revisions, and keep others from touching them until the
--- transaction ends. They are locked in order of their ids, so that two callers with the same items wait for one another.
+-- Say whether items are still the backlog's, if they are still at these revisions, and keep others from touching them
+-- until the transaction ends. They are locked in order of their ids, so that two callers with the same items wait for one another.
 WITH locked AS MATERIALIZED (
     SELECT d.item_id
     FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS given (item_id, revision)
@@ -18,7 +18,7 @@ WITH locked AS MATERIALIZED (
     FOR NO KEY UPDATE OF d
 )
 UPDATE recall.documents AS d
-SET pending = false
+SET pending = :pending
 FROM locked
 WHERE d.tenant_id = :tenant_id AND d.item_id = locked.item_id
 RETURNING d.item_id, d.kind;
@@ -27,8 +27,3 @@ RETURNING d.item_id, d.kind;
 -- Remove the vectors of items.
 DELETE FROM recall.{table}
 WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
-
--- insert_vectors --
--- Store the vectors of items, one for each chunk of the text.
-INSERT INTO recall.{table} (tenant_id, item_id, chunk, kind, embedding)
-VALUES (:tenant_id, :item_id, :chunk, :kind, :embedding);

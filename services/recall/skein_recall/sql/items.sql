@@ -1,5 +1,6 @@
 -- get_memories --
--- Read memories that may be recalled, in no order. The ids must be values, so that only their months are planned.
+-- Read memories that may be recalled, in no order: not, unless they are asked for, those that are no longer true and those
+-- that another memory in the index supersedes. The ids must be values, so that only their months are planned.
 SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
        e.subject_id, e.session_id, e.scope, e.level, e.confidence, e.importance, e.expire_time, e.valid_from_time,
        e.valid_to_time, e.metadata, e.content_hash, e.revision, e.create_time, e.update_time, e.created_by, e.updated_by,
@@ -13,7 +14,15 @@ WHERE e.tenant_id = :tenant_id
     AND e.memory_id = ANY (:memory_ids::uuid[])
     AND e.is_active
     AND e.archive_time IS NULL
-    AND (e.expire_time IS NULL OR e.expire_time > :at);
+    AND (e.expire_time IS NULL OR e.expire_time > :at)
+    AND (:show_superseded OR (
+        (e.valid_to_time IS NULL OR e.valid_to_time > :at)
+        AND NOT EXISTS (
+            SELECT FROM memory.links AS l
+            JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = l.from_memory_id
+            WHERE l.tenant_id = :tenant_id AND l.to_memory_id = e.memory_id AND l.relation = 'supersedes'
+        )
+    ));
 
 -- passing_memories --
 -- Return those of some memories that pass a condition. The ids must be values, so that only their months are planned.

@@ -1,15 +1,33 @@
--- active_model --
--- Read the model that is searched.
-SELECT model, provider, dimensions, table_name, active, create_time
-FROM recall.embedding_models
-WHERE active;
-
 -- list_models --
--- List the registered models by name.
-SELECT model, provider, dimensions, table_name, active, create_time
-FROM recall.embedding_models
-ORDER BY model;
+-- List the registered models by name, each with the tenants that it is followed in; the nil tenant stands for all.
+SELECT m.model, m.provider, m.dimensions, m.table_name, m.active, m.create_time, m.endpoint, m.remote_model,
+       m.batch_size, m.timeout_seconds, m.window_characters,
+       ARRAY(
+           SELECT coalesce(r.only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)
+           FROM recall.reindexes AS r
+           WHERE r.model = m.model AND r.cancel_time IS NULL
+       ) AS followed
+FROM recall.embedding_models AS m
+ORDER BY m.model;
 
 -- register_model --
 -- Register a model and make its table of vectors; return the table's name.
 SELECT recall.register_model(:model, :provider, :dimensions, :create_time);
+
+-- register_endpoint --
+-- Register a model whose vectors an endpoint makes; return the name of its table.
+SELECT recall.register_endpoint(
+    :model, :dimensions, :create_time, :endpoint, :remote_model, :batch_size, :timeout_seconds, :window_characters
+);
+
+-- set_active_model --
+-- Put a model in force instead of the one that is.
+SELECT recall.set_active_model(:model, :at);
+
+-- leave_model --
+-- Remember when a model was followed last.
+SELECT recall.leave_model(:model, :at);
+
+-- drop_model --
+-- Forget a model with its vectors, if nobody uses it and nobody did after a time; say what became of it.
+SELECT recall.drop_model(:model, :left_before);

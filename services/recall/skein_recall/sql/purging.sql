@@ -16,6 +16,30 @@ DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (ARRAY(
     SELECT item_id FROM recall.documents WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_frequencies --
+-- Remove some of the frequencies that are kept of a deleted tenant's terms.
+DELETE FROM recall.frequencies
+WHERE tenant_id = :tenant_id AND (term, kind) IN (
+    SELECT term, kind FROM recall.frequencies WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_departures --
+-- Remove some of what is not yet taken out of a deleted tenant's counts.
+DELETE FROM recall.departures
+WHERE tenant_id = :tenant_id AND departure_id IN (
+    SELECT departure_id FROM recall.departures WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_corpora --
+-- Remove some of a deleted tenant's counts.
+DELETE FROM recall.corpora
+WHERE tenant_id = :tenant_id AND kind IN (
+    SELECT kind FROM recall.corpora WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- purge_reindexed --
+-- Remove some of what is known of reindexes in a deleted tenant.
+DELETE FROM recall.reindexed
+WHERE tenant_id = :tenant_id AND reindex_id IN (
+    SELECT reindex_id FROM recall.reindexed WHERE tenant_id = :tenant_id LIMIT :count);
+
 -- purge_requests --
 -- Remove some of the stored answers that a deleted tenant has.
 DELETE FROM recall.requests

@@ -1,124 +1,164 @@
--- search --
--- Find candidates by meaning and by words in one pass, each with both measures: cosine distance of its best chunk (null
--- without a vector), BM25 (0 when no term matches) and the BM25 that no document can pass for this query.
---
--- The distance is exact: a scan of the index that covers the vectors. Statistics of terms are those of all the tenant's
--- items of the kinds asked, whatever the filter, so that a score means the same with and without one. Sets of items are
--- tested as hashed subplans (the IS TRUE keeps the planner from joining, which it would do by nested loops: it cannot
--- know how large these sets are). Without a vector or without terms that arm finds nothing. Where items have many chunks,
--- `chunks` of them may hold fewer items than there are: then all were read (chunks_read) and dense_items fall short.
-WITH terms AS MATERIALIZED (
-    SELECT term.lexeme AS term
-    FROM unnest(to_tsvector('pg_catalog.english', :words::text)) AS term
-    WHERE char_length(term.lexeme) <= 200
-), corpus AS MATERIALIZED (
-    SELECT count(*)::double precision AS documents, greatest(avg(d.length), 1)::double precision AS mean_length
-    FROM recall.documents AS d
-    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[])
-), weights AS MATERIALIZED (
-    SELECT terms.term, ln(1 + (corpus.documents - run.documents + 0.5) / (run.documents + 0.5)) AS idf
-    FROM corpus CROSS JOIN terms CROSS JOIN LATERAL (
-        SELECT count(*)::double precision AS documents
-        FROM recall.postings AS p
-        WHERE p.tenant_id = :tenant_id AND p.term = terms.term AND p.kind = ANY (:kinds::text[])
-    ) AS run
-), expired AS MATERIALIZED (
+-- nearest --
+-- Find the chunks nearest to a vector by an exact scan of the index that covers the vectors. Vectors are of unit length,
+-- so their inner product, here with its sign turned, is the cosine.
+SELECT v.item_id, v.kind, v.embedding OPERATOR(public.<#>) :vector::public.halfvec AS distance
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[])
+ORDER BY distance
+LIMIT :count;
+
+-- nearest_allowed --
+-- The same among the items that pass a filter. The set is tested as a hashed subplan: the IS TRUE keeps the planner from
+-- joining, which it would do by nested loops, because it cannot know how large the set is.
+WITH allowed AS MATERIALIZED (
     SELECT d.item_id
     FROM recall.documents AS d
-    WHERE d.tenant_id = :tenant_id AND d.expire_time <= :at
-), allowed AS MATERIALIZED (
-    SELECT d.item_id
-    FROM recall.documents AS d
-    WHERE d.tenant_id = :tenant_id
-        AND d.kind = ANY (:kinds::text[])
-        AND (d.expire_time IS NULL OR d.expire_time > :at)
-        AND (:types::text[] IS NULL OR d.type = ANY (:types::text[]))
-        AND (:scopes::text[] IS NULL OR d.scope = ANY (:scopes::text[]))
-        AND (:source::text IS NULL OR d.source = :source::text)
-        AND (:key::text IS NULL OR d.key = :key::text)
-        AND (:min_importance::double precision IS NULL OR d.importance >= :min_importance::double precision)
-        -- A message is of its session.
-        AND (:sees::boolean IS NULL OR CASE coalesce(d.scope, 'session')
-            WHEN 'global' THEN true
-            WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
-            WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-            ELSE d.session_id = :seeing_session_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-                AND (d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
-        END)
-        AND (:agent_id::text IS NULL OR d.agent_id = :agent_id::text)
-        AND (:subject_id::text IS NULL OR d.subject_id = :subject_id::text)
-        AND (:session_id::text IS NULL OR d.session_id = :session_id::text)
-        AND (:first_id::uuid IS NULL OR d.item_id >= :first_id::uuid)
-        AND (:end_id::uuid IS NULL OR d.item_id < :end_id::uuid)
-        AND (:tags_any::text[] IS NULL OR d.item_id = ANY (ARRAY(
-            SELECT t.memory_id
-            FROM memory.tags AS t
-            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_any::text[])
-        )))
-        AND (:tags_all::text[] IS NULL OR d.item_id = ANY (ARRAY(
-            SELECT t.memory_id
-            FROM memory.tags AS t
-            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_all::text[])
-            GROUP BY t.memory_id
-            HAVING count(*) = cardinality(:tags_all::text[])
-        )))
-), matches AS MATERIALIZED (
-    -- 2.2 is k1 + 1, 0.25 and 0.75 are 1 - b and b.
-    SELECT posting.item_id,
-           sum(weights.idf * posting.frequency * 2.2
-               / (posting.frequency + 1.2 * (0.25 + 0.75 * posting.length / corpus.mean_length))) AS bm25
-    FROM corpus CROSS JOIN weights CROSS JOIN LATERAL (
-        SELECT p.item_id, p.frequency, p.length
-        FROM recall.postings AS p
-        WHERE p.tenant_id = :tenant_id AND p.term = weights.term AND p.kind = ANY (:kinds::text[])
-    ) AS posting
-    GROUP BY posting.item_id
-), lexical AS MATERIALIZED (
-    SELECT m.item_id, m.bm25
-    FROM matches AS m
-    WHERE CASE WHEN :filtered THEN (m.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
-               ELSE m.item_id NOT IN (SELECT expired.item_id FROM expired) END
-    ORDER BY m.bm25 DESC, m.item_id
-    LIMIT :candidates
-), chunks AS MATERIALIZED (
-    SELECT v.item_id, v.embedding OPERATOR(public.<=>) :vector::public.halfvec AS distance
-    FROM recall.{table} AS v
-    WHERE v.tenant_id = :tenant_id
-        AND v.kind = ANY (:kinds::text[])
-        AND :vector::public.halfvec IS NOT NULL
-        AND CASE WHEN :filtered THEN (v.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
-                 ELSE v.item_id NOT IN (SELECT expired.item_id FROM expired) END
-    ORDER BY distance
-    LIMIT :chunks
-), dense AS MATERIALIZED (
-    SELECT chunks.item_id, min(chunks.distance) AS distance
-    FROM chunks
-    GROUP BY chunks.item_id
-    ORDER BY distance, chunks.item_id
-    LIMIT :candidates
-), found AS MATERIALIZED (
-    SELECT signal.item_id, min(signal.distance) AS distance, coalesce(max(signal.bm25), 0) AS bm25
-    FROM (
-        SELECT dense.item_id, dense.distance, NULL::double precision AS bm25 FROM dense
-        UNION ALL
-        SELECT lexical.item_id, NULL, lexical.bm25 FROM lexical
-        UNION ALL
-        SELECT m.item_id, NULL, m.bm25 FROM matches AS m WHERE (m.item_id IN (SELECT dense.item_id FROM dense)) IS TRUE
-    ) AS signal
-    GROUP BY signal.item_id
+    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
 )
-SELECT found.item_id,
-       d.kind,
-       coalesce(found.distance, (
-           SELECT min(v.embedding OPERATOR(public.<=>) :vector::public.halfvec)
-           FROM recall.{table} AS v
-           WHERE v.tenant_id = :tenant_id AND v.item_id = found.item_id AND :vector::public.halfvec IS NOT NULL
-       )) AS distance,
-       found.bm25,
-       (SELECT coalesce(sum(weights.idf), 0) * 2.2 FROM weights) AS max_bm25,
-       (SELECT count(*) FROM chunks) AS chunks_read,
-       (SELECT count(*) FROM dense) AS dense_items
-FROM found
-JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = found.item_id;
+SELECT v.item_id, v.kind, v.embedding OPERATOR(public.<#>) :vector::public.halfvec AS distance
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[])
+    AND (v.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
+ORDER BY distance
+LIMIT :count;
+
+-- similarities --
+-- Compare items with a vector, whole: each by its best chunk. Those without a vector are missing.
+SELECT v.item_id,
+       max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
+           - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS similarity
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[])
+GROUP BY v.item_id;
+
+-- query_terms --
+-- Break a query into its terms, each with the number of documents that have it: counted where there are few, else as the
+-- worker counted last. Beside each stands what is known of all documents: those that were counted, those that were not
+-- yet, without those that went away since.
+SELECT term.lexeme AS term,
+       greatest(known.documents, CASE WHEN known.documents < :most THEN (
+           SELECT count(*)
+           FROM (
+               SELECT FROM recall.postings AS p
+               WHERE p.tenant_id = :tenant_id AND p.term = term.lexeme AND p.kind = ANY (:kinds::text[])
+               LIMIT :most
+           ) AS run
+       ) END) AS documents,
+       corpus.documents + fresh.documents - gone.documents AS corpus_documents,
+       corpus.length + fresh.length - gone.length AS corpus_length
+FROM (
+    SELECT lexeme
+    FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text))
+    WHERE char_length(lexeme) <= 200
+    ORDER BY positions[1]
+    LIMIT :terms
+) AS term
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(f.documents), 0)::bigint AS documents
+    FROM recall.frequencies AS f
+    WHERE f.tenant_id = :tenant_id AND f.term = term.lexeme AND f.kind = ANY (:kinds::text[])
+) AS known
+CROSS JOIN (
+    SELECT coalesce(sum(c.documents), 0)::bigint AS documents, coalesce(sum(c.length), 0)::bigint AS length
+    FROM recall.corpora AS c
+    WHERE c.tenant_id = :tenant_id AND c.kind = ANY (:kinds::text[])
+) AS corpus
+CROSS JOIN (
+    SELECT count(*) AS documents, coalesce(sum(d.length), 0)::bigint AS length
+    FROM recall.documents AS d
+    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND NOT d.counted
+) AS fresh
+CROSS JOIN (
+    SELECT coalesce(sum(d.documents), 0)::bigint AS documents, coalesce(sum(d.length), 0)::bigint AS length
+    FROM recall.departures AS d
+    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[])
+) AS gone;
+
+-- matching --
+-- Find the items that say the most of some terms, by BM25 (k1 = 1.2, b = 0.75: 2.2 is k1 + 1, 0.25 is 1 - b).
+SELECT p.item_id, p.kind,
+       sum(weight.idf * p.frequency * 2.2
+           / (p.frequency + 1.2 * (0.25 + 0.75 * p.length / :mean_length::double precision))) AS bm25
+FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
+CROSS JOIN LATERAL (
+    SELECT run.item_id, run.kind, run.frequency, run.length
+    FROM recall.postings AS run
+    WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
+) AS p
+GROUP BY p.item_id, p.kind
+ORDER BY bm25 DESC, p.item_id
+LIMIT :count;
+
+-- matching_allowed --
+-- The same among the items that pass a filter.
+WITH allowed AS MATERIALIZED (
+    SELECT d.item_id
+    FROM recall.documents AS d
+    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
+)
+SELECT p.item_id, p.kind,
+       sum(weight.idf * p.frequency * 2.2
+           / (p.frequency + 1.2 * (0.25 + 0.75 * p.length / :mean_length::double precision))) AS bm25
+FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
+CROSS JOIN LATERAL (
+    SELECT run.item_id, run.kind, run.frequency, run.length
+    FROM recall.postings AS run
+    WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
+        AND (run.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
+) AS p
+GROUP BY p.item_id, p.kind
+ORDER BY bm25 DESC, p.item_id
+LIMIT :count;
+
+-- around --
+-- Tell what is known of items and of their neighbours: those of the same session, up to `reach` before and after each of
+-- the centres, in order of their ids, which is that of time. With a centre stand its neighbours before it, the nearest
+-- first, and those after it.
+WITH centre AS MATERIALIZED (
+    SELECT d.item_id,
+           ARRAY(
+               SELECT b.item_id
+               FROM recall.documents AS b
+               WHERE b.tenant_id = :tenant_id AND b.session_id = d.session_id AND b.item_id < d.item_id
+               ORDER BY b.item_id DESC
+               LIMIT :reach
+           ) AS before,
+           ARRAY(
+               SELECT a.item_id
+               FROM recall.documents AS a
+               WHERE a.tenant_id = :tenant_id AND a.session_id = d.session_id AND a.item_id > d.item_id
+               ORDER BY a.item_id
+               LIMIT :reach
+           ) AS after
+    FROM recall.documents AS d
+    WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (:centres::uuid[]) AND d.session_id IS NOT NULL
+)
+SELECT d.item_id, d.kind, d.length, d.asks, d.dated, centre.before, centre.after
+FROM recall.documents AS d
+LEFT JOIN centre ON centre.item_id = d.item_id
+WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (ARRAY(
+    SELECT unnest(:item_ids::uuid[])
+    UNION ALL
+    SELECT unnest(centre.before || centre.after) FROM centre
+));
+
+-- said --
+-- Count how often items, each given with its kind, say a query's terms: `place` is the term's place in the array, from 1.
+SELECT p.item_id, asked.place, p.frequency
+FROM unnest(:terms::text[]) WITH ORDINALITY AS asked (term, place)
+CROSS JOIN unnest(:item_ids::uuid[], :item_kinds::text[]) AS item (item_id, kind)
+JOIN recall.postings AS p
+    ON p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = item.kind AND p.item_id = item.item_id;
+
+-- exactly_nearest --
+-- Compare every item that passes a filter with a vector, over all dimensions, each by its best chunk: what any other way
+-- of searching is measured by. It reads all of a tenant's vectors.
+SELECT v.item_id,
+       max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
+           - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS similarity
+FROM recall.{table} AS v
+JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = v.item_id
+WHERE v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[]) AND ({condition})
+GROUP BY v.item_id
+ORDER BY similarity DESC, v.item_id
+LIMIT :count;

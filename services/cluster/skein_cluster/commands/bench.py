@@ -1,0 +1,166 @@
+"""`skein bench`: how well a running cluster recalls, in figures that others can compare."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from skein_cluster import console, options
+from skein_cluster.calling import as_operator
+from skein_cluster.commands.transfer import progress
+from skein_cluster.exits import Exit, Failure
+from skein_cluster.quality.asking import ablated, ask, takes_weights, tenant_with
+from skein_cluster.quality.conversations import read_conversations
+from skein_cluster.quality.scores import MEASURES, by_category, summary, worth
+from skein_cluster.transfer.records import RecordInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skein_cluster.quality.conversations import Conversation
+    from skein_cluster.quality.scores import Asked, Mean
+
+_SEED = 5
+_NO_WEIGHTS = "calls to this cluster name no weights"
+
+
+@dataclass(slots=True)
+class _Run:
+    """What was asked and found so far."""
+
+    asked: list[Asked] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    memories: int = 0
+    degraded: int = 0
+    model: str = ""
+    conversations: list[dict[str, Any]] = field(default_factory=list)
+    # Of each signal: the answers as they were, and those without it.
+    without: dict[str, tuple[list[Asked], list[Asked]]] = field(default_factory=dict)
+
+
+@click.group()
+def bench_command() -> None:
+    """Measure how well the cluster recalls (as the operator, in tenants of its own)."""
+
+
+@bench_command.command("locomo")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
+@click.option("--conversations", type=click.IntRange(min=1), help="Only the first ones.")
+@click.option("--ablation/--no-ablation", default=True, help="Ask again without each signal; the default.")
+@click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
+@options.caller
+@options.as_json
+def locomo(
+    file: Path, conversations: int | None, environment: dict[str, str], *, ablation: bool, keep: bool, as_json: bool
+) -> None:
+    """Ask the questions of FILE, in LoCoMo's own format, and say how much of their evidence comes back.
+
+    Each conversation gets a tenant of its own and each turn becomes a memory; each question is asked as it is, of
+    memories alone. Recall@k is the share of a question's evidence among its first k hits, the mean over all questions;
+    brackets hold 95 % intervals.
+    """
+    try:
+        read = read_conversations(file)[:conversations]
+    except RecordInvalid as error:
+        raise Failure(str(error), Exit.REFUSED) from error
+    run = asyncio.run(_run(environment, read, ablation=ablation and takes_weights(), keep=keep))
+    document = _document(file, run, why_none="" if not ablation or takes_weights() else _NO_WEIGHTS)
+    if as_json:
+        console.print_json(document)
+    else:
+        _print(document)
+
+
+async def _run(
+    environment: Mapping[str, str], conversations: Sequence[Conversation], *, ablation: bool, keep: bool
+) -> _Run:
+    run = _Run()
+    async with as_operator(environment) as operator:
+        for conversation in conversations:
+            async with tenant_with(operator, conversation, keep=keep) as api:
+                with progress(f"asking {conversation.name}", 0) as done:
+                    answers = await ask(api, conversation.questions)
+                    signals = sorted(answers.signals) if ablation else []
+                    without = await ablated(api, conversation.questions, signals, done)
+            run.asked += answers.asked
+            run.seconds += answers.seconds
+            run.memories += len(conversation.memories)
+            run.degraded += answers.degraded
+            run.model = run.model or answers.model
+            for signal, again in without.items():
+                before, after = run.without.setdefault(signal, ([], []))
+                before += answers.asked
+                after += again
+            run.conversations.append(
+                {
+                    "name": conversation.name,
+                    "memories": len(conversation.memories),
+                    **_measures(answers.asked),
+                }
+            )
+    return run
+
+
+def _document(file: Path, run: _Run, *, why_none: str) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "model": run.model,
+        "memories": run.memories,
+        "degraded_answers": run.degraded,
+        "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
+        "overall": _measures(run.asked),
+        "categories": {name: _measures(asked) for name, asked in by_category(run.asked).items()},
+        "conversations": run.conversations,
+        "ablation": {
+            signal: {name: mean.as_json() for name, mean in worth(before, after, seed=_SEED).items()}
+            for signal, (before, after) in sorted(run.without.items())
+        },
+        "no_ablation_because": why_none,
+    }
+
+
+def _measures(asked: Sequence[Asked]) -> dict[str, Any]:
+    found: Mapping[str, Mean] = summary(asked, seed=_SEED)
+    return {"questions": len(asked), **{name: mean.as_json() for name, mean in found.items()}}
+
+
+def _percentile(seconds: Sequence[float], share: float) -> float:
+    ordered = sorted(seconds)
+    return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)] * 1e3, 2) if ordered else 0.0
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    parts = {**document["categories"], "all": document["overall"]}
+    lines = [
+        (name, part["questions"], *(_interval(part[measure], "{:.3f}") for measure in MEASURES if measure in part))
+        for name, part in parts.items()
+    ]
+    made = console.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
+    console.rows(made, lines, empty="There were no questions.")
+    if document["ablation"]:
+        made = console.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
+        lost = document["ablation"].items()
+        rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in lost]
+        console.rows(made, rows, empty="")
+    elif document["no_ablation_because"]:
+        console.err().print(Text(f"What each signal is worth was not measured: {document['no_ablation_because']}."))
+    latency = document["latency_ms"]
+    console.out().print(
+        Text(
+            f"{document['memories']} memories in {len(document['conversations'])} tenants, {document['model']}. Recall "
+            f"p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms, one at a time."
+        )
+    )
+    if document["degraded_answers"]:
+        message = f"{document['degraded_answers']} answers were by words alone or lacked an arm: ask again."
+        console.err().print(Text(message, style="red"))
+
+
+def _interval(mean: Mapping[str, float], form: str) -> str:
+    value, low, high = (form.format(mean[name]) for name in ("value", "low", "high"))
+    return f"{value} [{low} {high}]"

@@ -1,0 +1,66 @@
+"""`skein context`: what the tenant knows about something as one text for a prompt, with citations."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from skein.gateway.v1 import gateway_pb2
+from skein_cluster import console, options
+from skein_cluster.calling import as_tenant
+from skein_cluster.commands.recall import context_of, seen_by, show_incomplete
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@click.command()
+@click.argument("text")
+@click.option(
+    "--tokens", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="The most it may take."
+)
+@click.option("--session", default="", help="Add the end of this conversation.")
+@click.option("--plain", is_flag=True, help="Lines instead of Markdown.")
+@seen_by
+@options.caller
+@options.as_json
+def context_command(
+    text: str,
+    tokens: int,
+    session: str,
+    agent: str,
+    subject: str,
+    environment: dict[str, str],
+    *,
+    plain: bool,
+    as_json: bool,
+) -> None:
+    """Pack the best of what the tenant knows about TEXT into a budget of tokens. Numbers in brackets are citations."""
+    request = gateway_pb2.BuildContextRequest(
+        recall=gateway_pb2.RecallRequest(query=text, filter=context_of(agent, subject)),
+        token_budget=tokens,
+        format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
+        session_id=session,
+    )
+    answer = asyncio.run(_build(environment, request))
+    if as_json:
+        console.print_json(console.as_json(answer))
+        return
+    # As it is: a line that is broken to fit the terminal would not be the text that a prompt gets.
+    if answer.text:
+        click.echo(answer.text)
+    told = (
+        f"{answer.token_count} tokens, {len(answer.citations)} cited, {answer.omitted_count} left out for lack of room."
+    )
+    console.err().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
+    show_incomplete(answer.incomplete)
+
+
+async def _build(
+    environment: Mapping[str, str], request: gateway_pb2.BuildContextRequest
+) -> gateway_pb2.BuildContextResponse:
+    async with as_tenant(environment) as api:
+        return await api.gateway.BuildContext(request)

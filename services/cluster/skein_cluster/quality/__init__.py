@@ -1,0 +1,1 @@
+"""How well recall finds what was remembered: questions whose evidence is known, asked of a running cluster."""

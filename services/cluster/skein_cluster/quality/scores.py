@@ -1,0 +1,102 @@
+"""How well answers hold their evidence: recall at k, reciprocal ranks, and how sure their means are. Pure."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEPTHS = (5, 10, 25)
+# The name of the mean reciprocal rank; the others are "recall@5", ...
+MRR = "mrr"
+MEASURES = (*(f"recall@{depth}" for depth in DEPTHS), MRR)
+# Of 40 resamples one lies below the interval and one above it.
+_TAIL = 0.025
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """One question with its answer."""
+
+    category: str
+    # The ids of what holds the answer. None: there is nothing to find, and any answer will do.
+    evidence: frozenset[str]
+    # The ids of what came back, best first.
+    found: tuple[str, ...]
+
+    def scores(self) -> tuple[float, ...]:
+        """Return each of the MEASURES."""
+        return (*(recall_at(depth, self.evidence, self.found) for depth in DEPTHS), reciprocal_rank(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean, and the interval that holds 95 of 100 means of questions drawn again."""
+
+    value: float
+    low: float
+    high: float
+
+    def as_json(self) -> dict[str, float]:
+        """Return it for a program."""
+        return {"value": round(self.value, 4), "low": round(self.low, 4), "high": round(self.high, 4)}
+
+
+def recall_at(depth: int, evidence: frozenset[str], found: Sequence[str]) -> float:
+    """Return the share of the evidence that is among the first `depth`; 1 when there is no evidence."""
+    return len(evidence.intersection(found[:depth])) / len(evidence) if evidence else 1.0
+
+
+def reciprocal_rank(asked: Asked) -> float:
+    """Return 1 / the place of the first evidence, 0 when none was found; 1 when there is no evidence."""
+    if not asked.evidence:
+        return 1.0
+    return next((1.0 / place for place, name in enumerate(asked.found, start=1) if name in asked.evidence), 0.0)
+
+
+def means(rows: Sequence[Sequence[float]], *, seed: int, resamples: int = _RESAMPLES) -> list[Mean]:
+    """Return the mean of each column with its bootstrap interval; the same seed gives the same intervals.
+
+    Each resample draws whole rows, as many as there are, with replacement.
+    """
+    if not rows:
+        return []
+    drawing = random.Random(seed)  # noqa: S311 - no secret.
+    count = len(rows)
+    columns = list(zip(*rows, strict=True))
+    drawn: list[list[float]] = [[] for _ in columns]
+    for _ in range(resamples):
+        places = drawing.choices(range(count), k=count)
+        for column, into in zip(columns, drawn, strict=True):
+            into.append(sum(map(column.__getitem__, places)) / count)
+    low, high = int(_TAIL * resamples), max(resamples - 1 - int(_TAIL * resamples), 0)
+    return [
+        Mean(sum(column) / count, ordered[low], ordered[high])
+        for column, ordered in zip(columns, map(sorted, drawn), strict=True)
+    ]
+
+
+def summary(asked: Sequence[Asked], *, seed: int) -> dict[str, Mean]:
+    """Return every measure over some questions."""
+    return dict(zip(MEASURES, means([one.scores() for one in asked], seed=seed), strict=False))
+
+
+def by_category(asked: Sequence[Asked]) -> Mapping[str, list[Asked]]:
+    """Return the questions of each category, in order of its name."""
+    return {
+        category: [one for one in asked if one.category == category]
+        for category in sorted({one.category for one in asked})
+    }
+
+
+def worth(whole: Sequence[Asked], without: Sequence[Asked], *, seed: int) -> dict[str, Mean]:
+    """Return what is lost of every measure by asking the same questions another way, question by question."""
+    rows = [
+        [had - has for had, has in zip(one.scores(), other.scores(), strict=True)]
+        for one, other in zip(whole, without, strict=True)
+    ]
+    return dict(zip(MEASURES, means(rows, seed=seed), strict=False))

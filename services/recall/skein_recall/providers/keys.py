@@ -1,0 +1,54 @@
+"""The keys of endpoints: from the environment alone, never from a table, never in a log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skein_kit.settings import SettingInvalid
+from skein_recall.settings import EmbeddingsSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "SKEIN_EMBEDDINGS_API_KEY"
+_FILE = "_FILE"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The key of each model that has one, and the one for all others, by the name of the variable."""
+
+    _keys: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Keys:
+        """Read SKEIN_EMBEDDINGS_API_KEY and SKEIN_EMBEDDINGS_API_KEY_<MODEL>, each also as the _FILE that holds it."""
+        found = {PREFIX: EmbeddingsSettings.read(environment).api_key}
+        for name, value in environment.items():
+            if not name.startswith(f"{PREFIX}_") or name == f"{PREFIX}{_FILE}":
+                continue
+            if name.endswith(_FILE):
+                found.setdefault(name.removesuffix(_FILE), _content(name, value))
+            else:
+                found[name] = value.strip()
+        return cls({name: key for name, key in found.items() if key})
+
+    def of(self, model: str) -> str:
+        """Return the key for a model's endpoint; empty when there is none."""
+        return self._keys.get(f"{PREFIX}_{variable_of(model)}") or self._keys.get(PREFIX, "")
+
+
+def variable_of(model: str) -> str:
+    """Return a model's name as variables have it: TEXT_EMBEDDING_3_SMALL of text-embedding-3-small."""
+    return re.sub(r"[^A-Z0-9]", "_", model.upper())
+
+
+def _content(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except OSError as error:
+        message = f"{name} names a file that cannot be read: {error.strerror}."
+        raise SettingInvalid(message) from None

@@ -1,0 +1,99 @@
+-- count_uncounted --
+-- Take some documents that are not in the counts yet, those that nobody else is counting, and mark them as counted.
+UPDATE recall.documents AS d
+SET counted = true
+WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (ARRAY(
+    SELECT fresh.item_id
+    FROM recall.documents AS fresh
+    WHERE fresh.tenant_id = :tenant_id AND NOT fresh.counted
+    ORDER BY fresh.kind, fresh.item_id
+    LIMIT :count
+    FOR NO KEY UPDATE SKIP LOCKED
+))
+RETURNING d.kind, d.item_id, d.length;
+
+-- take_departures --
+-- Take what went away out of the counts, those rows that nobody else is taking.
+DELETE FROM recall.departures AS d
+WHERE d.tenant_id = :tenant_id AND d.departure_id = ANY (ARRAY(
+    SELECT gone.departure_id
+    FROM recall.departures AS gone
+    WHERE gone.tenant_id = :tenant_id
+    ORDER BY gone.departure_id
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING d.kind, d.documents, d.length;
+
+-- add_to_corpus --
+-- Add to what was counted of one kind.
+INSERT INTO recall.corpora AS c (tenant_id, kind, documents, length, departed)
+VALUES (:tenant_id, :kind, :documents, :length, :departed)
+ON CONFLICT ON CONSTRAINT corpora_pkey DO UPDATE
+SET documents = c.documents + excluded.documents, length = c.length + excluded.length,
+    departed = c.departed + excluded.departed
+RETURNING documents, departed;
+
+-- terms_of_items --
+-- Count in how many of some items each term occurs.
+SELECT p.term, p.kind, count(*) AS documents
+FROM recall.postings AS p
+WHERE p.tenant_id = :tenant_id AND p.item_id = ANY (:item_ids::uuid[])
+GROUP BY p.term, p.kind
+ORDER BY p.term, p.kind;
+
+-- add_to_frequencies --
+-- Add to the frequencies of those terms that are kept, and return which they are.
+UPDATE recall.frequencies AS f
+SET documents = f.documents + more.documents
+FROM unnest(:terms::text[], :kinds::text[], :documents::bigint[]) AS more (term, kind, documents)
+WHERE f.tenant_id = :tenant_id AND f.term = more.term AND f.kind = more.kind
+RETURNING f.term, f.kind;
+
+-- long_lists --
+-- Find which of some terms occur in at least so many documents, and in how many.
+SELECT asked.term, asked.kind, (
+    SELECT count(*) FROM recall.postings AS p
+    WHERE p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = asked.kind
+) AS documents
+FROM unnest(:terms::text[], :kinds::text[]) AS asked (term, kind)
+WHERE (
+    SELECT count(*)
+    FROM (
+        SELECT FROM recall.postings AS p
+        WHERE p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = asked.kind
+        LIMIT :least
+    ) AS run
+) >= :least;
+
+-- put_frequencies --
+-- Keep the frequency of a term.
+INSERT INTO recall.frequencies (tenant_id, term, kind, documents)
+VALUES (:tenant_id, :term, :kind, :documents)
+ON CONFLICT ON CONSTRAINT frequencies_pkey DO UPDATE SET documents = excluded.documents;
+
+-- list_frequencies --
+-- List the terms of one kind whose frequency is kept.
+SELECT term
+FROM recall.frequencies
+WHERE tenant_id = :tenant_id AND kind = :kind
+ORDER BY term;
+
+-- drop_frequencies --
+-- Keep the frequencies of terms no more.
+DELETE FROM recall.frequencies
+WHERE tenant_id = :tenant_id AND kind = :kind AND term = ANY (:terms::text[]);
+
+-- forget_departed --
+-- Say that the frequencies of one kind were counted anew.
+UPDATE recall.corpora
+SET departed = 0
+WHERE tenant_id = :tenant_id AND kind = :kind;
+
+-- drop_unused_frequencies --
+-- Keep nothing of terms that no document has any more.
+DELETE FROM recall.frequencies AS f
+WHERE f.tenant_id = :tenant_id AND NOT EXISTS (
+    SELECT FROM recall.postings AS p
+    WHERE p.tenant_id = :tenant_id AND p.term = f.term AND p.kind = f.kind
+);

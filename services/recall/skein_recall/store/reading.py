@@ -1,0 +1,266 @@
+"""One transaction that finds and reads items of one tenant."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgvector import HalfVector
+
+from skein_kit.filtering import ENTRIES, compiled
+from skein_kit.policies import policies_of
+from skein_kit.sql import completed
+from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table
+from skein_recall.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skein_kit.database import Transaction
+    from skein_kit.filtering import Expression
+    from skein_kit.policies import Policy
+    from skein_recall.filters import Filter
+    from skein_recall.models import EmbeddingModel
+
+# Terms of a query that are looked for: its first ones.
+_MOST_TERMS = 100
+# Documents that a term is counted in at most when a query asks; of longer lists the worker keeps the length.
+_MOST_COUNTED = 2000
+# Postings that a query reads: the lists of its rarest terms until so many are read, and always that of the rarest.
+# What the rest would add is little, because frequent terms weigh little; the items found are weighed by every term.
+POSTINGS_READ = 8000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Term:
+    """One term of a query: in how many documents it occurs, and what that is worth."""
+
+    term: str
+    documents: int
+    idf: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """A query's terms, the rarest first, and what is known of all documents."""
+
+    terms: tuple[Term, ...]
+    mean_length: float
+
+    @property
+    def max_bm25(self) -> float:
+        """The BM25 that no document can pass for this query."""
+        return 2.2 * sum(term.idf for term in self.terms)
+
+    def bm25(self, said: Mapping[int, int], length: int) -> float:
+        """BM25 (k1 = 1.2, b = 0.75) of a document of some length that says the terms of these places so often."""
+        norm = 1.2 * (0.25 + 0.75 * length / self.mean_length)
+        return sum(self.terms[place].idf * 2.2 * often / (often + norm) for place, often in said.items())
+
+    def frequencies(self, said: Mapping[int, int]) -> list[float]:
+        """Return how often a document says each term, in the order of the terms."""
+        return [float(said.get(place, 0)) for place in range(len(self.terms))]
+
+    def read(self) -> list[Term]:
+        """Return the terms whose lists are read to find items."""
+        read: list[Term] = []
+        postings = 0
+        for term in self.terms:
+            postings += term.documents
+            if read and postings > POSTINGS_READ:
+                break
+            read.append(term)
+        return read
+
+
+class Reading:
+    """One transaction that finds and reads items of one tenant."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID) -> None:
+        self._tx = tx
+        self._tenant_id = tenant_id
+
+    async def policy(self) -> Policy:
+        """Return the rules that the tenant searches by."""
+        return await policies_of(self._tx.database).of(self._tx, self._tenant_id)
+
+    async def nearest(
+        self,
+        model: EmbeddingModel,
+        vector: NDArray[np.float32],
+        kinds: Sequence[str],
+        filter_: Filter,
+        *,
+        chunks: int,
+    ) -> list[asyncpg.Record]:
+        """Return the chunks nearest to a vector, the nearest first: item_id, kind, distance, which is minus the cosine.
+
+        Of a model with more dimensions than the index covers, it is that of the dimensions covered.
+        """
+        values = {
+            "tenant_id": self._tenant_id,
+            "vector": HalfVector(vector[:COVERED_DIMENSIONS]),
+            "kinds": list(kinds),
+            "count": chunks,
+        }
+        if not filter_.restricts:
+            return await self._tx.rows(of_table(QUERIES["nearest"], model.table_name), **values)
+        query = completed(of_table(QUERIES["nearest_allowed"], model.table_name), filter_.condition)
+        return await self._tx.rows(query, **values, **filter_.values)
+
+    async def exactly_nearest(
+        self,
+        model: EmbeddingModel,
+        vector: NDArray[np.float32],
+        kinds: Sequence[str],
+        filter_: Filter,
+        *,
+        count: int,
+    ) -> dict[UUID, float]:
+        """Return the items nearest to a vector and their cosines, the nearest first, by comparing all of them."""
+        given = columns(vector)
+        query = completed(
+            of_table(QUERIES["exactly_nearest"], model.table_name), filter_.condition if filter_.restricts else "true"
+        )
+        rows = await self._tx.rows(
+            query,
+            tenant_id=self._tenant_id,
+            vector=given["embedding"],
+            rest=given["rest"],
+            kinds=list(kinds),
+            count=count,
+            **filter_.values,
+        )
+        return {row["item_id"]: row["similarity"] for row in rows}
+
+    async def similarities(
+        self, model: EmbeddingModel, vector: NDArray[np.float32], item_ids: Sequence[UUID]
+    ) -> dict[UUID, float]:
+        """Return the cosine of a vector and each item's best chunk, over all dimensions; none for an item without."""
+        if not item_ids:
+            return {}
+        given = columns(vector)
+        rows = await self._tx.rows(
+            of_table(QUERIES["similarities"], model.table_name),
+            tenant_id=self._tenant_id,
+            item_ids=list(item_ids),
+            vector=given["embedding"],
+            rest=given["rest"],
+        )
+        return {row["item_id"]: row["similarity"] for row in rows}
+
+    async def terms(self, text: str, kinds: Sequence[str], language: str) -> Terms:
+        """Break a query into its terms."""
+        rows = await self._tx.rows(
+            QUERIES["query_terms"],
+            tenant_id=self._tenant_id,
+            words=text,
+            kinds=list(kinds),
+            language=language,
+            terms=_MOST_TERMS,
+            most=_MOST_COUNTED,
+        )
+        if not rows:
+            return Terms(terms=(), mean_length=1.0)
+        documents = max(1, rows[0]["corpus_documents"])
+        terms = [
+            # Counts that the worker is behind with may say more documents than there are.
+            Term(term=row["term"], documents=row["documents"], idf=_idf(min(row["documents"], documents), documents))
+            for row in rows
+        ]
+        terms.sort(key=lambda term: (term.documents, term.term))
+        return Terms(terms=tuple(terms), mean_length=max(1.0, rows[0]["corpus_length"] / documents))
+
+    async def matching(
+        self, terms: Terms, kinds: Sequence[str], filter_: Filter, *, count: int
+    ) -> list[asyncpg.Record]:
+        """Return the items that say the most of a query's rarest terms, the best first: item_id, kind, bm25."""
+        read = terms.read()
+        if not read:
+            return []
+        values = {
+            "tenant_id": self._tenant_id,
+            "terms": [term.term for term in read],
+            "idfs": [term.idf for term in read],
+            "mean_length": terms.mean_length,
+            "kinds": list(kinds),
+            "count": count,
+        }
+        if not filter_.restricts:
+            return await self._tx.rows(QUERIES["matching"], **values)
+        return await self._tx.rows(
+            completed(QUERIES["matching_allowed"], filter_.condition), **values, **filter_.values
+        )
+
+    async def around(self, item_ids: Sequence[UUID], centres: Sequence[UUID], *, reach: int) -> list[asyncpg.Record]:
+        """Return what is known of items and of their neighbours: item_id, kind, length, asks, dated, before, after.
+
+        Neighbours are those of the same session, up to `reach` before and after each of the `centres`.
+        """
+        return await self._tx.rows(
+            QUERIES["around"],
+            tenant_id=self._tenant_id,
+            item_ids=list(item_ids),
+            centres=list(centres),
+            reach=reach,
+        )
+
+    async def said(self, terms: Terms, kinds: Mapping[UUID, str]) -> dict[UUID, dict[int, int]]:
+        """Return how often items, each given with its kind, say a query's terms, by the places of the terms."""
+        if not terms.terms:
+            return {}
+        rows = await self._tx.rows(
+            QUERIES["said"],
+            tenant_id=self._tenant_id,
+            item_ids=list(kinds),
+            item_kinds=list(kinds.values()),
+            terms=[term.term for term in terms.terms],
+        )
+        found: dict[UUID, dict[int, int]] = {}
+        for row in rows:
+            found.setdefault(row["item_id"], {})[row["place"] - 1] = row["frequency"]
+        return found
+
+    async def passing(self, memory_ids: Sequence[UUID], where: Expression) -> set[UUID]:
+        """Return those memories that pass a condition."""
+        condition = compiled(where, ENTRIES)
+        rows = await self._tx.rows(
+            completed(QUERIES["passing_memories"], condition.text),
+            tenant_id=self._tenant_id,
+            memory_ids=list(memory_ids),
+            **condition.values,
+        )
+        return {row["memory_id"] for row in rows}
+
+    async def items(
+        self, kinds: Mapping[UUID, str], at: datetime, *, show_superseded: bool
+    ) -> dict[UUID, asyncpg.Record]:
+        """Read items by id, each given with its kind; those that may not be recalled any more are missing."""
+        memory_ids = [item_id for item_id, kind in kinds.items() if kind == "memory"]
+        message_ids = [item_id for item_id, kind in kinds.items() if kind == "message"]
+        found: dict[UUID, asyncpg.Record] = {}
+        if memory_ids:
+            rows = await self._tx.rows(
+                QUERIES["get_memories"],
+                tenant_id=self._tenant_id,
+                memory_ids=memory_ids,
+                at=at,
+                show_superseded=show_superseded,
+            )
+            found.update((row["memory_id"], row) for row in rows)
+        if message_ids:
+            rows = await self._tx.rows(QUERIES["get_messages"], tenant_id=self._tenant_id, message_ids=message_ids)
+            found.update((row["message_id"], row) for row in rows)
+        return found
+
+
+def _idf(documents: int, all_documents: int) -> float:
+    """How much a term tells; the form of BM25 that is never negative."""
+    return math.log(1 + (all_documents - documents + 0.5) / (documents + 0.5))

@@ -1,0 +1,97 @@
+"""Reindexing: the vectors of a new model, tenant by tenant, while the old one is searched.
+
+Recall remembers how far each tenant is, so a worker that dies takes nothing along: the next one goes on there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+from prometheus_client import Counter
+
+from skein.recall.v1 import recall_pb2
+from skein_kit import logs
+from skein_worker.jobs import untraced
+from skein_worker.queue import Job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from skein.recall.v1 import recall_pb2_grpc
+    from skein_worker.settings import WorkerSettings
+    from skein_worker.system import System
+
+REINDEXING = "reindexing"
+STANDING = Job(name=REINDEXING, key=REINDEXING)
+
+REINDEXED = Counter(
+    "skein_worker_reindexed_items_total", "Items that got the vectors of a model beside the one in force."
+)
+
+_LIST_SECONDS = 30.0
+# Longer than one call of recall's works; what is under way is ended with it.
+_CALL_SECONDS = 60.0
+
+log = logs.get("worker")
+
+
+class Reindexing:
+    """The job that goes on with reindexes."""
+
+    def __init__(self, index: recall_pb2_grpc.IndexServiceAsyncStub, system: System, settings: WorkerSettings) -> None:
+        self._index = index
+        self._system = system
+        self._settings = settings
+
+    async def run(self, _payload: bytes, leave_off: asyncio.Event) -> float:
+        """Give every tenant in which a reindex is not done a turn, a few at once."""
+        failures: dict[str, int] = {}
+        with untraced():
+            try:
+                async for page in self._due():
+                    tenant_ids = iter(page)
+                    async with asyncio.TaskGroup() as group:
+                        for _ in range(self._settings.tenants_at_once):
+                            group.create_task(self._some(tenant_ids, leave_off, failures))
+                    if leave_off.is_set() or failures:
+                        break
+            except aio.AioRpcError as error:
+                failures[error.code().name] = 1
+        if failures:
+            log.warning("reindexing_interrupted", failures=failures)
+        return self._settings.reindex_seconds
+
+    async def _due(self) -> AsyncIterator[list[str]]:
+        token = ""
+        while True:
+            request = recall_pb2.ListDueReindexesRequest(page_token=token)
+            async with self._system.acting(seconds=_LIST_SECONDS):
+                response = await self._index.ListDueReindexes(request)
+            yield list(response.tenant_ids)
+            token = response.next_page_token
+            if not token:
+                return
+
+    async def _some(self, tenant_ids: Iterator[str], leave_off: asyncio.Event, failures: dict[str, int]) -> None:
+        for tenant_id in tenant_ids:
+            if leave_off.is_set() or failures:
+                return
+            try:
+                await self._turn(tenant_id, leave_off)
+            except aio.AioRpcError as error:
+                # A tenant that was deleted meanwhile is no failure.
+                if error.code() is not grpc.StatusCode.NOT_FOUND:
+                    failures[error.code().name] = failures.get(error.code().name, 0) + 1
+
+    async def _turn(self, tenant_id: str, leave_off: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._settings.turn_seconds
+        more = True
+        while more and loop.time() < ends and not leave_off.is_set():
+            async with self._system.acting(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+                response = await self._index.ContinueReindex(recall_pb2.ContinueReindexRequest())
+            REINDEXED.inc(response.embedded_count)
+            more = response.more

@@ -1,0 +1,78 @@
+"""The sample conversation is recalled as well as it was: floors a little below what was measured last.
+
+Measured over all 40 questions with the embedded model, memories and messages asked, 25 hits each: recall@5 0.733,
+recall@10 0.858, recall@25 0.933, mean reciprocal rank 0.788, evidence first for 27 questions; recall@10 by kind:
+changed_fact 0.946, multi 0.812, paraphrase 0.778, single 0.806, temporal 0.917. A change that costs quality fails here;
+one that adds some raises the figures and the floors.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein_client.connection import Connection
+from skein_cluster.calling import calling
+from skein_cluster.hits import name_of
+from skein_cluster.quality.scores import Asked, by_category, summary
+from skein_cluster.transfer.importing import Importer, Report
+from skein_cluster.transfer.records import read_jsonl
+
+if TYPE_CHECKING:
+    from fix_cluster import Cluster
+
+SAMPLE = files("skein_cluster") / "sample"
+LIMIT = 25
+# Up to here vectors are made before a call answers, so that nothing is left for later.
+EMBEDDED_AT_ONCE = 16
+FLOORS = {"recall@5": 0.71, "recall@10": 0.84, "recall@25": 0.92, "mrr": 0.76}
+FIRST = 26
+# recall@10 by the kind of question; of some there are only four.
+FLOORS_BY_KIND = {"changed_fact": 0.92, "multi": 0.75, "paraphrase": 0.75, "single": 0.77, "temporal": 0.87}
+
+
+@pytest.fixture(scope="module")
+async def asked(cluster: Cluster) -> list[Asked]:
+    """Import the sample into a tenant of its own and ask all of its questions."""
+    tenant = await cluster.new_tenant()
+    connection = Connection(endpoint=cluster.endpoint, api_key=tenant.api_key, timeout=30.0)
+    report = Report()
+    async with calling(connection) as api:
+        with as_file(SAMPLE / "household.jsonl") as path:
+            await Importer(api, report, lambda _count: None, batch=EMBEDDED_AT_ONCE).run(read_jsonl(path))
+    assert (report.refused, report.pending) == ([], 0)
+    questions: list[dict[str, Any]] = json.loads((SAMPLE / "questions.json").read_text("utf-8"))
+
+    async def answer(question: dict[str, Any]) -> Asked:
+        response = await tenant.gateway.Recall(pb.RecallRequest(query=question["question"], limit=LIMIT))
+        assert all(arm.state == pb.ARM_STATE_OK for arm in response.arms)
+        return Asked(
+            category=question["kind"],
+            evidence=frozenset(question["evidence"]),
+            found=tuple(name_of(hit) for hit in response.hits),
+        )
+
+    return [await answer(question) for question in questions]
+
+
+def test_the_evidence_is_found_as_well_as_before(asked: list[Asked]) -> None:
+    found = {name: round(mean.value, 3) for name, mean in summary(asked, seed=1).items()}
+
+    assert {name: value for name, value in found.items() if value < FLOORS[name]} == {}, found
+
+
+def test_no_kind_of_question_pays_for_another(asked: list[Asked]) -> None:
+    found = {kind: round(summary(some, seed=1)["recall@10"].value, 3) for kind, some in by_category(asked).items()}
+
+    assert found.keys() == FLOORS_BY_KIND.keys()
+    assert {kind: value for kind, value in found.items() if value < FLOORS_BY_KIND[kind]} == {}, found
+
+
+def test_most_questions_have_evidence_first(asked: list[Asked]) -> None:
+    first = sum(bool(one.found) and one.found[0] in one.evidence for one in asked)
+
+    assert first >= FIRST

@@ -1,0 +1,275 @@
+"""Contexts from what a test's services answer, and from a cluster that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_gateway import gateway_before, hit
+
+from skein.auth.v1 import auth_pb2
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_kit import errors
+from skein_kit.call import Call
+
+USER, ASSISTANT = session_pb2.MESSAGE_ROLE_USER, session_pb2.MESSAGE_ROLE_ASSISTANT
+TEA = pb.RecallRequest(query="What does Anna drink?")
+
+
+async def remembered(tenant: Tenant, *contents: str, **fields: Any) -> list[memory_pb2.Memory]:
+    memories = [memory_pb2.Memory(content=content, **fields) for content in contents]
+    return list((await tenant.gateway.Remember(pb.RememberRequest(memories=memories))).memories)
+
+
+async def said(tenant: Tenant, session_id: str, *contents: str) -> list[session_pb2.Message]:
+    messages = [
+        session_pb2.Message(role=ASSISTANT if place % 2 else USER, content=content)
+        for place, content in enumerate(contents)
+    ]
+    request = pb.RememberRequest(session_id=session_id, messages=messages)
+    return list((await tenant.gateway.Remember(request)).messages)
+
+
+async def test_a_context_holds_blocks_profile_memories_and_conversations_with_their_citations(tenant: Tenant) -> None:
+    (memory,) = await remembered(tenant, "Anna drinks green tea, and no coffee.", type="fact")
+    messages = await said(tenant, "kitchen", "What is there to drink?", "Lemonade, and the tea that Anna drinks.")
+    block = blocks_pb2.Block(label="human", value="Anna is the guest. She drinks slowly.")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="butler"))
+    subject = subjects_pb2.Subject(subject_id="anna", display_name="Anna Berg", timezone="Europe/Rome")
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    request = pb.BuildContextRequest(
+        recall=pb.RecallRequest(
+            query="What does Anna drink?", filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}}
+        ),
+        session_id="kitchen",
+    )
+
+    response = await tenant.gateway.BuildContext(request)
+    again = await tenant.gateway.BuildContext(request)
+
+    headings = [line for line in response.text.splitlines() if line.startswith("## ")]
+    assert headings == ["## Core memory", "## Profile", "## Memories: fact", "## Conversation kitchen"]
+    assert "[2] name: Anna Berg\n  time zone: Europe/Rome" in response.text
+    kinds = [citation.kind for citation in response.citations]
+    assert kinds == [
+        recall_pb2.ITEM_KIND_BLOCK,
+        recall_pb2.ITEM_KIND_PROFILE,
+        recall_pb2.ITEM_KIND_MEMORY,
+        recall_pb2.ITEM_KIND_MESSAGE,
+        recall_pb2.ITEM_KIND_MESSAGE,
+    ]
+    assert [citation.item_id for citation in response.citations[1:]] == [
+        "anna",
+        memory.memory_id,
+        *(message.message_id for message in messages),
+    ]
+    assert [citation.session_id for citation in response.citations[3:]] == ["kitchen", "kitchen"]
+    assert response.citations[2].create_time == memory.create_time
+    assert 0 < response.citations[2].score <= 1
+    assert (response.token_count, response.omitted_count) == (-(-len(response.text) // 4), 0)
+    assert [arm.arm for arm in response.arms] == [1, 2, 3, 4, 5]
+    assert not response.incomplete
+    assert (again.text, again.citations) == (response.text, response.citations)
+
+
+async def test_the_budget_holds_and_what_is_left_out_is_counted(tenant: Tenant) -> None:
+    await remembered(tenant, *(f"Anna drinks tea number {number}. " * 5 for number in range(20)))
+
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, token_budget=150))
+
+    assert response.token_count <= 150
+    assert len(response.citations) + response.omitted_count == 20
+
+
+async def test_the_limit_says_how_many_hits_there_are_to_choose_from(tenant: Tenant) -> None:
+    await remembered(tenant, *(f"Anna drinks tea number {number}." for number in range(40)))
+
+    usual = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
+    few = await tenant.gateway.BuildContext(
+        pb.BuildContextRequest(recall=pb.RecallRequest(query=TEA.query, limit=3), format=pb.CONTEXT_FORMAT_TEXT)
+    )
+
+    assert len(usual.citations) == 30
+    assert few.text.startswith("Memories: note\n[1] ")
+    assert len(few.citations) == 3
+
+
+async def test_what_is_remembered_twice_is_said_once(tenant: Tenant) -> None:
+    first, second = await remembered(tenant, "Anna drinks green tea.", "I have heard that Anna drinks green tea.")
+
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
+
+    (citation,) = response.citations
+    assert (citation.item_id, list(citation.duplicate_ids)) == (second.memory_id, [first.memory_id])
+
+
+async def test_what_was_superseded_is_left_out_even_if_it_is_asked_for(tenant: Tenant) -> None:
+    old, new = await remembered(tenant, "Anna drinks coffee.", "By now Anna drinks tea.")
+    link = memory_pb2.Link(from_memory_id=new.memory_id, to_memory_id=old.memory_id, relation="supersedes")
+    await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
+
+    response = await tenant.gateway.BuildContext(
+        pb.BuildContextRequest(recall=pb.RecallRequest(query=TEA.query, show_superseded=True))
+    )
+
+    assert [citation.item_id for citation in response.citations] == [new.memory_id]
+
+
+async def test_a_fact_at_the_end_of_a_long_memory_is_shown(tenant: Tenant) -> None:
+    await remembered(tenant, "Nothing of note happened that day. " * 200 + "Anna drinks verbena tea.")
+
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, token_budget=200))
+
+    assert "… Nothing of note happened that day." in response.text
+    assert response.text.endswith("Anna drinks verbena tea.")
+    assert response.citations[0].truncated
+
+
+async def test_of_a_long_conversation_its_end_is_shown(tenant: Tenant) -> None:
+    await said(tenant, "long", *(f"Sentence {number} of our talk goes here." for number in range(100)))
+
+    response = await tenant.gateway.BuildContext(
+        pb.BuildContextRequest(
+            recall=pb.RecallRequest(query="umbrella", filter={"session_id": "other"}),
+            session_id="long",
+            token_budget=300,
+            order=pb.CONTEXT_ORDER_NEWEST_FIRST,
+        )
+    )
+
+    lines = response.text.splitlines()[2:]
+    assert "Sentence 99 of our talk" in lines[0]
+    assert 4 <= len(lines) <= 20
+    assert response.token_count <= 300
+    assert response.arms[-1].arm == pb.ARM_WINDOW
+
+
+async def test_nothing_known_is_an_empty_context(tenant: Tenant) -> None:
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
+
+    assert (response.text, len(response.citations), response.token_count, response.omitted_count) == ("", 0, 0, 0)
+
+
+async def test_a_session_that_is_not_there_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
+    await said(other_tenant, "theirs", "A secret of theirs")
+
+    for session_id in ("nowhere", "theirs"):
+        with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
+            await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, session_id=session_id))
+
+
+async def test_a_context_for_nothing_is_refused(tenant: Tenant) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "QUERY_EMPTY"):
+        await tenant.gateway.BuildContext(pb.BuildContextRequest(recall={}))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.gateway.BuildContext(pb.BuildContextRequest())
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, token_budget=100_001))
+
+
+async def test_a_key_that_may_only_search_sees_no_conversation(cluster: Cluster, tenant: Tenant) -> None:
+    await said(tenant, "kitchen", "Anna drinks tea.")
+    made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", permissions=["recall.read"]))
+    searcher = Stubs.of(cluster.channel, made.secret)
+
+    response = await searcher.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
+
+    assert len(response.citations) == 1
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+        await searcher.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, session_id="kitchen"))
+
+
+async def never(_request: Any, _call: Call) -> Any:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def found(_request: Any, _call: Call) -> recall_pb2.RecallResponse:
+    one = hit("a", 0.5)
+    one.memory.content = "Anna drinks tea."
+    return recall_pb2.RecallResponse(hits=[one], model="m", formula="scores-9", emptied_by=["types"])
+
+
+async def away(_request: Any, _call: Call) -> Any:
+    raise errors.DatabaseUnavailable
+
+
+async def window(_request: Any, _call: Call) -> session_pb2.GetRecentWindowResponse:
+    message = session_pb2.Message(message_id="m", session_id="kitchen", role=USER, content="Hello", sequence=1)
+    return session_pb2.GetRecentWindowResponse(messages=[message])
+
+
+HERE = pb.BuildContextRequest(recall=TEA, session_id="kitchen")
+
+
+async def test_a_late_conversation_is_named_and_the_rest_is_packed(cluster: Cluster, tenant: Tenant) -> None:
+    script: dict[str, Any] = {"Recall": found, "GetRecentWindow": never}
+
+    async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
+        response = await gateway.gateway.BuildContext(HERE)
+        all_of_it = pb.RecallRequest(query="tea", on_partial=pb.ON_PARTIAL_FAIL)
+        with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_LATE"):
+            await gateway.gateway.BuildContext(pb.BuildContextRequest(recall=all_of_it, session_id="kitchen"))
+
+    assert response.incomplete == [pb.ARM_WINDOW]
+    assert [citation.item_id for citation in response.citations] == ["a"]
+    assert (response.model, response.formula, list(response.emptied_by)) == ("m", "scores-9", ["types"])
+
+
+async def test_a_search_that_is_away_leaves_the_conversation(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, {"Recall": away, "GetRecentWindow": window}) as gateway:
+        response = await gateway.gateway.BuildContext(HERE)
+
+    assert response.incomplete == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+    assert response.text == "## Conversation kitchen\n\n- [1] user: Hello"
+
+
+async def test_when_everything_is_away_so_is_the_context(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, {"Recall": away, "GetRecentWindow": away}) as gateway:
+        with refused(grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE"):
+            await gateway.gateway.BuildContext(HERE)
+
+
+async def test_half_of_the_budget_is_the_conversations(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, {"Recall": found, "GetRecentWindow": window}) as gateway:
+        await gateway.gateway.BuildContext(HERE)
+        await gateway.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, session_id="kitchen", token_budget=1))
+        asked = gateway.played.requests["GetRecentWindow"]
+        recalled = gateway.played.requests["Recall"]
+
+    assert [(one.session_id, one.token_budget) for one in asked] == [("kitchen", 1000), ("kitchen", 1)]
+    assert recalled[0].limit == 30
+
+
+@pytest.mark.parametrize("in_process", [True, False], ids=["in process", "over sockets"])
+async def test_cancelling_the_call_cancels_everything(cluster: Cluster, tenant: Tenant, in_process: bool) -> None:  # noqa: FBT001 - a parameter.
+    begun, ended = asyncio.Semaphore(0), asyncio.Semaphore(0)
+
+    async def endless(_request: Any, _call: Call) -> Any:
+        begun.release()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.release()
+        raise AssertionError
+
+    script: dict[str, Any] = {"Recall": endless, "GetRecentWindow": endless}
+    async with gateway_before(cluster, tenant, script, in_process=in_process) as gateway:
+        call = gateway.gateway.BuildContext(HERE)
+        task = asyncio.ensure_future(call)
+        for _ in range(2):
+            await asyncio.wait_for(begun.acquire(), 5)
+
+        call.cancel()
+
+        for _ in range(2):
+            await asyncio.wait_for(ended.acquire(), 5)
+        with pytest.raises(asyncio.CancelledError):
+            await task

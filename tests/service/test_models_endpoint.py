@@ -1,0 +1,138 @@
+"""Models behind endpoints in a running recall service: registered by operators, and what happens when one is down."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any
+
+import grpc
+import pytest
+from fix_cluster import refused
+from fix_endpoint import DIMENSIONS, Answer, EmbeddingServer
+from fix_models import EMBEDDED, WORDS, House, cosine, housed
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein.recall.v1 import recall_pb2_grpc as rpc
+from skein_kit.postgres import Server
+from skein_recall.providers.circuit import MOST_FAILURES
+
+
+async def listed(stub: rpc.RecallServiceAsyncStub, model: str = WORDS) -> pb.EmbeddingModel:
+    response = await stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())
+    return next(one for one in response.embedding_models if one.model == model)
+
+
+async def test_where_an_endpoint_is_is_shown_to_operators_only(house: House) -> None:
+    await house.register(remote_model="w-64", batch_size=8, timeout_seconds=3.5, window_characters=900)
+
+    whole, shown = await listed(house.operator), await listed(house.place.stub)
+
+    assert (whole.endpoint, whole.remote_model, whole.batch_size) == (house.endpoint.endpoint, "w-64", 8)
+    assert (whole.timeout_seconds, whole.window_characters, whole.followed) == (3.5, 900, False)
+    assert shown == pb.EmbeddingModel(
+        model=WORDS, provider="openai", dimensions=DIMENSIONS, create_time=whole.create_time
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"endpoint": ""},
+        {"endpoint": "ftp://127.0.0.1/v1"},
+        {"endpoint": "http://127.0.0.1:9/v1"},
+        {"endpoint": "https://example.com/v1?key=1"},
+        {"endpoint": "https://user:secret@example.com/v1"},
+        {"window_characters": 20},
+        {"batch_size": 1000},
+        {"provider": "caller"},
+        {"provider": "somebody"},
+    ],
+)
+async def test_an_endpoint_that_cannot_be_asked_is_refused(house: House, values: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await house.register(**values)
+
+
+async def test_the_key_goes_to_the_endpoint_and_nowhere_else(
+    server: Server, template: str, endpoint: EmbeddingServer, log: io.StringIO
+) -> None:
+    keys = {"SKEIN_EMBEDDINGS_API_KEY": "everybody-s", "SKEIN_EMBEDDINGS_API_KEY_WORDS": "its-own"}
+    async with housed(server, template, endpoint, **keys) as house:
+        await house.register()
+        await house.register("other")
+        await house.start()
+        await house.start("other")
+        endpoint.breaks(Answer(b"401 Who"))
+        with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE") as caught:
+            await house.start()
+        async with house.service.superuser() as connection:
+            rows = await connection.fetch("SELECT m::text FROM recall.embedding_models AS m")
+
+    assert endpoint.keys[:2] == ["Bearer its-own", "Bearer everybody-s"]
+    told = log.getvalue() + str(caught.value) + str(rows)
+    assert "its-own" not in told
+    assert "everybody-s" not in told
+
+
+async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(house: House) -> None:
+    await house.place.remember("Owls hunt at night.")
+    await house.change()
+    house.endpoint.breaks(Answer(hangs=True))
+    for number in range(MOST_FAILURES):
+        assert (await house.place.recall(f"owls {number}")).dense_unavailable
+    asked = len(house.endpoint.asked)
+    started = asyncio.get_running_loop().time()
+
+    answer = await house.place.recall("owls at night")
+
+    assert asyncio.get_running_loop().time() - started < 0.5
+    assert (answer.dense_unavailable, answer.model) == (True, WORDS)
+    assert [hit.memory.content for hit in answer.hits] == ["Owls hunt at night."]
+    assert len(house.endpoint.asked) == asked
+
+
+async def test_while_the_endpoint_is_down_writers_leave_items_to_the_backlog(house: House) -> None:
+    await house.change()
+    house.endpoint.breaks(Answer(b"401 Who"))
+    item_id = await house.place.remember("Owls hunt at night.", index=False)
+    item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
+    with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
+        await house.place.index.IndexItems(pb.IndexItemsRequest(items=[item]))
+    assert await house.backlog() == 0
+
+    house.endpoint.heals()
+
+    assert await house.backlog() == 1
+    assert (await house.place.recall("owls")).hits[0].HasField("similarity")
+
+
+async def test_a_long_text_is_cut_to_the_model_s_window_and_its_last_words_are_found(house: House) -> None:
+    await house.register(window_characters=500)
+    await house.start()
+    await house.work()
+    await house.use(WORDS)
+    filler = "The weather was fair and nobody had much to say about it. " * 200
+    item_id = await house.place.remember(f"{filler}The kiosk sells liquorice.", index=False)
+
+    await house.backlog()
+
+    sent = [text for batch in house.endpoint.asked for text in batch]
+    assert max(map(len, sent)) <= 500
+    question = "which kiosk sells liquorice"
+    (hit,) = (await house.place.recall(question)).hits
+    assert hit.item_id == item_id
+    assert hit.similarity == pytest.approx(max(cosine(question, text) for text in sent[1:]), abs=0.01)
+    assert "liquorice" in max(sent[1:], key=lambda text: cosine(question, text))
+
+
+async def test_texts_are_embedded_by_the_model_in_force(house: House) -> None:
+    before = await house.place.stub.EmbedText(pb.EmbedTextRequest(texts=["tea"]))
+    await house.change()
+    after = await house.place.stub.EmbedText(pb.EmbedTextRequest(texts=["tea"]))
+    house.endpoint.chokes_on = "gristle"
+
+    assert (before.model, len(before.embeddings[0].values)) == (EMBEDDED, 384)
+    assert (after.model, len(after.embeddings[0].values)) == (WORDS, DIMENSIONS)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await house.place.stub.EmbedText(pb.EmbedTextRequest(texts=["gristle"]))

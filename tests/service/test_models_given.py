@@ -1,0 +1,160 @@
+"""Vectors that callers bring: for items that are there, in chunks, of any registered model."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import grpc
+import pytest
+from fix_cluster import Tenant, refused
+from fix_models import EMBEDDED, WORDS, House
+from fix_recall import Place
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1 import session_pb2
+
+SIZE = 384
+
+
+def axis(place: int, size: int = SIZE) -> list[float]:
+    """A vector along one axis."""
+    return [float(number == place) for number in range(size)]
+
+
+def embeddings(*places: int, size: int = SIZE) -> list[pb.Embedding]:
+    return [pb.Embedding(values=axis(place, size)) for place in places]
+
+
+async def similarity(place: Place, number: int, item_id: str) -> float:
+    hits = (await place.recall(embedding=axis(number), limit=100)).hits
+    return next((hit.similarity for hit in hits if hit.item_id == item_id), 0.0)
+
+
+async def test_the_vectors_brought_take_the_place_of_those_made(place: Place) -> None:
+    item_id = await place.remember("Owls hunt at night.")
+
+    response = await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(1, 2, 3)))
+
+    assert (response.item_id, response.model, response.vector_count) == (item_id, EMBEDDED, 3)
+    assert [await similarity(place, number, item_id) for number in (1, 2, 3)] == pytest.approx([1.0] * 3)
+    assert await similarity(place, 4, item_id) == pytest.approx(0.0)
+
+
+async def test_an_item_without_vectors_is_no_longer_the_backlog_s(place: Place) -> None:
+    item_id = await place.remember("Owls hunt at night.", index=False)
+
+    await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(7)))
+
+    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count == 0
+    assert await similarity(place, 7, item_id) == pytest.approx(1.0)
+
+
+async def test_what_is_made_late_does_not_replace_what_was_brought(place: Place) -> None:
+    item_id = await place.remember("Owls hunt at night.", index=False)
+    await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(7)))
+
+    item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
+    await place.index.IndexItems(pb.IndexItemsRequest(items=[item]))
+
+    assert await similarity(place, 7, item_id) == pytest.approx(1.0)
+
+
+async def test_vectors_of_a_following_model_leave_the_other_s_to_be_made(house: House) -> None:
+    await house.register()
+    await house.start()
+    await house.work()
+    item_id = await house.place.remember("Owls hunt at night.", index=False)
+
+    put = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=embeddings(7, size=64))
+    await house.place.stub.PutEmbedding(put)
+    await house.backlog()
+    await house.use(WORDS)
+
+    (hit,) = (await house.place.recall(embedding=axis(7, 64))).hits
+    assert hit.similarity == pytest.approx(1.0)
+    assert item_id in await house.vectors(EMBEDDED)
+
+
+async def test_what_cannot_be_stored_is_refused(place: Place) -> None:
+    item_id = await place.remember("Owls hunt at night.")
+
+    async def put(**values: Any) -> None:
+        given: dict[str, Any] = {"item_id": item_id, "embeddings": embeddings(1)} | values
+        await place.stub.PutEmbedding(pb.PutEmbeddingRequest(**given))
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "DIMENSIONS_MISMATCH"):
+        await put(embeddings=[*embeddings(1), pb.Embedding(values=[1.0, 2.0])])
+    for wrong in ([], embeddings(*[1] * 65), embeddings(SIZE), [pb.Embedding(values=[float("nan")] * SIZE)]):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+            await put(embeddings=wrong)
+    with refused(grpc.StatusCode.NOT_FOUND, "DOCUMENT_NOT_FOUND"):
+        await put(item_id=str(uuid4()))
+    with refused(grpc.StatusCode.NOT_FOUND, "DOCUMENT_NOT_FOUND"):
+        await put(item_id="", external_id="nobody-s")
+    with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
+        await put(model="nobody-s")
+    for names in ({"item_id": ""}, {"external_id": "x"}, {"item_id": "x"}):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+            await put(**names)
+
+
+async def test_vectors_of_an_earlier_text_are_refused(tenant: Tenant) -> None:
+    created = (await tenant.memory.CreateMemory(request_of("Owls hunt at night."))).memory
+    changed = memory_pb2.Memory(memory_id=created.memory_id, content="Foxes hunt at dusk.")
+    update = memory_pb2.UpdateMemoryRequest(memory=changed)
+    update.update_mask.paths.append("content")
+    current = (await tenant.memory.UpdateMemory(update)).memory
+    put = pb.PutEmbeddingRequest(item_id=created.memory_id, revision=created.revision, embeddings=embeddings(1))
+
+    with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
+        await tenant.recall.PutEmbedding(put)
+    put.revision = current.revision
+    await tenant.recall.PutEmbedding(put)
+
+    (hit,) = (await tenant.recall.Recall(pb.RecallRequest(embedding=axis(1)))).hits
+    assert hit.similarity == pytest.approx(1.0)
+
+
+async def test_items_are_named_by_the_ids_of_other_systems_through_the_gateway(tenant: Tenant) -> None:
+    memory = (await tenant.memory.CreateMemory(request_of("Owls hunt at night.", external_id="m-1"))).memory
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Good evening.", external_id="c-1")
+    remembered = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="s", messages=[said]))
+    kind = pb.ITEM_KIND_MESSAGE
+
+    first = await tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(external_id="m-1", embeddings=embeddings(1)))
+    second = await tenant.recall.PutEmbedding(
+        pb.PutEmbeddingRequest(external_id="c-1", kind=kind, embeddings=embeddings(2))
+    )
+
+    assert (first.item_id, second.item_id) == (memory.memory_id, remembered.messages[0].message_id)
+    found = await tenant.gateway.Recall(gateway_pb2.RecallRequest(embedding=axis(2), limit=1))
+    assert found.hits[0].message.content == "Good evening."
+
+
+async def test_another_tenant_s_items_take_no_vectors(tenant: Tenant, other_tenant: Tenant) -> None:
+    memory = (await tenant.memory.CreateMemory(request_of("Owls hunt at night.", external_id="m-1"))).memory
+
+    names: list[dict[str, Any]] = [{"item_id": memory.memory_id}, {"external_id": "m-1"}]
+    for named in names:
+        with refused(grpc.StatusCode.NOT_FOUND, "DOCUMENT_NOT_FOUND"):
+            await other_tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(**named, embeddings=embeddings(1)))
+
+
+async def test_a_repeated_request_gets_the_first_answer_and_changes_nothing(place: Place) -> None:
+    item_id = await place.remember("Owls hunt at night.")
+    put = pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(1), request_id="r")
+    first = await place.stub.PutEmbedding(put)
+    await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(2)))
+
+    assert await place.stub.PutEmbedding(put) == first
+    assert await similarity(place, 2, item_id) == pytest.approx(1.0)
+    put.embeddings[0].values[0] = 0.5
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
+        await place.stub.PutEmbedding(put)
+
+
+def request_of(content: str, **values: Any) -> memory_pb2.CreateMemoryRequest:
+    return memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, type="note", **values))

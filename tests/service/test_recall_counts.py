@@ -1,0 +1,153 @@
+"""What BM25 needs to know of all documents: right at any time, counted behind the writers, kept of frequent terms."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import postings
+from skein_kit.ids import new_id, now
+from skein_recall.store.indexing import LEAST_KEPT
+
+if TYPE_CHECKING:
+    from fix_recall import Place
+
+LINES = ("green tea", "black tea with milk", "coffee", "the kettle is on the stove")
+
+
+async def many(place: Place, text: str, count: int) -> list[UUID]:
+    """Write index rows alone: nothing here reads the items."""
+    documents = [postings.Document(item_id=new_id(now()), kind="memory", text=text) for _ in range(count)]
+    async with place.service.memory.tenant(place.tenant_id) as tx:
+        await postings.put(tx, place.tenant_id, documents)
+    return [document.item_id for document in documents]
+
+
+async def forget(place: Place, item_ids: list[UUID]) -> None:
+    async with place.service.memory.tenant(place.tenant_id) as tx:
+        await postings.remove(tx, place.tenant_id, item_ids)
+
+
+async def count(place: Place) -> None:
+    while (await place.index.IndexBacklog(pb.IndexBacklogRequest())).more:
+        pass
+
+
+async def measured(place: Place, query: str) -> list[tuple[str, float]]:
+    """The BM25 of each hit, by its content."""
+    hits = (await place.recall(query, weights={"dense": 0.0, "context": 0.0})).hits
+    return sorted(
+        (hit.memory.content, component.raw)
+        for hit in hits
+        for component in hit.components
+        if component.signal == "lexical" and component.raw
+    )
+
+
+async def kept(place: Place) -> dict[str, int]:
+    async with place.service.superuser() as connection:
+        rows = await connection.fetch(
+            "SELECT term, documents FROM recall.frequencies WHERE tenant_id = $1", place.tenant_id
+        )
+    return {row["term"]: row["documents"] for row in rows}
+
+
+async def sums(place: Place) -> tuple[int, int]:
+    async with place.service.superuser() as connection:
+        row = await connection.fetchrow(
+            "SELECT sum(documents) AS documents, sum(length) AS length FROM recall.corpora WHERE tenant_id = $1",
+            place.tenant_id,
+        )
+    assert row is not None
+    return int(row["documents"] or 0), int(row["length"] or 0)
+
+
+async def test_scores_are_the_same_before_and_after_counting(place: Place) -> None:
+    for line in LINES:
+        await place.remember(line, index=False)
+
+    before = await measured(place, "tea or coffee?")
+    await count(place)
+    after = await measured(place, "tea or coffee?")
+
+    assert len(before) == 3
+    assert after == before
+    assert (await sums(place))[0] == len(LINES)
+
+
+async def test_what_went_away_is_missing_from_the_counts_at_once(place: Place) -> None:
+    for line in LINES:
+        await place.remember(line, index=False)
+    expected = await measured(place, "tea or coffee?")
+    extra = [UUID(await place.remember("tea, tea and tea again", index=False)) for _ in range(3)]
+    await count(place)
+    with_extra = await measured(place, "tea or coffee?")
+
+    await forget(place, extra)
+    before = await measured(place, "tea or coffee?")
+    await count(place)
+    after = await measured(place, "tea or coffee?")
+
+    assert with_extra != expected
+    assert before == expected
+    assert after == expected
+    assert (await sums(place))[0] == len(LINES)
+
+
+async def test_what_goes_away_uncounted_was_never_there(place: Place) -> None:
+    await place.remember(LINES[0], index=False)
+    extra = await many(place, "tea", 3)
+
+    await forget(place, extra)
+    await count(place)
+
+    assert await sums(place) == (1, 2)
+
+
+async def test_several_who_count_at_once_count_each_document_once(place: Place) -> None:
+    for _ in range(3):
+        await many(place, "one two three", 700)
+
+    await asyncio.gather(*(count(place) for _ in range(4)))
+
+    assert await sums(place) == (2100, 6300)
+    frequencies = await kept(place)
+    assert set(frequencies) == {"one", "two", "three"}
+    assert all(2100 - LEAST_KEPT <= documents <= 2100 for documents in frequencies.values())
+
+
+async def test_the_frequency_of_a_rare_term_is_kept_by_nobody(place: Place) -> None:
+    await many(place, "common", LEAST_KEPT)
+    await many(place, "rare", LEAST_KEPT - 1)
+
+    await count(place)
+
+    assert await kept(place) == {"common": LEAST_KEPT}
+
+
+async def test_a_term_that_no_document_has_any_more_is_not_kept(place: Place) -> None:
+    common = await many(place, "common", LEAST_KEPT)
+    await many(place, "rare", 1)
+    await count(place)
+
+    await forget(place, common)
+    await count(place)
+
+    assert await kept(place) == {}
+    assert await sums(place) == (1, 1)
+
+
+async def test_a_frequency_follows_what_is_written_and_is_counted_anew_when_much_went_away(place: Place) -> None:
+    first = await many(place, "common word", 1400)
+    await count(place)
+    await many(place, "common", 100)
+    await count(place)
+    grown = await kept(place)
+
+    await forget(place, first[:1100])
+    await count(place)
+
+    assert grown["common"] >= 1500 - LEAST_KEPT
+    assert await kept(place) == {"common": 400, "word": 300}

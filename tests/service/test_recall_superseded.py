@@ -1,0 +1,160 @@
+"""What recall passes over: facts that were superseded or are no longer true, unless they are asked for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from fix_cluster import refused
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein.tenancy.v1 import subjects_pb2
+
+if TYPE_CHECKING:
+    from fix_cluster import Tenant
+
+PAST = Timestamp(seconds=int(datetime(2024, 6, 1, tzinfo=UTC).timestamp()))
+LATER = Timestamp(seconds=int(datetime(2099, 1, 1, tzinfo=UTC).timestamp()))
+
+
+async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
+    memory = memory_pb2.Memory(content=content, **fields)
+    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+
+
+async def supersede(tenant: Tenant, newer: str, older: str) -> str:
+    link = memory_pb2.Link(from_memory_id=newer, to_memory_id=older, relation="supersedes")
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
+
+
+async def found(tenant: Tenant, **request: Any) -> list[str]:
+    asked = pb.RecallRequest(query="Where does Marta live?", **request)
+    return sorted(hit.memory.content for hit in (await tenant.recall.Recall(asked)).hits)
+
+
+async def test_what_another_memory_supersedes_comes_back_only_when_asked_for(tenant: Tenant) -> None:
+    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    await supersede(tenant, newer, older)
+
+    assert await found(tenant) == ["Marta lives in Linz."]
+    assert await found(tenant, show_superseded=True) == ["Marta lives in Graz.", "Marta lives in Linz."]
+
+
+async def test_the_gateway_passes_over_it_as_well(tenant: Tenant) -> None:
+    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    await supersede(tenant, newer, older)
+
+    hits = (await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="Where does Marta live?"))).hits
+    asked = gateway_pb2.RecallRequest(query="Where does Marta live?", show_superseded=True)
+    all_hits = (await tenant.gateway.Recall(asked)).hits
+
+    assert [hit.memory.content for hit in hits] == ["Marta lives in Linz."]
+    assert len(all_hits) == 2
+
+
+async def test_it_comes_back_when_what_superseded_it_is_gone(tenant: Tenant) -> None:
+    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    await supersede(tenant, newer, older)
+
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=newer))
+
+    assert await found(tenant) == ["Marta lives in Graz."]
+
+
+async def test_it_comes_back_when_the_link_is_gone(tenant: Tenant) -> None:
+    older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
+    link_id = await supersede(tenant, newer, older)
+
+    await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=link_id))
+
+    assert len(await found(tenant)) == 2
+
+
+async def test_what_is_no_longer_true_is_found_by_who_asks_about_then(tenant: Tenant) -> None:
+    await remember(tenant, "Marta lives in Graz.", valid_to_time=PAST)
+    await remember(tenant, "Marta lives in Linz.", valid_from_time=PAST)
+    await remember(tenant, "Marta lives in Wels.", valid_from_time=PAST, valid_to_time=LATER)
+    before = Timestamp(seconds=PAST.seconds - 86_400)
+
+    assert await found(tenant) == ["Marta lives in Linz.", "Marta lives in Wels."]
+    assert await found(tenant, filter=memory_pb2.MemoryFilter(valid_at_time=before)) == ["Marta lives in Graz."]
+
+
+async def test_an_answer_is_full_however_many_of_the_best_are_passed_over(tenant: Tenant) -> None:
+    memories = [memory_pb2.Memory(content="Where does Marta live? In Graz.", valid_to_time=PAST) for _ in range(150)]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    for number in range(3):
+        await remember(tenant, f"The house number {number} is where somebody lives.")
+
+    assert len(await found(tenant, limit=3)) == 3
+
+
+async def test_weights_that_name_or_leave_no_signal_are_refused(tenant: Tenant) -> None:
+    every = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date")
+
+    for weights in ({"charm": 1.0}, dict.fromkeys(every, 0.0)):
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+            await found(tenant, weights=weights)
+
+
+async def test_a_signal_without_weight_is_no_part_of_the_score(tenant: Tenant) -> None:
+    await remember(tenant, "Marta lives in Graz.")
+
+    (hit,) = (await tenant.recall.Recall(pb.RecallRequest(query="Where is Marta?", weights={"lexical": 0.0}))).hits
+
+    assert "lexical" not in {component.signal for component in hit.components}
+
+
+async def test_a_tenant_s_policy_says_how_it_is_searched(tenant: Tenant) -> None:
+    policy = subjects_pb2.Policy(recall_weights={"dense": 0.0, "context": 0.0}, recall_fusion="ranks")
+    mask = FieldMask(paths=["recall_weights", "recall_fusion"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    await remember(tenant, "Marta lives in Graz.")
+
+    answer = await tenant.recall.Recall(pb.RecallRequest(query="Where is Marta?"))
+    again = await tenant.recall.Recall(pb.RecallRequest(query="Where is Marta?", fusion="scores"))
+
+    assert answer.formula.startswith("ranks-")
+    assert again.formula.startswith("scores-")
+    assert "dense" not in {component.signal for hit in again.hits for component in hit.components}
+
+
+@pytest.mark.parametrize(
+    ("language", "content", "words", "matches"),
+    [
+        ("simple", "the kettles boil", "kettle", False),
+        ("english", "the kettles boil", "kettle", True),
+        ("german", "zwei Katzen schlafen", "Katze", True),
+        ("english", "zwei Katzen schlafen", "Katze", False),
+    ],
+    ids=["simple", "english", "german", "foreign"],
+)
+async def test_words_are_stemmed_by_the_tenant_s_language(
+    tenant: Tenant, language: str, content: str, words: str, *, matches: bool
+) -> None:
+    policy = subjects_pb2.Policy(search_language=language)
+    mask = FieldMask(paths=["search_language"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    await remember(tenant, content)
+
+    (hit,) = (await tenant.recall.Recall(pb.RecallRequest(query=words))).hits
+
+    assert (next(one.raw for one in hit.components if one.signal == "lexical") > 0) is matches
+
+
+async def test_ranks_may_be_fused_instead_of_scores(tenant: Tenant) -> None:
+    await remember(tenant, "Marta lives in Graz.")
+    asked = pb.RecallRequest(query="Where does Marta live?", fusion="ranks")
+
+    by_ranks = await tenant.recall.Recall(asked)
+    by_scores = await tenant.recall.Recall(pb.RecallRequest(query="Where does Marta live?"))
+
+    assert by_ranks.formula.startswith("ranks-")
+    assert by_scores.formula.startswith("scores-")
+    assert [hit.memory.content for hit in by_ranks.hits] == ["Marta lives in Graz."]

@@ -1,0 +1,121 @@
+"""The words of a query in texts: what is looked for, how much a text says of it, and which part says most."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein_gateway.words import ELLIPSIS, K1, MAX_TERMS, counts_of, excerpt, normal, ranked, share, stem, terms_of
+
+TEXT = st.text(max_size=300)
+SENTENCES = st.lists(
+    st.text(st.sampled_from("abc def ghij"), min_size=1, max_size=60).map(lambda text: f"{text.strip() or 'x'}. "),
+    max_size=30,
+).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("word", "stemmed"),
+    [
+        ("kettles", "kettle"),
+        ("allergies", "allergy"),
+        ("glass", "glass"),
+        ("bus", "bus"),
+        ("this", "thi"),
+        ("gas", "gas"),
+        ("käses", "käse"),
+        ("茶", "茶"),
+    ],
+)
+def test_plurals_lose_their_ending(word: str, stemmed: str) -> None:
+    assert stem(word) == stemmed
+
+
+def test_words_that_say_nothing_are_not_looked_for_unless_there_are_no_others() -> None:
+    assert terms_of("What does Anna drink?") == {"anna", "drink"}
+    assert terms_of("What is it?") == {"what", "is", "it"}
+    assert terms_of("... !") == frozenset()
+
+
+def test_of_a_long_query_the_beginning_is_looked_for() -> None:
+    assert terms_of(" ".join(f"w{number}" for number in range(1000))) == {f"w{number}" for number in range(MAX_TERMS)}
+
+
+def test_a_text_that_says_every_word_once_has_the_share_of_one_mention() -> None:
+    terms = terms_of("green tea")
+
+    assert share(terms, counts_of("Green TEAS, please", terms)) == pytest.approx(1 / (1 + K1))
+    assert share(terms, counts_of("tea", terms)) == pytest.approx(1 / (1 + K1) / 2)
+    assert share(terms, Counter()) == 0
+    assert share(frozenset(), Counter()) == 0
+
+
+@given(TEXT, TEXT)
+def test_a_share_lies_between_0_and_1_and_grows_with_what_is_said(query: str, text: str) -> None:
+    terms = terms_of(query)
+    value, more = share(terms, counts_of(text, terms)), share(terms, counts_of(f"{text} {query}", terms))
+
+    assert 0 <= value <= more < 1 or not terms
+
+
+def test_texts_are_ranked_by_their_share_and_then_by_their_id() -> None:
+    texts = [("b", "tea"), ("d", "coffee"), ("a", "tea"), ("c", "green tea")]
+
+    found = ranked(texts, terms_of("green tea"), 3)
+
+    assert [(text_id, count) for text_id, _, count in found] == [("c", 2), ("a", 1), ("b", 1)]
+    assert ranked(texts, terms_of("green tea"), 1) == found[:1]
+
+
+def test_a_text_that_fits_is_shown_as_it_is() -> None:
+    assert excerpt("One. Two.", 9, frozenset()) == "One. Two."
+
+
+def test_the_part_of_a_long_text_that_holds_the_words_is_shown_in_whole_sentences_with_what_is_around() -> None:
+    text = "The weather was fine. " * 20 + 'He said: "Anna drinks tea." Nobody knew. ' + "It rained later. " * 20
+
+    shown = excerpt(text, 120, terms_of("What does Anna drink?"))
+
+    around = 'The weather was fine. He said: "Anna drinks tea." Nobody knew.' + " It rained later." * 3
+    assert shown == f"{ELLIPSIS} {around} {ELLIPSIS}"
+
+
+def test_the_end_of_a_text_has_no_dots_after_it() -> None:
+    shown = excerpt("The weather was fine. " * 20 + "Anna drinks tea.", 100, terms_of("tea"))
+
+    assert shown.endswith("Anna drinks tea.")
+
+
+def test_without_words_the_beginning_is_shown() -> None:
+    text = "\n".join(f"Line {number} of many." for number in range(30))
+
+    assert excerpt(text, 100, frozenset()) == f"{text[:95].strip()} {ELLIPSIS}"
+
+
+def test_a_sentence_that_is_too_long_is_cut_between_words() -> None:
+    assert excerpt("word " * 100, 84, frozenset()) == f"{'word ' * 15}word {ELLIPSIS}"
+    assert excerpt("x" * 500, 84, frozenset()) == f"{'x' * 80} {ELLIPSIS}"
+    assert "Anna drinks tea" in excerpt("word " * 100 + "Anna drinks tea " + "word " * 100, 84, terms_of("tea"))
+
+
+def test_where_there_is_hardly_room_nothing_is_shown() -> None:
+    assert excerpt("word " * 100, 79, frozenset()) == ""
+    assert excerpt("word " * 100, -5, frozenset()) == ""
+
+
+@given(SENTENCES, st.integers(0, 400), TEXT)
+def test_an_excerpt_never_passes_its_room_and_holds_nothing_that_is_not_in_the_text(
+    text: str, room: int, query: str
+) -> None:
+    shown = excerpt(text, room, terms_of(query))
+
+    assert len(shown) <= room
+    assert shown.replace(ELLIPSIS, "").strip() in text
+
+
+def test_texts_are_compared_by_their_words() -> None:
+    assert normal(" Anna,  likes\n'tea'! ") == "anna likes tea"
+    assert normal(" 🙂 ") == "🙂"

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from skein_cluster.quality.scores import MEASURES, Asked, by_category, means, recall_at, reciprocal_rank, summary, worth
+
+# Of 12 hits the evidence is the 2nd, the 7th and the 12th; a fourth piece is not found.
+FOUND = tuple(f"hit {place}" for place in range(1, 13))
+EVIDENCE = frozenset({"hit 2", "hit 7", "hit 12", "elsewhere"})
+
+
+def asked(*found: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})) -> Asked:
+    return Asked(category=category, evidence=evidence, found=found)
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(1, 0.0), (5, 0.25), (10, 0.5), (25, 0.75)])
+def test_recall_is_the_share_of_the_evidence_among_the_first_hits(depth: int, expected: float) -> None:
+    assert recall_at(depth, EVIDENCE, FOUND) == expected
+
+
+def test_the_reciprocal_rank_is_that_of_the_first_evidence() -> None:
+    assert reciprocal_rank(asked(*FOUND, evidence=EVIDENCE)) == 0.5
+    assert reciprocal_rank(asked("x", "y", "a")) == pytest.approx(1 / 3)
+    assert reciprocal_rank(asked("x", "y")) == 0.0
+    assert reciprocal_rank(asked()) == 0.0
+
+
+def test_a_question_without_evidence_is_answered_by_anything() -> None:
+    assert asked("x", evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
+    assert asked(evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_a_repeated_hit_counts_once() -> None:
+    assert recall_at(5, frozenset({"a", "b"}), ("a", "a", "a")) == 0.5
+
+
+def test_a_summary_is_the_mean_over_questions() -> None:
+    # recall@5: 1, 0, 1; reciprocal ranks: 1, 1/6, 1/4.
+    found = summary([asked("a"), asked(*"vwxyz", "a"), asked(*"xyz", "a")], seed=1)
+
+    assert tuple(found) == MEASURES
+    assert found["recall@5"].value == pytest.approx(2 / 3)
+    assert found["recall@10"].value == 1.0
+    assert found["mrr"].value == pytest.approx((1 + 1 / 6 + 1 / 4) / 3)
+
+
+def test_an_interval_holds_the_mean_and_repeats_with_its_seed() -> None:
+    rows = [[float(number % 2), number / 100] for number in range(100)]
+
+    mean, finer = means(rows, seed=7)
+
+    # The standard error of 100 throws of a coin is 0.05: nearly twice that to each side.
+    assert mean.value == 0.5
+    assert mean.low == pytest.approx(0.4, abs=0.03)
+    assert mean.high == pytest.approx(0.6, abs=0.03)
+    assert means(rows, seed=7) == [mean, finer]
+    assert means(rows, seed=8) != [mean, finer]
+
+
+def test_what_never_varies_has_no_width_and_nothing_has_no_mean() -> None:
+    (mean,) = means([[0.25]] * 3, seed=1)
+
+    assert (mean.value, mean.low, mean.high) == (0.25, 0.25, 0.25)
+    assert means([], seed=1) == []
+    assert summary([], seed=1) == {}
+
+
+def test_questions_are_sorted_into_their_categories() -> None:
+    first, second, third = asked("x"), asked("y", category="adversarial"), asked("z")
+
+    assert list(by_category([first, second, third]).items()) == [
+        ("adversarial", [second]),
+        ("temporal", [first, third]),
+    ]
+
+
+def test_worth_is_the_loss_question_by_question() -> None:
+    # Of two questions one loses its evidence and the other finds it two places later: at 5, recall falls by 1 and 0.
+    lost = worth([asked("a"), asked("x", "a")], [asked("x"), asked("x", "y", "z", "a")], seed=1)
+
+    assert lost["recall@5"].value == 0.5
+    assert lost["mrr"].value == pytest.approx(((1 - 0) + (1 / 2 - 1 / 4)) / 2)
+    assert (lost["recall@5"].low, lost["recall@5"].high) == (0.0, 1.0)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein_recall.questions import Cues, Span
+
+# A Wednesday.
+NOW = datetime(2024, 5, 15, 10, tzinfo=UTC)
+DAYS = st.dates(min_value=date(1950, 1, 1), max_value=date(2050, 12, 31))
+
+
+def days(text: str, now: datetime = NOW) -> list[tuple[str, str]]:
+    return [(str(span.first), str(span.last)) for span in Cues.of(text, now).spans]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When did Ann move?",
+        "  when was that",
+        "And when is the concert?",
+        "Since when do they live there?",
+        "How long have they been married?",
+        "In which year did he graduate?",
+        "What time does it open?",
+        "How many weeks passed?",
+    ],
+)
+def test_a_question_for_a_time_is_known(text: str) -> None:
+    assert Cues.of(text, NOW).wants_time
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["What did Ann do when she moved?", "Where is the kettle?", "How many cats are there?", "Whenever", "", "Wann?"],
+)
+def test_other_questions_want_no_time(text: str) -> None:
+    assert not Cues.of(text, NOW).wants_time
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("on 7 May 2023", "2023-05-07", "2023-05-07"),
+        ("on the 7th of May, 2023?", "2023-05-07", "2023-05-07"),
+        ("on May 7th, 2023", "2023-05-07", "2023-05-07"),
+        ("on Sept. 3, 2023", "2023-09-03", "2023-09-03"),
+        ("on 2023-05-07", "2023-05-07", "2023-05-07"),
+        ("in February 2024", "2024-02-01", "2024-02-29"),
+        ("in 1999?", "1999-01-01", "1999-12-31"),
+        ("yesterday", "2024-05-14", "2024-05-14"),
+        ("Today", "2024-05-15", "2024-05-15"),
+        ("three weeks ago", "2024-04-21", "2024-04-27"),
+        ("a day ago", "2024-05-14", "2024-05-14"),
+        ("last week", "2024-05-06", "2024-05-12"),
+        ("this week", "2024-05-13", "2024-05-19"),
+        ("last weekend", "2024-05-11", "2024-05-12"),
+        ("last month", "2024-04-01", "2024-04-30"),
+        ("this month", "2024-05-01", "2024-05-31"),
+        ("last year", "2023-01-01", "2023-12-31"),
+        ("on Monday", "2024-05-13", "2024-05-13"),
+        ("last Wednesday", "2024-05-08", "2024-05-08"),
+    ],
+)
+def test_a_date_is_read(text: str, first: str, last: str) -> None:
+    assert days(f"What did Ann do {text}") == [(first, last)]
+    assert not Cues.of(text, NOW).spans[0].yearly
+
+
+@pytest.mark.parametrize("text", ["on 7 May", "on May 7", "in May", "by the 7th of May"])
+def test_a_date_without_its_year_is_of_every_year(text: str) -> None:
+    (span,) = Cues.of(f"What happened {text}?", NOW).spans
+
+    assert span.yearly
+    assert [span.days_from(date(year, 5, 7)) for year in (1999, 2023, 2031)] == [0, 0, 0]
+
+
+def test_several_dates_are_all_read_and_each_only_once() -> None:
+    assert days("Between 3 June 2023 and July 2023, or in 2020?") == [
+        ("2023-06-03", "2023-06-03"),
+        ("2023-07-01", "2023-07-31"),
+        ("2020-01-01", "2020-12-31"),
+    ]
+
+
+def test_of_very_many_dates_only_some_are_read() -> None:
+    assert len(Cues.of("in 2023, " * 5000, NOW).spans) == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What may Ann do?",
+        "Did they march on?",
+        "on 31 February 2023",
+        "999 years ago, and 999 years ago",
+        "What is 12345?",
+        "on 5/6",
+        "",
+        "Was geschah gestern?",
+    ],
+)
+def test_what_is_no_date_is_none(text: str) -> None:
+    now = NOW.replace(year=900) if "999" in text else NOW
+
+    assert Cues.of(text, now).spans == ()
+
+
+def test_days_are_those_of_utc() -> None:
+    evening = datetime(2024, 5, 15, 22, tzinfo=timezone(timedelta(hours=-7)))
+
+    assert days("What did Ann do today?", evening) == [("2024-05-16", "2024-05-16")]
+
+
+def test_without_dates_nothing_is_near_or_far() -> None:
+    assert Cues.of("Where is the kettle?", NOW).days_from(date(2023, 5, 7)) is None
+
+
+def test_the_nearest_of_several_dates_counts() -> None:
+    cues = Cues.of("on 1 May 2023 or on 20 May 2023", NOW)
+
+    assert [cues.days_from(date(2023, 5, day)) for day in (1, 3, 18, 25)] == [0, 2, 2, 5]
+
+
+@given(first=DAYS, more=st.integers(min_value=0, max_value=400), day=DAYS, yearly=st.booleans())
+def test_within_a_span_nothing_is_far_and_a_recurring_one_is_never_farther(
+    *, first: date, more: int, day: date, yearly: bool
+) -> None:
+    # A span that recurs is within one year.
+    last = min(first + timedelta(days=more), date(first.year, 12, 31)) if yearly else first + timedelta(days=more)
+    span = Span(first=first, last=last, yearly=yearly)
+    once = Span(first=first, last=last)
+
+    assert 0 <= span.days_from(day) <= once.days_from(day)
+    assert span.days_from(first) == span.days_from(last) == 0
+    if yearly:
+        assert span.days_from(day) <= 366
+
+
+@given(st.text(max_size=200), st.datetimes(timezones=st.just(UTC)))
+def test_any_text_can_be_read_at_any_time(text: str, now: datetime) -> None:
+    assert Cues.of(text, now) == Cues.of(text, now)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["last", "May", "31", "2023", "9999", "ago", "years", "in", "week", "0", "00", "of", "on", "-"]
+        ),
+        max_size=12,
+    ).map(" ".join),
+    st.datetimes(timezones=st.just(UTC)),
+)
+def test_any_words_of_time_can_be_read_at_any_time(text: str, now: datetime) -> None:
+    assert all(span.first <= span.last for span in Cues.of(text, now).spans)
