@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import grpc
 import pytest
 from fix_cluster import refused
 from fix_endpoint import DIMENSIONS, Answer, vector_of
-from fix_models import EMBEDDED, WORDS, House
-from fix_recall import Place
+from fix_models import EMBEDDED, WORDS, House, until
+from fix_recall import Place, serving
 from grpc import aio
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -180,14 +182,26 @@ async def test_a_model_that_fails_while_it_follows_keeps_nothing_from_the_one_in
 async def test_the_way_back_is_barred_when_the_old_model_missed_something(house: House) -> None:
     """The endpoint's model was in force, then failed to follow."""
     await remembered(house.place)
-    await house.change()
+    reindex_id = await house.change()
     await house.use(EMBEDDED)
     house.endpoint.breaks(Answer(b"401 Who"))
     await house.place.remember("Owls hunt at night.", index=False)
     await house.backlog()
 
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "VECTORS_MISSING"):
-        await house.use(WORDS)
+    for _ in range(2):
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "VECTORS_MISSING"):
+            await house.use(WORDS)
+        # Another look begins, and ends with the endpoint's first refusal.
+        await house.work()
+    house.endpoint.heals()
+
+    async def is_complete() -> bool:
+        # Until the circuit lets a request try, there is nothing to do.
+        await house.work()
+        return (await house.progress(reindex_id)).state == pb.REINDEX_STATE_COMPLETE
+
+    await until(is_complete)
+    await house.use(WORDS)
 
 
 async def test_a_vector_that_came_with_an_item_stays_and_the_other_model_makes_its_own(house: House) -> None:
@@ -235,6 +249,63 @@ async def test_what_was_interrupted_goes_on_where_it_stopped(house: House) -> No
 
     assert 0 < made < 100
     assert await house.vectors(WORDS) == dict.fromkeys(ids, 1)
+
+
+async def test_a_process_that_learns_of_a_change_late_leaves_no_gap(house: House) -> None:
+    await remembered(house.place)
+    late = house.settings | {"SKEIN_RECALL_MODELS_SECONDS": "3600", "SKEIN_RECALL_SETTLE_SECONDS": "3600"}
+    async with serving(house.service.url, house.service.key, **late) as second:
+        there = Place(second, house.place.tenant_id)
+        before = await answers(there)
+        await house.change()
+        assert await answers(there) == before
+
+        owls = await there.remember("Owls hunt at night.")
+        foxes = await house.place.remember("Foxes hunt at dusk.")
+        assert owls not in await house.vectors(WORDS)
+        await house.backlog()
+        await house.work()
+
+        for model in (EMBEDDED, WORDS):
+            assert {owls, foxes} <= set(await house.vectors(model))
+        assert (await house.place.recall("owls at night")).hits[0].item_id == owls
+        assert (await there.recall("a vixen in the twilight")).hits[0].item_id == foxes
+
+
+@pytest.mark.timeout(240)
+async def test_processes_that_are_killed_at_any_moment_lose_nothing(house: House) -> None:
+    ids = [await house.place.remember(f"note {number}", index=False) for number in range(400)]
+    while await house.backlog():
+        pass
+    await house.register(batch_size=4)
+    slowly = pb.StartReindexRequest(model=WORDS, texts_per_second=200)
+    reindex = (await house.operator.StartReindex(slowly)).reindex
+    arguments = (house.service.url, str(house.place.tenant_id), house.endpoint.url)
+
+    for milliseconds in (5, 60, 130, 210, 300):
+        processes = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "fix_reindexing", *arguments,
+                cwd=Path(__file__).parents[1],
+                stdout=asyncio.subprocess.PIPE,
+            )
+            for _ in range(2)
+        ]  # fmt: skip
+        for process in processes:
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"begun\n"
+        # However far they get, nothing is waited for.
+        await asyncio.sleep(milliseconds / 1000)
+        for process in processes:
+            process.kill()
+            await process.wait()
+    part = await house.vectors(WORDS)
+    made = await house.work()
+
+    assert await house.vectors(WORDS) == dict.fromkeys(ids, 1)
+    assert 0 < len(part) < len(ids)
+    assert made <= len(ids)
+    assert (await house.progress(reindex.reindex_id)).state == pb.REINDEX_STATE_COMPLETE
 
 
 async def test_texts_go_no_faster_than_they_may(house: House) -> None:

@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.telemetry import RECALL_SAMPLED, RECALL_SHORTFALL, RECALL_UNSAMPLED
@@ -111,8 +113,8 @@ class Sampler:
             started = loop.time()
             try:
                 await self.judge(sample)
-            except (Refusal, TimeoutError) as error:
-                # The database is away or busy; there are other searches.
+            except (Refusal, TimeoutError, asyncpg.UndefinedTableError) as error:
+                # The database is away or busy, the model was dropped meanwhile; there are other searches.
                 RECALL_UNSAMPLED.inc()
                 log.warning("sample_not_judged", reason=type(error).__name__)
             if loop.time() - told > _TELL_SECONDS:

@@ -4,7 +4,7 @@ INSERT INTO recall.reindexes AS r
     (reindex_id, model, only_tenant_id, texts_per_second, settle_time, whole, next_time, create_time, created_by)
 VALUES (:reindex_id, :model, :only_tenant_id, :texts_per_second, :settle_time, :whole, :at, :at, :created_by)
 ON CONFLICT (model, coalesce(only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)) WHERE cancel_time IS NULL
-DO UPDATE SET settle_time = excluded.settle_time, whole = excluded.whole,
+DO UPDATE SET settle_time = excluded.settle_time, whole = r.whole OR excluded.whole,
     texts_per_second = CASE WHEN :keeps_rate THEN r.texts_per_second ELSE excluded.texts_per_second END
 RETURNING reindex_id;
 
@@ -27,8 +27,7 @@ RETURNING next_time - make_interval(secs => :texts::double precision / texts_per
 -- after everybody followed the model found nothing to do.
 SELECT r.reindex_id, r.model, r.only_tenant_id, r.texts_per_second, r.settle_time, r.create_time, r.created_by,
        r.cancel_time, r.whole, tenants.tenants, coalesce(sums.done, 0) AS done, coalesce(sums.documents, 0) AS documents,
-       coalesce(sums.seen, 0) AS seen, coalesce(sums.embedded, 0) AS embedded, coalesce(sums.missing, 0) AS missing,
-       coalesce(sums.stale, 0) AS stale
+       coalesce(sums.seen, 0) AS seen, coalesce(sums.embedded, 0) AS embedded, coalesce(sums.missing, 0) AS missing
 FROM recall.reindexes AS r
 CROSS JOIN LATERAL (
     SELECT count(*) AS tenants
@@ -40,8 +39,7 @@ CROSS JOIN LATERAL (
                WHERE d.finished AND NOT d.stale AND d.made = 0 AND d.look_time >= r.settle_time
            ) AS done,
            sum(d.documents)::bigint AS documents, sum(least(d.seen, d.documents))::bigint AS seen,
-           sum(d.embedded)::bigint AS embedded, sum(d.missing)::bigint AS missing,
-           count(*) FILTER (WHERE d.stale) AS stale
+           sum(d.embedded)::bigint AS embedded, sum(d.missing)::bigint AS missing
     FROM recall.reindexed AS d
     JOIN tenancy.tenants AS t ON t.tenant_id = d.tenant_id AND t.is_active
     WHERE d.reindex_id = r.reindex_id
@@ -118,6 +116,12 @@ FROM recall.reindexes AS r
 WHERE r.model = ANY (:models::text[]) AND r.cancel_time IS NULL
     AND (r.only_tenant_id IS NULL OR r.only_tenant_id = :tenant_id)
 ORDER BY r.reindex_id;
+
+-- no_longer_whole --
+-- Say of reindexes that their models have not everything any more.
+UPDATE recall.reindexes
+SET whole = false
+WHERE reindex_id = ANY (:reindex_ids::uuid[]) AND whole;
 
 -- need_another_look --
 -- Say that items were written which did not get a model's vectors.

@@ -38,7 +38,7 @@ class IndexStore:
         """Read the text of pending documents.
 
         It is read after the document, so a text that changed meanwhile belongs to a newer revision than is said here,
-        and `put_vectors` passes over it. An item that is gone has no text.
+        and is passed over when its vectors are stored. An item that is gone has no text.
         """
         ids: dict[str, list[UUID]] = {"memory": [], "message": []}
         for row in pending:

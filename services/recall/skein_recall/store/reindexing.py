@@ -196,7 +196,7 @@ async def lacking(tx: Transaction, model: EmbeddingModel) -> dict[str, int] | No
     row = await tx.row(QUERIES["list_reindexes"], reindex_id=None, model=model.model, before=None, limit=1)
     if row is None:
         return None if model.active else {}
-    if row["whole"] and not row["stale"]:
+    if row["whole"]:
         return None
     found = {"tenants": row["tenants"] - row["done"], "items": row["missing"]}
     return found if any(found.values()) else None

@@ -162,7 +162,9 @@ async def _add(
 
 
 async def _fall_behind(tx: Transaction, tenant_id: UUID, models: Sequence[str]) -> None:
-    for row in await tx.rows(QUERIES["standing_reindexes"], tenant_id=tenant_id, models=list(models)):
+    rows = await tx.rows(QUERIES["standing_reindexes"], tenant_id=tenant_id, models=list(models))
+    await tx.execute(QUERIES["no_longer_whole"], reindex_ids=[row["reindex_id"] for row in rows])
+    for row in rows:
         await tx.execute(QUERIES["need_another_look"], tenant_id=tenant_id, reindex_id=row["reindex_id"])
 
 

@@ -27,8 +27,8 @@ CREATE TABLE recall.reindexes (
     texts_per_second double precision NOT NULL,
     -- By then every process follows the model: a look at all documents that begins later overlooks none.
     settle_time timestamptz NOT NULL,
-    -- The model had everything when the reindex began: it was in force, or done. It may be taken (back) before the look is
-    -- over, unless something failed meanwhile.
+    -- The model had everything when it was put in force or out of it, and did not miss anything since: it may be taken
+    -- (back) before the look is over.
     whole boolean NOT NULL,
     -- When the next texts may go to the model, over all processes.
     next_time timestamptz NOT NULL,

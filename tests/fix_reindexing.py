@@ -1,0 +1,37 @@
+"""A process that goes on with the reindexes of a tenant, to be killed.
+
+Its arguments: the database, the tenant, and what SKEIN_OUTBOUND_ALLOW says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any, cast
+from uuid import UUID
+
+from skein_kit.database import Database
+from skein_kit.outbound import Outbound
+from skein_recall.models import Registry
+from skein_recall.providers.choosing import Providers
+from skein_recall.providers.keys import Keys
+from skein_recall.reindexing import Reindexer
+from skein_recall.store import Store, prepare_connection
+from skein_recall.vectors import Vectors
+
+
+async def main(url: str, tenant: str, allow: str) -> None:
+    async with Database.open(url, service="recall", size=2, timeout=5, init=prepare_connection) as database:
+        store = Store(database)
+        registry = Registry(store.models.list_models, seconds=5.0)
+        # What is reindexed here, an endpoint embeds.
+        providers = Providers(cast("Any", None), Outbound(allow=[allow]), Keys.read({}))
+        vectors = Vectors(providers, query_seconds=1.0)
+        reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
+        sys.stdout.write("begun\n")
+        sys.stdout.flush()
+        await reindexer.go_on(UUID(tenant), 60.0)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

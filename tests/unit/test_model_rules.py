@@ -1,0 +1,165 @@
+"""The rules by which one model takes another's place, without a database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.errors import DimensionsMismatch, FieldInvalid
+from skein_kit.outbound import Outbound
+from skein_kit.settings import SettingInvalid
+from skein_recall.comparing import Agreement
+from skein_recall.errors import ModelNotFound
+from skein_recall.given import Given
+from skein_recall.models import EVERY_TENANT, Draft, EmbeddingModel, Models, Registry, Remote
+from skein_recall.recent import Recent
+from skein_recall.reindexing import is_due
+from skein_recall.settings import RecallSettings
+from skein_recall.store.reindexing import Due
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = AT + timedelta(seconds=15)
+TENANT, OTHER = uuid4(), uuid4()
+REMOTE = Remote(
+    endpoint="https://models.example/v1", remote_model="m", batch_size=1, timeout_seconds=1.0, window_characters=500
+)
+
+
+def model(
+    name: str, *, active: bool = False, remote: Remote | None = REMOTE, followed: UUID | None = None
+) -> EmbeddingModel:
+    return EmbeddingModel(
+        model=name,
+        provider="caller" if remote is None else "openai",
+        dimensions=3,
+        table_name=name,
+        active=active,
+        create_time=AT,
+        remote=remote,
+        followed=frozenset() if followed is None else frozenset({followed}),
+    )
+
+
+def due(**values: object) -> Due:
+    nothing = dict.fromkeys(("look_time", "after_id", "finished", "stale", "made"))
+    return Due(**{"reindex_id": uuid4(), "model": "m", "settle_time": LATER, **nothing, **values})  # type: ignore[arg-type]
+
+
+def look(*, finished: bool, stale: bool = False, made: int = 0) -> Due:
+    return due(look_time=AT, after_id=uuid4(), finished=finished, stale=stale, made=made)
+
+
+@pytest.mark.parametrize(
+    ("known", "at", "begins"),
+    [
+        (due(), AT, True),
+        (look(finished=False), LATER, False),
+        (look(finished=False, stale=True), LATER, False),
+        (look(finished=True), AT, False),
+        (look(finished=True), LATER, True),
+        (look(finished=True, made=1), AT, True),
+        (look(finished=True, stale=True), AT, True),
+    ],
+    ids=["none yet", "under way", "under way and stale", "too early", "late enough", "it made some", "stale"],
+)
+def test_a_look_begins_when_the_last_one_was_not_the_last(known: Due, at: datetime, *, begins: bool) -> None:
+    assert is_due(known, at) is begins
+
+
+def test_a_model_follows_where_a_reindex_of_it_stands_and_it_is_not_in_force() -> None:
+    models = Models(
+        {
+            one.model: one
+            for one in (
+                model("active", active=True, followed=EVERY_TENANT),
+                model("every", followed=EVERY_TENANT),
+                model("mine", followed=TENANT),
+                model("given", remote=None, followed=EVERY_TENANT),
+                model("idle"),
+            )
+        }
+    )
+
+    assert [one.model for one in models.following(TENANT)] == ["every", "mine"]
+    assert [one.model for one in models.following(OTHER)] == ["every"]
+    assert models.named("").model == models.active.model == "active"
+    with pytest.raises(ModelNotFound):
+        models.named("nobody-s")
+    with pytest.raises(ModelNotFound):
+        _ = Models({}).active
+
+
+async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_changed_here() -> None:
+    reads = 0
+
+    async def read() -> list[EmbeddingModel]:
+        nonlocal reads
+        reads += 1
+        return [model("m", active=True)]
+
+    registry = Registry(read, seconds=60.0)
+    assert (await registry.active()).model == (await registry.active()).model == "m"
+    assert reads == 1
+    registry.forget()
+    await registry.models()
+    assert reads == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=60))
+def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(asked: list[tuple[int, str]]) -> None:
+    recent = Recent(tenants=2, queries=3)
+    for tenant, text in asked:
+        recent.note(UUID(int=tenant), text)
+
+    last = list(dict.fromkeys(UUID(int=tenant) for tenant, text in reversed(asked) if text))[:2]
+    assert recent.tenants() == last
+    for tenant_id in last:
+        kept = recent.of(tenant_id, 3)
+        assert 1 <= len(kept) == len(set(kept)) <= 3
+        assert recent.of(tenant_id, 1) == kept[-1:]
+
+
+def test_agreement_is_the_share_of_what_the_model_in_force_finds() -> None:
+    a, b, c, d = (uuid4() for _ in range(4))
+    one, all_ = Agreement(), Agreement()
+    one.add([a, b], [a, c])
+    one.add([a, b, c, d], [d, c, b, a])
+    one.add([], [a])
+    all_.join(one)
+    all_.join(Agreement())
+
+    assert (one.queries, one.same_first, one.mean) == (3, 1, 0.75)
+    assert (all_.queries, all_.mean) == (3, 0.75)
+    assert Agreement().mean == 1.0
+
+
+def test_vectors_that_are_brought_have_the_model_s_length_and_a_direction() -> None:
+    request = pb.PutEmbeddingRequest(external_id="x", embeddings=[pb.Embedding(values=[0, 3, 4])])
+    given_ = Given.of(request, model("m"))
+    assert [round(float(value), 3) for value in given_.vectors[0]] == [0.0, 0.6, 0.8]
+    assert (given_.item_id, given_.kind) == (None, "memory")
+
+    with pytest.raises(DimensionsMismatch):
+        Given.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[1, 2])]), model("m"))
+    with pytest.raises(FieldInvalid):
+        Given.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[0, 0, 0])]), model("m"))
+
+
+def test_an_endpoint_gets_what_its_operator_did_not_say() -> None:
+    asked = pb.EmbeddingModel(model="m", provider="openai", dimensions=3, endpoint="https://models.example/v1/")
+
+    remote = Draft.of(asked, Outbound()).remote
+
+    assert remote is not None
+    assert (remote.endpoint, remote.remote_model, remote.batch_size) == ("https://models.example/v1", "m", 32)
+    assert (remote.timeout_seconds, remote.window_characters) == (10.0, 2000)
+
+
+def test_what_some_process_may_not_know_yet_is_not_taken_for_known() -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_RECALL_SETTLE_SECONDS"):
+        RecallSettings.read({"SKEIN_RECALL_SETTLE_SECONDS": "1", "SKEIN_RECALL_MODELS_SECONDS": "2"})
