@@ -80,6 +80,9 @@ class House:
     async def use(self, model: str, **values: Any) -> pb.SetActiveModelResponse:
         return await self.operator.SetActiveModel(pb.SetActiveModelRequest(model=model, **values))
 
+    async def drop(self, model: str) -> None:
+        await self.operator.DropModel(pb.DropModelRequest(model=model))
+
     async def change(self, model: str = WORDS) -> str:
         """Register a model, make its vectors of everything, and put it in force; return the reindex."""
         await self.register(model)

@@ -9,7 +9,6 @@ from fix_command import skein
 
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster.exits import Exit
-from skein_cluster.quality.asking import takes_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,18 +87,13 @@ async def test_every_question_is_asked_and_its_evidence_counted(
     assert await tenants(cluster) == before
 
 
-async def test_each_signal_is_switched_off_in_turn_where_calls_name_weights(
-    operator: dict[str, str], file: Path
-) -> None:
+async def test_each_signal_is_switched_off_in_turn(operator: dict[str, str], file: Path) -> None:
     ended = await skein("bench", "locomo", str(file), "--conversations", "1", "--json", environment=operator)
     told = ended.json
 
     assert len(told["conversations"]) == 1
-    if takes_weights():
-        assert {"dense", "lexical"} <= told["ablation"].keys()
-        assert all(part.keys() == MEASURES for part in told["ablation"].values())
-    else:
-        assert (told["ablation"], told["no_ablation_because"]) == ({}, "calls to this cluster name no weights")
+    assert {"dense", "lexical"} <= told["ablation"].keys()
+    assert all(part.keys() == MEASURES for part in told["ablation"].values())
 
 
 async def test_a_person_gets_tables(cluster: Cluster, operator: dict[str, str], file: Path) -> None:

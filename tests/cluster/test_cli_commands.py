@@ -13,6 +13,7 @@ from fix_command import skein
 
 from skein.memory.v1 import archives_pb2, memory_pb2
 from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import subjects_pb2
 from skein_cluster import registry
 from skein_cluster.exits import Exit
 from skein_cluster.ports import free_ports
@@ -103,6 +104,53 @@ async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(
     assert "ARM_BLOCKS" in {arm["arm"] for arm in told.json["arms"]}
     assert none.out == ""
     assert "0 cited, 1 left out" in " ".join(none.err.split())
+
+
+async def test_a_recall_shows_the_profile_of_the_person_who_is_named(
+    tenant: Tenant, environment: dict[str, str]
+) -> None:
+    anna = subjects_pb2.Subject(subject_id="anna", display_name="Anna Lind", timezone="Europe/Berlin")
+    anna.profile.update({"diet": "vegan"})
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=anna))
+
+    asked = ("recall", "what does she eat", "--arm", "profile", "--subject")
+    shown = await skein(*asked, "anna", environment=environment)
+    none = await skein(*asked, "nobody", environment=environment)
+
+    assert shown.out.strip() == 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'
+    assert shown.err.strip() == "No hits."
+    assert (none.out, none.err.strip()) == ("", "Nothing was found.")
+
+
+@pytest.mark.parametrize("form", [(), ("--whole",)], ids=["lines", "whole"])
+async def test_an_export_says_what_it_leaves_in_cold_storage(
+    tenant: Tenant, environment: dict[str, str], form: tuple[str, ...]
+) -> None:
+    old = memory_pb2.Memory(content="The kettle was blue")
+    old.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=old))
+    await tenant.history.CreateArchive(archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC)))
+
+    exported = await skein("export", *form, environment=environment)
+
+    assert exported.code == Exit.OK, exported.err
+    assert "kettle" not in exported.out
+    assert "Without 1 memories that lie in cold storage" in " ".join(exported.err.split())
+
+
+async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
+    tenant: Tenant, environment: dict[str, str]
+) -> None:
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[said]))
+    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="s"))
+    await skein("archive", "store", "s", environment=environment)
+
+    refused = await skein("context", "spoons", "--session", "s", environment=environment)
+
+    assert refused.code == Exit.REFUSED
+    assert "skein archive restore --session" in " ".join(refused.err.split())
 
 
 async def test_what_a_stream_cannot_say_does_not_end_a_command(environment: dict[str, str]) -> None:

@@ -85,6 +85,9 @@ CROSSINGS = {
     # Whoever takes a document away says so; whoever is given a vector with an item stores it with the item.
     ("skein_memory", "recall.departures", "INSERT"),
     ("skein_session", "recall.departures", "INSERT"),
+    # The search of messages is a search of words as well.
+    ("skein_session", "recall.corpora", "SELECT"),
+    ("skein_session", "recall.departures", "SELECT"),
     ("skein_memory", "recall.embedding_models", "SELECT"),
     ("skein_session", "recall.embedding_models", "SELECT"),
     ("skein_memory", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
@@ -124,6 +127,8 @@ COLUMN_CROSSINGS = {
         ("skein_memory", "recall.documents", column, "UPDATE")
         for column in ("type", "scope", "source", "importance", "agent_id", "subject_id", "session_id", "expire_time")
     ),
+    # Who takes messages away locks what the index knows of them, and only who may change a row may lock it.
+    ("skein_session", "recall.documents", "counted", "UPDATE"),
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }

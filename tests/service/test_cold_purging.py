@@ -173,3 +173,29 @@ async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
 
     assert (first.archive.memory_count, second.archive.memory_count) == (2, 2)
     assert len(await left(tenant)) == 4
+
+
+async def pages(
+    tenant: Tenant, selection: memory_pb2.MemorySelection, **rest: Any
+) -> list[memory_pb2.PurgeMemoriesResponse]:
+    found = [await purge(tenant, selection, page_size=1, **rest)]
+    while found[-1].next_page_token:
+        found.append(await purge(tenant, selection, page_size=1, page_token=found[-1].next_page_token, **rest))
+    return found
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("of_person", [True, False], ids=["person", "names"])
+async def test_what_lies_in_cold_storage_is_told_of_once_however_many_pages_there_are(
+    tenant: Tenant, *, of_person: bool, dry_run: bool
+) -> None:
+    stored = await old(tenant, "stored", subject_id="ann")
+    await archive(tenant)
+    there = [await old(tenant, f"there {number}", subject_id="ann") for number in range(3)]
+    selection = selecting(subject_id="ann") if of_person else selecting([stored, *there, "nobody"])
+
+    found = await pages(tenant, selection, dry_run=dry_run)
+
+    assert [id_ for page in found for id_ in page.archived_memory_ids] == [stored]
+    assert sorted(id_ for page in found for id_ in page.receipt.memory_ids) == sorted(there)
+    assert [name for page in found for name in page.not_found] == ([] if of_person else ["nobody"])

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 import grpc
 from fix_cluster import Tenant, refused
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2 as pb
+from skein.tenancy.v1 import subjects_pb2
 
 
 async def append(
@@ -192,3 +194,12 @@ async def test_a_memory_is_not_a_message(tenant: Tenant) -> None:
     )
 
     assert await search(tenant, "lighthouse", session_id="s") == before
+
+
+async def test_words_are_stemmed_as_the_tenant_s_policy_says(tenant: Tenant) -> None:
+    policy = subjects_pb2.Policy(search_language="german")
+    mask = FieldMask(paths=["search_language"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    await append(tenant, "Die Katzen schliefen in den Häusern", "Nichts davon")
+
+    assert texts(await search(tenant, "ein Häuschen? Häuser!")) == ["Die Katzen schliefen in den Häusern"]

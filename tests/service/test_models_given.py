@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
 from fix_models import EMBEDDED, WORDS, House
 from fix_recall import Place
 
@@ -15,6 +15,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
+from skein_client import Client
 
 SIZE = 384
 
@@ -132,6 +133,16 @@ async def test_items_are_named_by_the_ids_of_other_systems_through_the_gateway(t
     assert (first.item_id, second.item_id) == (memory.memory_id, remembered.messages[0].message_id)
     found = await tenant.gateway.Recall(gateway_pb2.RecallRequest(embedding=axis(2), limit=1))
     assert found.hits[0].message.content == "Good evening."
+
+
+async def test_the_client_brings_vectors_like_any_other_call(cluster: Cluster, tenant: Tenant) -> None:
+    async with Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as skein:
+        (memory,) = (await skein.remember(["Owls hunt at night."])).memories
+
+        await skein.index.PutEmbedding(pb.PutEmbeddingRequest(item_id=memory.memory_id, embeddings=embeddings(5)))
+
+        (hit,) = (await skein.index.Recall(pb.RecallRequest(embedding=axis(5)))).hits
+    assert hit.similarity == pytest.approx(1.0)
 
 
 async def test_another_tenant_s_items_take_no_vectors(tenant: Tenant, other_tenant: Tenant) -> None:

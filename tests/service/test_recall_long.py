@@ -18,7 +18,12 @@ LENGTH = 10_000
 FACT = "The doctor prescribed penicillin for the ear infection."
 # No word of it stands in the fact.
 QUESTION = "which antibiotic treats hearing problems"
-OTHERS = ["Our fence was painted green last spring.", "Marta keeps bees.", "Trains leave at ten.", "Tea is steeped hot."]
+OTHERS = [
+    "Our fence was painted green last spring.",
+    "Marta keeps bees.",
+    "Trains leave at ten.",
+    "Tea is steeped hot.",
+]
 
 
 def long_entry() -> str:

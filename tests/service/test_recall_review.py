@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import grpc
 import numpy as np
 import pytest
+from fix_cluster import refused
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -30,9 +34,10 @@ def pointing(*values: float) -> list[float]:
     return [*values, *(0.0,) * (DIMENSIONS - len(values))]
 
 
-async def index_alone(place: Place, texts: Sequence[str], **fields: Any) -> list[UUID]:
-    """Write index rows alone: of items that nobody may be shown."""
-    documents = [postings.Document(item_id=new_id(now()), kind="memory", text=text, **fields) for text in texts]
+async def index_alone(place: Place, texts: Sequence[str]) -> list[UUID]:
+    """Write index rows alone, with vectors: of items that nobody may be shown."""
+    vector = np.array(pointing(0.0, 1.0), dtype=np.float32)
+    documents = [postings.Document(item_id=new_id(now()), kind="memory", text=text, embedding=vector) for text in texts]
     async with place.service.memory.tenant(place.tenant_id) as tx:
         await postings.put(tx, place.tenant_id, documents)
     return [document.item_id for document in documents]
@@ -71,7 +76,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_hits_that_are_too_far_away_are_not_looked_for_deeper(place: Place, called: list[str]) -> None:
     await place.remember("the kettle is on the stove")
-    await index_alone(place, ["something else"] * 250, embedding=np.array(pointing(0.0, 1.0), dtype=np.float32))
+    await index_alone(place, ["something else"] * 250)
 
     answer = await place.recall("kettle", embedding=pointing(1.0), min_similarity=0.9)
 
@@ -114,6 +119,30 @@ async def test_words_alone_find_as_many_as_there_are_although_a_rare_one_has_few
     assert len(answer.hits) == 7
 
 
+async def test_what_has_expired_supersedes_nothing(place: Place) -> None:
+    older = await place.remember("Marta lives in Graz")
+    newer = await place.remember("Marta lives in Linz", expire_time=now() - timedelta(minutes=1))
+    async with place.service.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO memory.links (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, "
+            "create_time, created_by) VALUES ($1, $2, $3, $4, 'supersedes', 1, now(), 'test')",
+            place.tenant_id,
+            new_id(now()),
+            UUID(newer),
+            UUID(older),
+        )
+
+    assert await place.found("Where does Marta live?") == ["Marta lives in Graz"]
+
+
+async def test_a_question_as_long_as_allowed_is_answered(place: Place) -> None:
+    await place.remember("the kettle is on the stove")
+    words = " ".join(f"word{number} in 1999 on monday" for number in range(1000))
+
+    assert await place.found(f"kettle {words}"[:10_000], limit=100) == ["the kettle is on the stove"]
+    assert await place.found("the of and ? !", limit=100) == ["the kettle is on the stove"]
+
+
 async def test_what_is_counted_while_it_goes_away_is_taken_off_again(place: Place) -> None:
     (item_id,) = await index_alone(place, ["green tea"])
 
@@ -124,6 +153,25 @@ async def test_what_is_counted_while_it_goes_away_is_taken_off_again(place: Plac
     await count(place)
 
     assert (await counted(place))[0] == 0
+
+
+async def test_messages_that_are_counted_while_their_session_goes_away_are_taken_off_again(place: Place) -> None:
+    item_id = UUID(await place.say("green tea", session_id="s1"))
+
+    async with place.service.session.tenant(place.tenant_id) as tx:
+        await postings.discount_session(tx, place.tenant_id, "s1")
+        await count(place)
+        await tx.execute(postings._QUERIES["delete_documents"], tenant_id=place.tenant_id, item_ids=[item_id])
+    await count(place)
+
+    assert (await counted(place))[0] == 0
+
+
+@pytest.mark.parametrize("name", ["min_similarity", "weights"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
+async def test_numbers_that_measure_nothing_are_refused(place: Place, name: str, value: float) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await place.recall("tea", **{name: {"dense": value} if name == "weights" else value})
 
 
 async def test_a_frequency_has_only_what_was_counted(place: Place) -> None:

@@ -158,3 +158,13 @@ async def test_ranks_may_be_fused_instead_of_scores(tenant: Tenant) -> None:
     assert by_ranks.formula.startswith("ranks-")
     assert by_scores.formula.startswith("scores-")
     assert [hit.memory.content for hit in by_ranks.hits] == ["Marta lives in Graz."]
+
+
+async def test_a_title_that_becomes_the_key_is_found_by_the_key(tenant: Tenant) -> None:
+    memory_id = await remember(tenant, "Marta lives in Linz.", title="marta")
+
+    changed = memory_pb2.Memory(memory_id=memory_id, key="marta")
+    mask = FieldMask(paths=["title", "key"])
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=mask))
+
+    assert await found(tenant, filter=memory_pb2.MemoryFilter(key="marta")) == ["Marta lives in Linz."]

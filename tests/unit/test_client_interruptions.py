@@ -60,3 +60,16 @@ def test_what_came_meanwhile_begins_the_time_anew() -> None:
 def test_without_retries_a_stream_is_not_begun_again() -> None:
     with pytest.raises(Unavailable):
         Interruptions(RetryPolicy(attempts=1), lambda: 1.0, Clock()).pause_after(lost())
+
+
+def test_a_stream_may_be_begun_again_very_often() -> None:
+    clock = Clock()
+    interruptions = Interruptions(RetryPolicy(longest_pause_seconds=0.1), lambda: 1.0, clock)
+
+    def wait() -> None:
+        while True:
+            clock.now += interruptions.pause_after(lost())
+
+    with pytest.raises(Unavailable):
+        wait()
+    assert clock.now == pytest.approx(300.0, abs=1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pytest
@@ -119,3 +120,14 @@ def test_an_excerpt_never_passes_its_room_and_holds_nothing_that_is_not_in_the_t
 def test_texts_are_compared_by_their_words() -> None:
     assert normal(" Anna,  likes\n'tea'! ") == "anna likes tea"
     assert normal(" 🙂 ") == "🙂"
+
+
+def test_a_text_of_nothing_but_marks_is_little_more_work_than_any_other() -> None:
+    def seconds(text: str) -> float:
+        started = time.process_time()
+        excerpt(text, 400, terms_of("tea kettle"))
+        return time.process_time() - started
+
+    ordinary, marks = "The kettle sings before the tea is made. " * 2500, ". " * 50_000
+
+    assert min(seconds(marks) for _ in range(3)) < 6 * min(seconds(ordinary) for _ in range(3))

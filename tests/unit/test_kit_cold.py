@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -10,9 +11,7 @@ import pytest
 from skein_kit.cold import Cold
 from skein_kit.errors import ArchiveDamaged
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+SYNC = os.fsync
 LINES = ['{"table": "entries"}', '{"row": "ünï – 雨"}']
 
 
@@ -92,3 +91,37 @@ async def test_a_file_that_was_written_in_part_goes_with_it(tmp_path: Path) -> N
     await cold.delete(tenant_id, archive_id, written.checksum)
 
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return what is brought to the disk, in order, files under the names that they have then."""
+    found: list[Path] = []
+
+    def sync(descriptor: int) -> None:
+        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        SYNC(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return found
+
+
+async def test_a_new_file_is_on_the_disk_with_every_folder_that_was_made_for_it(
+    tmp_path: Path, synced: list[Path]
+) -> None:
+    tenant_id = uuid4()
+
+    await Cold(tmp_path / "files").write(tenant_id, uuid4(), LINES)
+
+    assert {tmp_path, tmp_path / "files", tmp_path / "files" / str(tenant_id)} <= set(synced)
+
+
+async def test_a_file_that_was_removed_does_not_come_back_with_the_power(tmp_path: Path, synced: list[Path]) -> None:
+    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    written = await cold.write(tenant_id, archive_id, LINES)
+    synced.clear()
+
+    await cold.delete(tenant_id, archive_id, written.checksum)
+    await cold.delete(tenant_id, archive_id, written.checksum)
+
+    assert synced == [tmp_path / str(tenant_id)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import numpy as np
@@ -105,6 +107,24 @@ async def test_an_endpoint_that_says_when_is_asked_then(endpoint: EmbeddingServe
     # The pause was not really waited for, so the next attempt found that the endpoint still rests.
     assert pauses.seconds[0] == 2.0
     assert len(endpoint.asked) == 1
+
+
+async def test_an_endpoint_may_name_a_time_instead(endpoint: EmbeddingServer) -> None:
+    at = format_datetime(now() + timedelta(seconds=4), usegmt=True)
+    endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % at.encode())]
+    pauses = Pauses()
+
+    with pytest.raises(ModelUnavailable):
+        await made(endpoint, pauses).embed(["tea"])
+
+    assert 2.0 < pauses.seconds[0] <= 4.0
+
+
+@pytest.mark.parametrize("said", [b"soon", b"-1", b"", b"1e9", b"Mon, 99 Foo"])
+async def test_a_time_that_is_none_is_passed_over(endpoint: EmbeddingServer, said: bytes) -> None:
+    endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % said)]
+
+    assert len(await made(endpoint).embed(["tea"])) == 1
 
 
 async def test_a_rest_that_is_too_long_is_not_waited_for(endpoint: EmbeddingServer) -> None:

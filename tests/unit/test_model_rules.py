@@ -124,6 +124,13 @@ def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(asked: list
         assert recent.of(tenant_id, 1) == kept[-1:]
 
 
+def test_a_text_that_is_no_question_is_not_kept() -> None:
+    recent = Recent()
+    recent.note(UUID(int=1), "word " * 2000)
+
+    assert recent.tenants() == []
+
+
 def test_agreement_is_the_share_of_what_the_model_in_force_finds() -> None:
     a, b, c, d = (uuid4() for _ in range(4))
     one, all_ = Agreement(), Agreement()

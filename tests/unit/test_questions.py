@@ -157,3 +157,14 @@ def test_any_text_can_be_read_at_any_time(text: str, now: datetime) -> None:
 )
 def test_any_words_of_time_can_be_read_at_any_time(text: str, now: datetime) -> None:
     assert all(span.first <= span.last for span in Cues.of(text, now).spans)
+
+
+@pytest.mark.parametrize(
+    "text", ["in Augu\u017ft", "5 apr\u0131l 2023", "f\u0131ve days ago", "3 day\u017f ago", "on \u017funday"]
+)
+def test_letters_that_only_look_like_a_name_s_break_nothing(text: str) -> None:
+    assert not Cues.of(text, NOW).wants_time
+
+
+def test_of_a_very_long_text_the_beginning_counts() -> None:
+    assert days("in 1999 " + "word " * 1900 + "in 2001") == [("1999-01-01", "1999-12-31")]

@@ -30,6 +30,9 @@ def is_read(method: str) -> bool:
     return method.startswith(_READ_VERBS) or method in _READS
 
 
+_MOST_DOUBLINGS = 60
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryPolicy:
     """How often and how long to try: exponential back-off with jitter, within the call's own deadline."""
@@ -47,7 +50,9 @@ class RetryPolicy:
         `chance` (0 to 1) spreads the waits over the upper half of the back-off, so that many callers do not come back
         at the same moment; what the server asked for is waited in full on top.
         """
-        backoff = min(self.first_pause_seconds * 2.0 ** (attempt - 2), self.longest_pause_seconds)
+        # A stream may be cut off a thousand times: the doubling ends somewhere.
+        doubled = self.first_pause_seconds * 2.0 ** min(attempt - 2, _MOST_DOUBLINGS)
+        backoff = min(doubled, self.longest_pause_seconds)
         return (retry_after or 0.0) + backoff * (0.5 + chance / 2)
 
 

@@ -82,6 +82,7 @@ class Cold:
 
     def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: Written) -> None:
         path = self._path(tenant_id, archive_id, written.checksum)
+        made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         part = _part(path)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
@@ -90,11 +91,9 @@ class Cold:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        # A folder that is new is there after a power cut when the one that it lies in is on the disk as well.
+        for folder in (path.parent, *(new.parent for new in made)):
+            _sync(folder)
 
     def _read(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Sequence[str]:
         try:
@@ -108,8 +107,13 @@ class Cold:
 
     @staticmethod
     def _delete(path: Path) -> None:
-        for file in (path, _part(path)):
+        found = [file for file in (path, _part(path)) if file.exists()]
+        for file in found:
             file.unlink(missing_ok=True)
+        if found:
+            # The folder may go with its tenant meanwhile.
+            with suppress(FileNotFoundError):
+                _sync(path.parent)
 
     def _delete_tenant(self, tenant_id: UUID) -> int:
         folder = self._folder / str(tenant_id)
@@ -132,6 +136,14 @@ class Cold:
 
     def _path(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Path:
         return self._folder / str(tenant_id) / f"{archive_id}-{checksum.hex()[:16]}.jsonl.gz"
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _part(path: Path) -> Path:

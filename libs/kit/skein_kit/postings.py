@@ -58,7 +58,8 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -
     """Add items to the index: one read for the terms, an insert for the documents, one for postings, one for vectors.
 
     A new document is pending, its vectors still to be made, unless it brought one and no other model follows. An item
-    that is in the index already must be removed first. Raises DimensionsMismatch for a vector that the model in force does not take.
+    that is in the index already must be removed first. Raises DimensionsMismatch for a vector that the model in force
+    does not take.
     """
     if not documents:
         return

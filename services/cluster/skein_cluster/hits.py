@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from google.protobuf.json_format import MessageToJson
+
 from skein.recall.v1 import recall_pb2
 
 if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
+
+    from skein.tenancy.v1 import subjects_pb2
 
 
 def kind_of(hit: recall_pb2.Hit) -> str:
@@ -40,6 +44,13 @@ def text_of(hit: recall_pb2.Hit) -> str:
 
 
 def components_of(hit: recall_pb2.Hit) -> str:
-    """Return each signal's share of the score: "dense 0.41 + lexical 0.22"."""
-    parts = [f"{part.signal} {part.value * part.weight:.2f}" for part in hit.components if part.weight]
-    return " + ".join(parts)
+    """Return what each signal adds to the score, as far as it can be seen: "dense 0.41 + lexical 0.22"."""
+    shares = [(part.signal, f"{part.value * part.weight:.2f}") for part in hit.components if part.weight]
+    return " + ".join(f"{signal} {share}" for signal, share in shares if float(share))
+
+
+def profile_of(subject: subjects_pb2.Subject) -> str:
+    """Return who a person is, in a line: 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'."""
+    known = [MessageToJson(part, indent=None) for part in (subject.profile, subject.preferences) if part.fields]
+    said = [part for part in (subject.display_name, subject.timezone, *known) if part]
+    return f"{subject.subject_id}: {', '.join(said)}" if said else subject.subject_id

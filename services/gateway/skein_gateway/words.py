@@ -20,6 +20,8 @@ MAX_TERMS = 64
 ELLIPSIS = "…"
 # A part shorter than this says too little to be shown.
 LEAST_CHARACTERS = 80
+# A sentence shorter than this goes with the next one, so that a text of nothing but marks is no more work than others.
+_SHORT_SENTENCE = 10
 _WORD = re.compile(r"\w+")
 # Where a sentence may end: after its mark, or at the end of a line.
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[\u3002\uff01\uff1f])|\n+")
@@ -107,7 +109,19 @@ def _sentences(text: str, most: int) -> list[tuple[int, int]]:
         if text[start:end].strip():
             spans.append((start, end))
         start = max(start, after)
-    return spans
+    return _joined(spans, most)
+
+
+def _joined(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Return the sentences, short ones together with those after them as far as they fit."""
+    joined = spans[:1]
+    for start, end in spans[1:]:
+        first, last = joined[-1]
+        if last - first < _SHORT_SENTENCE and end - first <= most:
+            joined[-1] = (first, end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], room: int) -> tuple[int, int]:
@@ -115,12 +129,16 @@ def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], room: int) -
     best, first, last = -1, 0, 0
     held: Counter[str] = Counter()
     begin = 0
+    found = 0
     for place, (_, end) in enumerate(spans):
         held.update(counts[place])
+        is_same = not counts[place]
         while end - spans[begin][0] > room:
             held.subtract(counts[begin])
+            is_same = is_same and not counts[begin]
             begin += 1
-        found = sum(count > 0 for count in held.values())
+        if not is_same:
+            found = sum(count > 0 for count in held.values())
         if found > best:
             best, first, last = found, begin, place
     while first < last and not counts[first]:

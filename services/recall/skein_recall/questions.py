@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Nobody asks for more dates at once; a text that holds more is no question.
 _MOST_SPANS: Final = 8
+# What stands further behind in a long text is not what it asks for.
+_READ: Final = 1000
 
 # --- English --------------------------------------------------------------------------------------------------------
 # Where none of it occurs, as in other languages, a question just has no cues.
@@ -66,6 +68,7 @@ class Cues:
     def of(cls, text: str, now: datetime) -> Cues:
         """Read a question that is asked `now`."""
         today = now.astimezone(UTC).date()
+        text = text[:_READ]
         return cls(
             wants_time=_WANTS_TIME.search(text) is not None,
             spans=tuple(islice(_spans(text, today), _MOST_SPANS)),
@@ -88,10 +91,11 @@ def _spans(text: str, today: date) -> Iterator[Span]:
     """Find dates, the fullest forms first; what one form has read is not read again by another."""
     for pattern, read in _FORMS:
         for match in pattern.finditer(text):
-            # A thirtieth of February, or a time before the year 1, is no date.
+            # A thirtieth of February, or a time before the year 1, is no date; neither is a name with letters that are
+            # the same only where case is ignored: a long s, a dotless i.
             try:
                 span = read(match, today)
-            except (ValueError, OverflowError):
+            except (LookupError, ValueError, OverflowError):
                 continue
             yield span
         text = pattern.sub(" ", text)

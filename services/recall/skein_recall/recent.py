@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 MOST_TENANTS = 500
 MOST_QUERIES = 64
+# Longer ones are pasted texts, and would take much of the memory.
+MOST_CHARACTERS = 500
 
 
 class Recent:
@@ -22,8 +24,8 @@ class Recent:
         self._asked: OrderedDict[UUID, deque[str]] = OrderedDict()
 
     def note(self, tenant_id: UUID, text: str) -> None:
-        """Remember a query, once."""
-        if not text:
+        """Remember a query, once, unless it is very long."""
+        if not 0 < len(text) <= MOST_CHARACTERS:
             return
         asked = self._asked.setdefault(tenant_id, deque(maxlen=self._queries))
         if text not in asked:

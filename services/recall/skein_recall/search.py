@@ -45,6 +45,8 @@ CENTRES = 60
 REACH = 2
 # For a vector alone the order is known: more than the hits wanted only stand in for some that may not be shown.
 _SPARE = 10
+# Where many may not be shown, so many more are read at once at most.
+_MOST_SPARE = 1000
 _DEEPER = 8
 # Items of each signal that are held against a condition that the index does not know.
 _MOST_HELD = 5000
@@ -140,6 +142,8 @@ class Found:
     terms: ranking.Terms | None = None
     # There may be more.
     is_cut: bool = False
+    # By the vector alone, in their order.
+    nearest: tuple[UUID, ...] = ()
 
 
 class Searcher:
@@ -240,6 +244,7 @@ class Search:
         most = _MOST if question.filter.where is None else _MOST_HELD
         while True:
             found = await self._gather(question.filter, self._kinds, depth)
+            self.nearest = found.nearest
             hits = await self._shown(self._ranked(found, question.limit + _SPARE))
             if len(hits) < question.limit and question.limit + _SPARE < len(found.candidates):
                 hits = await self._shown(self._ranked(found, len(found.candidates)))
@@ -260,20 +265,25 @@ class Search:
             fusion=self._formula.fusion,
         )
 
-    async def _shown(self, ranked: Sequence[Ranked]) -> list[tuple[Ranked, asyncpg.Record]]:
-        """Read the best items until there are enough of those that may be shown."""
+    async def _shown(self, ranked: Sequence[Ranked], limit: int = 0) -> list[tuple[Ranked, asyncpg.Record]]:
+        """Read the best items until there are enough of those that may be shown: as many as are wanted, or a limit."""
         hits: list[tuple[Ranked, asyncpg.Record]] = []
-        limit, start = self._question.limit, 0
+        limit = limit or self._question.limit
+        start = spare = 0
         while len(hits) < limit and start < len(ranked):
-            part = ranked[start : start + limit - len(hits) + (_SPARE if start else 0)]
+            part = ranked[start : start + limit - len(hits) + spare]
             start += len(part)
+            spare = min(_MOST_SPARE, 2 * spare or _SPARE)
             kinds = {one.candidate.item_id: one.candidate.kind for one in part}
             rows = await self._reading.items(kinds, self._at, show_superseded=self._question.show_superseded)
             hits += [(one, rows[one.candidate.item_id]) for one in part if one.candidate.item_id in rows]
         return hits[:limit]
 
     async def emptied_by(self) -> list[str]:
-        """Name the conditions each of which alone keeps everything out; all when only several together do."""
+        """Name the conditions each of which alone keeps everything out; all when only several together do.
+
+        None, when without any there would be nothing to show either.
+        """
         filter_ = self._question.filter
         if not await self._finds(Filter()):
             return []
@@ -283,16 +293,15 @@ class Search:
 
     async def _finds(self, filter_: Filter) -> bool:
         kinds = tuple(kind for kind in self._question.kinds if kind in filter_.kinds)
-        depth = _MOST_HELD if filter_.where is not None else _SPARE
+        depth = _MOST_HELD if filter_.where is not None else POOL
         found = await self._gather(filter_, kinds, depth)
-        return bool(found.candidates)
+        return bool(await self._shown(self._ranked(found, len(found.candidates)), limit=1))
 
     async def _gather(self, filter_: Filter, kinds: Sequence[str], depth: int) -> Found:
         """Find up to `depth` items by each signal that pass a filter, and measure them by the other one."""
         if not kinds:
             return Found(candidates=[])
         near, is_cut = await self._near(filter_, kinds, depth)
-        self.nearest = tuple(near)
         similarities = {item_id: similarity for item_id, (_, similarity) in near.items()}
         kind_of = {item_id: kind for item_id, (kind, _) in near.items()}
         if not self._question.text:
@@ -301,9 +310,10 @@ class Search:
                 Candidate(item_id=id_, kind=kind, similarity=similarities[id_], bm25=0.0)
                 for id_, kind in kind_of.items()
             ]
-            return Found(candidates=plain, is_cut=is_cut)
+            return Found(candidates=plain, is_cut=self._goes_on(near, is_cut=is_cut), nearest=tuple(near))
         terms = await self._reading.terms(self._question.text, kinds, self._language)
-        matches = await self._reading.matching(terms, kinds, filter_, count=depth)
+        least = self._question.limit - len(near)
+        matches = await self._reading.matching(terms, kinds, filter_, count=depth, least=least)
         kind_of |= {row["item_id"]: row["kind"] for row in matches}
         kind_of = await self._passing(filter_, kind_of)
         best = _best(kind_of, similarities, {row["item_id"]: row["bm25"] for row in matches}, terms.max_bm25)
@@ -336,8 +346,16 @@ class Search:
             candidates=candidates,
             max_bm25=terms.max_bm25,
             terms=ranking.Terms(idf=tuple(term.idf for term in terms.terms), mean_length=terms.mean_length),
-            is_cut=is_cut or len(matches) == depth,
+            is_cut=self._goes_on(near, is_cut=is_cut, says_more=len(matches) == depth),
+            nearest=tuple(near),
         )
+
+    def _goes_on(self, near: Mapping[UUID, tuple[str, float]], *, is_cut: bool, says_more: bool = False) -> bool:
+        """Say whether there may be more, nearer items or such as say the words: none that is too far away counts."""
+        if self._question.min_similarity <= 0:
+            return is_cut or says_more
+        farthest = min((similarity for _, similarity in near.values()), default=-1.0)
+        return is_cut and farthest >= self._question.min_similarity
 
     async def _passing(self, filter_: Filter, kind_of: dict[UUID, str]) -> dict[UUID, str]:
         """Leave out what does not pass the conditions that the index does not know."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import grpc
 from grpc import aio
 from prometheus_client import Counter
 
 from skein.recall.v1 import recall_pb2
 from skein_kit import logs
-from skein_worker.jobs import untraced
+from skein_worker.jobs import Round, untraced
 from skein_worker.queue import Job
 
 if TYPE_CHECKING:
@@ -47,21 +46,21 @@ class Reindexing:
         self._settings = settings
 
     async def run(self, _payload: bytes, leave_off: asyncio.Event) -> float:
-        """Give every tenant in which a reindex is not done a turn, a few at once."""
-        failures: dict[str, int] = {}
+        """Give every tenant in which a reindex is not done a turn, a few at once; one that fails keeps none waiting."""
+        visits = Round(leave_off=leave_off)
         with untraced():
             try:
                 async for page in self._due():
                     tenant_ids = iter(page)
                     async with asyncio.TaskGroup() as group:
                         for _ in range(self._settings.tenants_at_once):
-                            group.create_task(self._some(tenant_ids, leave_off, failures))
-                    if leave_off.is_set() or failures:
+                            group.create_task(self._some(tenant_ids, visits))
+                    if visits.is_over():
                         break
             except aio.AioRpcError as error:
-                failures[error.code().name] = 1
-        if failures:
-            log.warning("reindexing_interrupted", failures=failures)
+                visits.failed(error)
+        if visits.failures:
+            log.warning("reindexing_interrupted", failures=visits.failures)
         return self._settings.reindex_seconds
 
     async def _due(self) -> AsyncIterator[list[str]]:
@@ -75,16 +74,14 @@ class Reindexing:
             if not token:
                 return
 
-    async def _some(self, tenant_ids: Iterator[str], leave_off: asyncio.Event, failures: dict[str, int]) -> None:
+    async def _some(self, tenant_ids: Iterator[str], visits: Round) -> None:
         for tenant_id in tenant_ids:
-            if leave_off.is_set() or failures:
+            if visits.is_over():
                 return
             try:
-                await self._turn(tenant_id, leave_off)
+                await self._turn(tenant_id, visits.leave_off)
             except aio.AioRpcError as error:
-                # A tenant that was deleted meanwhile is no failure.
-                if error.code() is not grpc.StatusCode.NOT_FOUND:
-                    failures[error.code().name] = failures.get(error.code().name, 0) + 1
+                visits.failed(error)
 
     async def _turn(self, tenant_id: str, leave_off: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()

@@ -26,16 +26,20 @@ WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[])
 RETURNING kind, length, counted;
 
 -- list_counted --
--- Find which of some items are in the tenant's counts.
+-- Read whether some items are in the tenant's counts, and keep the worker from counting them until they are gone.
 SELECT kind, length, counted
 FROM recall.documents
-WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]) AND counted;
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[])
+ORDER BY item_id
+FOR UPDATE;
 
 -- list_counted_of_session --
--- Find which of a session's messages are in the tenant's counts.
+-- The same of a session's messages.
 SELECT kind, length, counted
 FROM recall.documents
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message' AND counted;
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message'
+ORDER BY item_id
+FOR UPDATE;
 
 -- insert_departures --
 -- Say that documents went away which are still in the tenant's counts.

@@ -14,7 +14,7 @@ from skein_cluster import console, options
 from skein_cluster.calling import as_operator
 from skein_cluster.commands.transfer import progress
 from skein_cluster.exits import Exit, Failure
-from skein_cluster.quality.asking import ablated, ask, takes_weights, tenant_with
+from skein_cluster.quality.asking import ablated, ask, tenant_with
 from skein_cluster.quality.conversations import read_conversations
 from skein_cluster.quality.scores import MEASURES, by_category, summary, worth
 from skein_cluster.transfer.records import RecordInvalid
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skein_cluster.quality.scores import Asked, Mean
 
 _SEED = 5
-_NO_WEIGHTS = "calls to this cluster name no weights"
 
 
 @dataclass(slots=True)
@@ -68,8 +67,8 @@ def locomo(
         read = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise Failure(str(error), Exit.REFUSED) from error
-    run = asyncio.run(_run(environment, read, ablation=ablation and takes_weights(), keep=keep))
-    document = _document(file, run, why_none="" if not ablation or takes_weights() else _NO_WEIGHTS)
+    run = asyncio.run(_run(environment, read, ablation=ablation, keep=keep))
+    document = _document(file, run)
     if as_json:
         console.print_json(document)
     else:
@@ -106,7 +105,7 @@ async def _run(
     return run
 
 
-def _document(file: Path, run: _Run, *, why_none: str) -> dict[str, Any]:
+def _document(file: Path, run: _Run) -> dict[str, Any]:
     return {
         "file": file.name,
         "model": run.model,
@@ -120,7 +119,6 @@ def _document(file: Path, run: _Run, *, why_none: str) -> dict[str, Any]:
             signal: {name: mean.as_json() for name, mean in worth(before, after, seed=_SEED).items()}
             for signal, (before, after) in sorted(run.without.items())
         },
-        "no_ablation_because": why_none,
     }
 
 
@@ -147,8 +145,6 @@ def _print(document: Mapping[str, Any]) -> None:
         lost = document["ablation"].items()
         rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in lost]
         console.rows(made, rows, empty="")
-    elif document["no_ablation_because"]:
-        console.err().print(Text(f"What each signal is worth was not measured: {document['no_ablation_because']}."))
     latency = document["latency_ms"]
     console.out().print(
         Text(

@@ -12,7 +12,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_cluster import console, options
 from skein_cluster.calling import as_tenant
-from skein_cluster.hits import components_of, kind_of, text_of, time_of
+from skein_cluster.hits import components_of, kind_of, profile_of, text_of, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +46,7 @@ def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
     """Say on stderr which arms are missing, if any are."""
     names = ", ".join(gateway_pb2.Arm.Name(arm).removeprefix("ARM_").lower() for arm in arms)
     if names:
-        console.err().print(Text(f"Incomplete: {names} did not answer in time."))
+        console.err().print(Text(f"Incomplete: {names} did not answer."))
 
 
 @click.command()
@@ -78,10 +78,12 @@ def recall_command(
         (f"{hit.score:.3f}", components_of(hit), kind_of(hit), console.when(time_of(hit)), text_of(hit))
         for hit in answer.hits
     ]
+    if answer.HasField("profile"):
+        console.out().print(Text(profile_of(answer.profile)))
     console.rows(
         console.table("score", "components", "kind", "when", "text", numbers=("score",)),
         lines,
-        empty="Nothing was found.",
+        empty="No hits." if answer.HasField("profile") else "Nothing was found.",
     )
     show_incomplete(answer.incomplete)
 

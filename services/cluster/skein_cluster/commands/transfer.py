@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from skein.memory.v1 import archives_pb2
+from skein_client.pages import items
 from skein_cluster import console, options
 from skein_cluster.calling import as_tenant
 from skein_cluster.exits import Exit, Failure
@@ -24,6 +26,7 @@ from skein_cluster.transfer.whole import FORMS, MODES, Done, export_whole, impor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from skein_cluster.calling import Api
     from skein_cluster.transfer.records import Record, Unreadable
 
 _FORMATS: Mapping[str, Callable[[Path], Iterator[Record | Unreadable]]] = {"jsonl": read_jsonl, "locomo": read_locomo}
@@ -78,11 +81,17 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
     With --whole: memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
     """
     if whole:
-        count = asyncio.run(_export_whole(environment, output.write))
+        count, left = asyncio.run(_export_whole(environment, output.write))
         console.err().print(f"Exported {count} items.")
-        return
-    counts = asyncio.run(_export(environment, output.write))
-    console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in Kind)}.")
+    else:
+        counts, left = asyncio.run(_export(environment, output.write))
+        console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in Kind)}.")
+    if left:
+        click.echo(
+            f"Without {left} memories that lie in cold storage: `skein archive list` names the archives, and "
+            "`skein archive restore` brings one back.",
+            err=True,
+        )
 
 
 @contextmanager
@@ -112,9 +121,9 @@ async def _import(
         await Importer(api, report, done).run(records)
 
 
-async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> Mapping[str, int]:
+async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[Mapping[str, int], int]:
     async with as_tenant(environment) as api:
-        return await export(api, write)
+        return await export(api, write), await _stored(api)
 
 
 async def _import_whole(environment: Mapping[str, str], text: str, form: str, mode: str, *, dry_run: bool) -> Done:
@@ -122,9 +131,15 @@ async def _import_whole(environment: Mapping[str, str], text: str, form: str, mo
         return await import_whole(api, text, form, mode, dry_run=dry_run)
 
 
-async def _export_whole(environment: Mapping[str, str], write: Callable[[str], object]) -> int:
+async def _export_whole(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[int, int]:
     async with as_tenant(environment) as api:
-        return await export_whole(api, write)
+        return await export_whole(api, write), await _stored(api)
+
+
+async def _stored(api: Api) -> int:
+    """Return how many memories lie in cold storage, which no export reads."""
+    request = archives_pb2.ListArchivesRequest(page_size=1000)
+    return sum([archive.memory_count async for archive in items(api.history.ListArchives, request, "archives")])
 
 
 def _show_whole(done: Done, *, as_json: bool) -> None:

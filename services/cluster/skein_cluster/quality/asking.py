@@ -10,7 +10,7 @@ import uuid
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -50,11 +50,6 @@ class Answers:
     model: str
     # Answers by words alone, or without an arm: what they miss says nothing about the rest.
     degraded: int
-
-
-def takes_weights() -> bool:
-    """Say whether a call can name the weights of its signals."""
-    return "weights" in gateway_pb2.RecallRequest.DESCRIPTOR.fields_by_name
 
 
 @asynccontextmanager
@@ -104,9 +99,9 @@ async def ask(api: Api, questions: Sequence[Question], *, weights: Mapping[str, 
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
 
     async def answer(question: Question) -> tuple[float, gateway_pb2.RecallResponse]:
-        request: Any = gateway_pb2.RecallRequest(query=question.text, limit=LIMIT, arms=[gateway_pb2.ARM_MEMORIES])
-        if weights:
-            request.weights.update(weights)
+        request = gateway_pb2.RecallRequest(
+            query=question.text, limit=LIMIT, arms=[gateway_pb2.ARM_MEMORIES], weights=weights
+        )
         async with at_once:
             started = time.perf_counter()
             response = await api.gateway.Recall(request)

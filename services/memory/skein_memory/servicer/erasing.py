@@ -46,7 +46,8 @@ class ErasingRpcs(Rpcs):
                 after = UUID(answer.items[-1].memory.memory_id)
                 break
         return pb.ExportMatchingResponse(
-            memories=answer.items, next_page_token=_token(after, tenant_id, request.selection)
+            memories=answer.items,
+            next_page_token=_token(_Place(after=after), tenant_id, request.selection) if after else "",
         )
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
@@ -56,20 +57,16 @@ class ErasingRpcs(Rpcs):
         if first is not None:
             return pb.PurgeMemoriesResponse.FromString(first)
         wish = Wish(at=at, by=who.principal, dry_run=request.dry_run)
-        selection = replace(
-            _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE),
-            subject_id=_subject(request.selection),
-        )
+        selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
         stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
+        selection = replace(selection, subject_id=_subject(request.selection), seen=stored.seen)
 
         def respond(erased: Erased) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
                 archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
                 receipt=receipt_of(erased.receipt),
                 not_found=[name for name in erased.not_found if name not in stored.names],
-                next_page_token=_token(
-                    erased.after, tenant_id, request.selection, erased.blocks_after, cold_after=stored.after
-                ),
+                next_page_token=_going_on(erased, stored, tenant_id, request.selection),
             )
 
         done = await self._parts.erasing.purge(
@@ -90,6 +87,7 @@ class ErasingRpcs(Rpcs):
         stored = Expunged(memory_ids=[])
         if request.hard:
             stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
+            selection = replace(selection, seen=stored.seen)
 
         def respond(erased: Erased) -> pb.ForgetMemoriesResponse:
             return pb.ForgetMemoriesResponse(
@@ -97,7 +95,7 @@ class ErasingRpcs(Rpcs):
                 archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
                 receipt=receipt_of(erased.receipt),
                 not_found=[name for name in erased.not_found if name not in stored.names],
-                next_page_token=_token(erased.after, tenant_id, request.selection, cold_after=stored.after),
+                next_page_token=_going_on(erased, stored, tenant_id, request.selection),
             )
 
         forget = self._parts.erasing.purge if request.hard else self._parts.erasing.forget
@@ -109,15 +107,16 @@ class ErasingRpcs(Rpcs):
     ) -> Expunged:
         """Take what is meant out of cold storage: named memories and a person's at once, others archive by archive.
 
-        It goes first: a call that is cut off after it is repeated, and finds nothing more there.
+        It goes first: a call that is cut off after it is repeated, and finds nothing more there. Each call looks at
+        what came there after the one before.
         """
         place = _places(read_token(page_token, tenant_id, _question(asked)))
-        if place.is_warm_only:
-            return Expunged(memory_ids=[])
         if asked.memory_ids:
-            return await self._parts.expunging.named(tenant_id, asked.memory_ids, wanted, wish)
+            return await self._parts.expunging.named(
+                tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish
+            )
         if subject_id := _subject(asked):
-            return await self._parts.expunging.of_subject(tenant_id, subject_id, wish)
+            return await self._parts.expunging.of_subject(tenant_id, subject_id, after=place.cold_after, wish=wish)
         return await self._parts.expunging.passing(tenant_id, wanted, after=place.cold_after, wish=wish)
 
     async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
@@ -146,7 +145,7 @@ def _selection(
         after=place.after,
         count=count,
         blocks_after=place.blocks_after,
-        is_done=place.cold_after is not None and place.after is None,
+        is_done=place.cold_after is not None and place.after is None and place.blocks_after is None,
     )
 
 
@@ -158,44 +157,37 @@ class _Place:
     blocks_after: str | None = None
     cold_after: UUID | None = None
 
-    @property
-    def is_warm_only(self) -> bool:
-        """Whether a call before was done with cold storage."""
-        return self != _START and self.cold_after is None
-
-
-_START = _Place()
-
 
 def _places(place: Sequence[str] | None) -> _Place:
     """Read where to go on. Raises PageTokenInvalid."""
     match place:
         case None:
-            return _START
-        case [after] if (id_ := parse_id(after)) is not None:
-            return _Place(after=id_)
-        case ["", block_id]:
-            return _Place(blocks_after=block_id)
-        case [after, "", cold] if (archive_id := parse_id(cold)) is not None:
-            return _Place(after=parse_id(after), cold_after=archive_id)
+            return _Place()
+        case [after, blocks_after, cold_after]:
+            return _Place(after=_read(after), blocks_after=blocks_after or None, cold_after=_read(cold_after))
     raise PageTokenInvalid
 
 
-def _token(
-    after: UUID | None,
-    tenant_id: UUID,
-    selection: pb.MemorySelection,
-    blocks_after: str | None = None,
-    *,
-    cold_after: UUID | None = None,
-) -> str:
-    """Bind a place to the selection alone: the next call has another request_id."""
-    if after is None and blocks_after is None and cold_after is None:
+def _read(text: str) -> UUID | None:
+    if not text:
+        return None
+    if (id_ := parse_id(text)) is None:
+        raise PageTokenInvalid
+    return id_
+
+
+def _going_on(erased: Erased, stored: Expunged, tenant_id: UUID, selection: pb.MemorySelection) -> str:
+    """Return where a purge goes on; nowhere when nothing is left in the tables and in cold storage."""
+    if erased.after is None and erased.blocks_after is None and not (stored.more or erased.is_behind):
         return ""
-    place = [str(after)] if blocks_after is None else ["", blocks_after]
-    if cold_after is not None:
-        place = ["" if after is None else str(after), "", str(cold_after)]
-    return write_token(place, tenant_id, _question(selection))
+    place = _Place(after=erased.after, blocks_after=erased.blocks_after, cold_after=stored.seen)
+    return _token(place, tenant_id, selection)
+
+
+def _token(place: _Place, tenant_id: UUID, selection: pb.MemorySelection) -> str:
+    """Bind a place to the selection alone: the next call has another request_id."""
+    said = [place.after or "", place.blocks_after or "", place.cold_after or ""]
+    return write_token([str(part) for part in said], tenant_id, _question(selection))
 
 
 def _question(selection: pb.MemorySelection) -> pb.PurgeMemoriesRequest:

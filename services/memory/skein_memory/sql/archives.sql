@@ -68,6 +68,23 @@ WHERE tenant_id = :tenant_id AND archive_id > :after_id
 ORDER BY archive_id
 LIMIT :count;
 
+-- newest_archive --
+-- Name the newest archive.
+SELECT archive_id
+FROM memory.archives
+WHERE tenant_id = :tenant_id
+ORDER BY archive_id DESC
+LIMIT 1;
+
+-- has_newer_archive --
+-- Say whether there is an archive after one.
+SELECT EXISTS (SELECT FROM memory.archives WHERE tenant_id = :tenant_id AND archive_id > :archive_id);
+
+-- lock_archiving --
+-- Let one transaction at a time note an archive of a tenant, so that none comes after a newer one.
+SELECT pg_advisory_xact_lock(hashtextextended(place.tenant_id::text || ' archives', 0))
+FROM (SELECT :tenant_id::uuid AS tenant_id) AS place;
+
 -- get_archive --
 -- Read an archive.
 SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by
@@ -107,7 +124,7 @@ WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR exter
 -- Find some memories about a person that lie in archives, from one archive on.
 SELECT memory_id, archive_id
 FROM memory.archived
-WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND archive_id >= :after_id
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND archive_id >= :since_id
 ORDER BY archive_id
 LIMIT :count;
 

@@ -64,6 +64,8 @@ class Portion:
     going: list[UUID]
     rows: dict[str, list[dict[str, Any]]]
     after_id: UUID | None
+    # The newest archive there was.
+    newest: UUID
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,10 +153,12 @@ class ArchiveStore(Files):
             sizes = await tx.rows(QUERIES["cold_sizes"], tenant_id=tenant_id, memory_ids=candidates)
             found = _fitting(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
             rows = await cold_rows.kept(tx, tenant_id, found) if found else {}
-        return Portion(going=found, rows=rows, after_id=_next(looked, candidates, found))
+            newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
+        return Portion(going=found, rows=rows, after_id=_next(looked, candidates, found), newest=newest)
 
     async def _file(self, tenant_id: UUID, portion: Portion, at: datetime) -> File:
-        archive_id = new_id(at)
+        # Another process's clock may be ahead.
+        archive_id = max(new_id(at), UUID(int=portion.newest.int + 1))
         written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(portion.rows))
         return File(archive_id=archive_id, written=written)
 
@@ -168,6 +172,10 @@ class ArchiveStore(Files):
             return None
         # Compared by what hangs on them too: a link or a tag changes no revision.
         if await cold_rows.kept(tx, tenant_id, portion.going) != portion.rows:
+            return None
+        await tx.execute(QUERIES["lock_archiving"], tenant_id=tenant_id)
+        # A purge that looked through all archives up to one has only newer ones to look through.
+        if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
         await postings.discount(tx, tenant_id, portion.going)
         for query in CONTENT.values():

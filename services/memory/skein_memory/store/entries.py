@@ -120,7 +120,8 @@ async def replace(
 
 async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
     """Bring a memory's place in the index up to date; return what was put there anew. `was` may be gone already."""
-    if was is not None and is_now is not None and was.text == is_now.text:
+    # A title that becomes the key leaves the text as it was; what the index has of the key is written once.
+    if was is not None and is_now is not None and (was.text, was.key) == (is_now.text, is_now.key):
         if but(was, revision=is_now.revision) == is_now:
             return []
         # The same text has the same vectors, so only what filters ask for changes.

@@ -12,7 +12,7 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein_kit import postings
-from skein_kit.ids import first_id, new_id
+from skein_kit.ids import first_id, new_id, parse_id
 from skein_kit.requests import LIFETIME
 from skein_memory.erasing import CONTENT, SPARED_ANSWERS, Receipt, purged
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
@@ -49,6 +49,8 @@ class Erased:
     not_found: list[str]
     after: UUID | None
     blocks_after: str | None = None
+    # Whether memories went to cold storage after it was looked through.
+    is_behind: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +68,8 @@ class Selection:
     blocks_after: str | None = None
     # Whether no memories are left to look for: what lies in cold storage takes longer.
     is_done: bool = False
+    # The archive up to which cold storage was looked through; None when it was not.
+    seen: UUID | None = None
 
 
 class _Undone(Exception):
@@ -114,12 +118,16 @@ class ErasingStore(Store):
                 blocks_after = None
                 if selection.subject_id and found.after is None:
                     receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
+                is_behind = await _has_newer_archive(tx, tenant_id, selection)
+                if is_behind and not_found:
+                    not_found = await _without_archived(tx, tenant_id, not_found)
                 erased = Erased(
                     memory_ids=memory_ids,
                     receipt=receipt,
                     not_found=not_found,
                     after=found.after,
                     blocks_after=blocks_after,
+                    is_behind=is_behind,
                 )
                 response = respond(erased)
                 if dry_run:
@@ -269,7 +277,7 @@ class ErasingStore(Store):
 async def _selected(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
 ) -> tuple[finding.Found, list[str]]:
-    """Find the memories that are meant, and those of the names that mean none."""
+    """Find the memories that are meant and, for the first page, those of the names that mean none."""
     if selection.blocks_after is not None or selection.is_done:
         return _NOTHING, []
     if not selection.names:
@@ -280,7 +288,24 @@ async def _selected(
     found = await finding.find_among(
         tx, tenant_id, selection.filter, memory_ids, after=selection.after, count=selection.count, at=at
     )
-    return found, [name for name in dict.fromkeys(selection.names) if name not in rows]
+    missing = [name for name in dict.fromkeys(selection.names) if name not in rows] if selection.after is None else []
+    return found, missing
+
+
+async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:
+    """Say whether memories went to cold storage after it was looked through: some of them may be meant."""
+    if selection.seen is None:
+        return False
+    named = {"tenant_id": tenant_id, "archive_id": selection.seen}
+    return bool(await tx.value(QUERIES["has_newer_archive"], **named))
+
+
+async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[str]) -> list[str]:
+    """Return those of some names that mean nothing in cold storage either."""
+    ids = [id_ for name in missing if (id_ := parse_id(name)) is not None]
+    rows = await tx.rows(QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(missing))
+    known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+    return [name for name in missing if name not in known and (parse_id(name) or name) not in known]
 
 
 async def _locked(

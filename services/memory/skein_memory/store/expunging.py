@@ -49,52 +49,61 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expunged:
-    """Which memories went, which names meant one of cold storage, and after which archive to go on, if any."""
+    """Which memories went, which names meant one of cold storage, and up to which archive nothing is left."""
 
     memory_ids: list[UUID]
     names: AbstractSet[str] = frozenset()
-    after: UUID | None = None
+    # None: nobody looked.
+    seen: UUID | None = None
+    # Whether there are archives after that one.
+    more: bool = False
 
 
 class ExpungingStore(Files):
     """Removes memories that lie in archives; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
 
-    async def named(self, tenant_id: UUID, names: Sequence[str], wanted: Filter, wish: Wish) -> Expunged:
-        """Remove those of some memories, by ids or external ids, that pass."""
+    async def named(
+        self, tenant_id: UUID, names: Sequence[str], wanted: Filter, *, after: UUID | None, wish: Wish
+    ) -> Expunged:
+        """Remove those of some memories, by ids or external ids, that pass, from archives after one."""
         ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
         async with self._database.tenant(tenant_id) as tx:
+            newest = await _newest(tx, tenant_id)
             rows = await tx.rows(
                 QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(names)
             )
-        known = {str(row["memory_id"]) for row in rows} | {row["external_id"] for row in rows}
-        meant = frozenset(name for name in names if name in known or str(parse_id(name)) in known)
+        rows = [row for row in rows if after is None or row["archive_id"] > after]
+        known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+        meant = frozenset(name for name in names if name in known or (parse_id(name) or name) in known)
         gone: list[UUID] = []
         for archive_id, memory_ids in _by_archive(rows).items():
             gone += await self._expunge(tenant_id, archive_id, _choosing(wanted.condition(wish.at), memory_ids), wish)
-        return Expunged(memory_ids=gone, names=meant)
+        return Expunged(memory_ids=gone, names=meant, seen=newest)
 
-    async def of_subject(self, tenant_id: UUID, subject_id: str, wish: Wish) -> Expunged:
-        """Remove all memories about a person."""
+    async def of_subject(self, tenant_id: UUID, subject_id: str, *, after: UUID | None, wish: Wish) -> Expunged:
+        """Remove all memories about a person from archives after one."""
         gone: list[UUID] = []
-        after = _BEFORE_ALL
+        since = _BEFORE_ALL if after is None else UUID(int=after.int + 1)
+        async with self._database.tenant(tenant_id) as tx:
+            newest = await _newest(tx, tenant_id)
         while True:
             async with self._database.tenant(tenant_id) as tx:
                 rows = await tx.rows(
                     QUERIES["find_archived_subject"],
                     tenant_id=tenant_id,
                     subject_id=subject_id,
-                    after_id=after,
+                    since_id=since,
                     count=_FOUND_AT_ONCE,
                 )
             found, is_all = _by_archive(rows), len(rows) < _FOUND_AT_ONCE
             if not is_all:
                 # The last archive may hold more than were found, and is asked for again.
-                after = max(found)
-                del found[after]
+                since = max(found)
+                del found[since]
             for archive_id, memory_ids in found.items():
                 gone += await self._expunge(tenant_id, archive_id, _choosing(None, memory_ids), wish)
             if is_all:
-                return Expunged(memory_ids=gone)
+                return Expunged(memory_ids=gone, seen=newest)
 
     async def passing(self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, wish: Wish) -> Expunged:
         """Remove what passes from some archives after one, whose files are read and held against the filter."""
@@ -113,8 +122,9 @@ class ExpungingStore(Files):
                 gone += await self._expunge(tenant_id, row["archive_id"], choose, wish)
                 files += 1
             if files == ARCHIVES_AT_ONCE and place < len(looked):
-                return Expunged(memory_ids=gone, after=row["archive_id"])
-        return Expunged(memory_ids=gone, after=looked[-1]["archive_id"] if len(looked) == _LOOKED_AT else None)
+                return Expunged(memory_ids=gone, seen=row["archive_id"], more=True)
+        seen = looked[-1]["archive_id"] if looked else after or _BEFORE_ALL
+        return Expunged(memory_ids=gone, seen=seen, more=len(looked) == _LOOKED_AT)
 
     async def _expunge(
         self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], wish: Wish
@@ -156,6 +166,12 @@ class ExpungingStore(Files):
             # Somebody else changed it meanwhile: it has its turn again.
             if written is not None:
                 await self._cold.delete(tenant_id, archive_id, written.checksum)
+
+
+async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
+    """Name the newest archive. Asked before what lies in them: what comes to one later is in a newer one."""
+    newest: UUID | None = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id)
+    return newest or _BEFORE_ALL
 
 
 async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: Rows, wish: Wish) -> None:

@@ -51,10 +51,14 @@ WHERE f.tenant_id = :tenant_id AND f.term = more.term AND f.kind = more.kind
 RETURNING f.term, f.kind;
 
 -- long_lists --
--- Find which of some terms occur in at least so many documents, and in how many.
+-- Find which of some terms occur in at least so many documents, and in how many that were counted: the others are added
+-- when they are.
 SELECT asked.term, asked.kind, (
     SELECT count(*) FROM recall.postings AS p
-    WHERE p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = asked.kind
+    WHERE p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = asked.kind AND (p.item_id IN (
+        SELECT fresh.item_id FROM recall.documents AS fresh
+        WHERE fresh.tenant_id = :tenant_id AND NOT fresh.counted
+    )) IS NOT TRUE
 ) AS documents
 FROM unnest(:terms::text[], :kinds::text[]) AS asked (term, kind)
 WHERE (

@@ -8,7 +8,8 @@ LIMIT :limit;
 
 -- claim_documents --
 -- Say whether items are still the backlog's, if they are still at these revisions, and keep others from touching them
--- until the transaction ends. They are locked in order of their ids, so that two callers with the same items wait for one another.
+-- until the transaction ends. They are locked in order of their ids, so that two callers with the same items wait for
+-- one another.
 WITH locked AS MATERIALIZED (
     SELECT d.item_id
     FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS given (item_id, revision)

@@ -21,6 +21,7 @@ WHERE e.tenant_id = :tenant_id
             SELECT FROM memory.links AS l
             JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = l.from_memory_id
             WHERE l.tenant_id = :tenant_id AND l.to_memory_id = e.memory_id AND l.relation = 'supersedes'
+                AND (d.expire_time IS NULL OR d.expire_time > :at)
         )
     ));
 

@@ -63,7 +63,8 @@ class IndexStore:
                 await _follow(tx, tenant_id, [row["item_id"] for row in fresh], more=more)
             if gone:
                 await tx.execute(QUERIES["drop_unused_frequencies"], tenant_id=tenant_id)
-            for kind in stale:
+            # Not while much waits to be counted: all of that would have to be told from what was.
+            for kind in stale if not more else ():
                 await _count_anew(tx, tenant_id, kind)
         return len(fresh), more
 

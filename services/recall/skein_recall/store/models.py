@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database import NO_TENANT, refusing
@@ -18,6 +18,7 @@ from skein_recall.store import reindexing
 from skein_recall.store.queries import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from skein_kit.database import Database, Transaction
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from skein_recall.models import Draft
     from skein_recall.store.reindexing import Start
 
+Answer = TypeVar("Answer")
+
 _REFUSALS = {"embedding_models_pkey": ModelExists, "embedding_models_table_key": ModelExists}
 _DROP_REFUSALS = {"unknown": ModelNotFound, "active": ModelInForce, "in use": ModelInUse}
-# A table goes when for a moment nobody reads the documents: that moment is looked for so many times.
-_DROP_ATTEMPTS = 20
-_DROP_PAUSE_SECONDS = 0.1
+# A table comes when for a moment nobody writes documents, and goes when nobody reads them: that moment is looked for so
+# many times, each time so briefly that nobody notices.
+_ATTEMPTS = 20
+_PAUSE_SECONDS = 0.1
 
 
 class ModelStore:
@@ -50,14 +54,17 @@ class ModelStore:
         Answers that nobody can ask for any more are let go of: registrations are too rare for a job.
         """
         with refusing(_REFUSALS):
-            async with self._database.tenant(NO_TENANT) as tx:
-                if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
-                    return pb.RegisterEmbeddingModelResponse.FromString(first)
-                model = await _registered(tx, draft, at)
-                response = pb.RegisterEmbeddingModelResponse(embedding_model=wire.embedding_model(model))
-                await self._requests.answer(tx, NO_TENANT, once, response)
-                await self._requests.delete_expired(tx, NO_TENANT, at)
-                return response
+            return await _patiently(lambda: self._register(draft, at, once))
+
+    async def _register(self, draft: Draft, at: datetime, once: Once) -> pb.RegisterEmbeddingModelResponse:
+        async with self._database.tenant(NO_TENANT) as tx:
+            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+                return pb.RegisterEmbeddingModelResponse.FromString(first)
+            model = await _registered(tx, draft, at)
+            response = pb.RegisterEmbeddingModelResponse(embedding_model=wire.embedding_model(model))
+            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.delete_expired(tx, NO_TENANT, at)
+            return response
 
     async def set_active_model(
         self, name: str, *, force: bool, follow: Start, at: datetime, once: Once
@@ -92,12 +99,7 @@ class ModelStore:
 
     async def drop_model(self, name: str, *, left_before: datetime, once: Once) -> pb.DropModelResponse:
         """Forget a model with its vectors, once for each request; refuse while it is in force or in use."""
-        for _ in range(_DROP_ATTEMPTS):
-            try:
-                return await self._drop(name, left_before, once)
-            except TransactionConflict:
-                await asyncio.sleep(_DROP_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - not a secret.
-        return await self._drop(name, left_before, once)
+        return await _patiently(lambda: self._drop(name, left_before, once))
 
     async def _drop(self, name: str, left_before: datetime, once: Once) -> pb.DropModelResponse:
         response = pb.DropModelResponse()
@@ -109,6 +111,16 @@ class ModelStore:
                 raise _DROP_REFUSALS[became](model=name)
             await self._requests.answer(tx, NO_TENANT, once, response)
         return response
+
+
+async def _patiently(change: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Make a change of tables, and try again while they are busy."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return await change()
+        except TransactionConflict:
+            await asyncio.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - not a secret.
+    return await change()
 
 
 async def _listed(tx: Transaction) -> list[EmbeddingModel]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from pgvector import HalfVector
@@ -36,6 +37,8 @@ _MOST_COUNTED = 2000
 # Postings that a query reads: the lists of its rarest terms until so many are read, and always that of the rarest.
 # What the rest would add is little, because frequent terms weigh little; the items found are weighed by every term.
 POSTINGS_READ = 8000
+# Where too little is found so, more lists are read: up to this many times as many postings.
+_MORE_READ = (1, 8, 64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,16 +71,15 @@ class Terms:
         """Return how often a document says each term, in the order of the terms."""
         return [float(said.get(place, 0)) for place in range(len(self.terms))]
 
-    def read(self) -> list[Term]:
-        """Return the terms whose lists are read to find items."""
-        read: list[Term] = []
-        postings = 0
-        for term in self.terms:
-            postings += term.documents
-            if read and postings > POSTINGS_READ:
-                break
-            read.append(term)
-        return read
+    def read(self, postings: int) -> tuple[Term, ...]:
+        """Return the terms whose lists are read to find items: the rarest, up to so many postings, at least one."""
+        sums = accumulate(term.documents for term in self.terms)
+        return self.terms[: max(1, sum(read <= postings for read in sums))]
+
+    def portions(self) -> list[tuple[Term, ...]]:
+        """Return the terms whose lists are read first, and those that are read where too little is found by them."""
+        portions = dict.fromkeys(self.read(POSTINGS_READ * times) for times in _MORE_READ)
+        return [portion for portion in portions if portion]
 
 
 class Reading:
@@ -179,17 +181,27 @@ class Reading:
         return Terms(terms=tuple(terms), mean_length=max(1.0, rows[0]["corpus_length"] / documents))
 
     async def matching(
-        self, terms: Terms, kinds: Sequence[str], filter_: Filter, *, count: int
+        self, terms: Terms, kinds: Sequence[str], filter_: Filter, *, count: int, least: int
     ) -> list[asyncpg.Record]:
-        """Return the items that say the most of a query's rarest terms, the best first: item_id, kind, bm25."""
-        read = terms.read()
-        if not read:
-            return []
+        """Return the items that say the most of a query's rarest terms, the best first: item_id, kind, bm25.
+
+        Where that finds fewer than `least`, more terms are looked for.
+        """
+        found: list[asyncpg.Record] = []
+        for read in terms.portions():
+            found = await self._saying(read, terms.mean_length, kinds, filter_, count)
+            if len(found) >= least:
+                break
+        return found
+
+    async def _saying(
+        self, read: Sequence[Term], mean_length: float, kinds: Sequence[str], filter_: Filter, count: int
+    ) -> list[asyncpg.Record]:
         values = {
             "tenant_id": self._tenant_id,
             "terms": [term.term for term in read],
             "idfs": [term.idf for term in read],
-            "mean_length": terms.mean_length,
+            "mean_length": mean_length,
             "kinds": list(kinds),
             "count": count,
         }

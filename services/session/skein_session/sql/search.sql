@@ -3,16 +3,24 @@
 -- usually is, are the tenant's figures whatever the filters are. Each term's list is read as one run of the key.
 SELECT found.item_id,
     sum(
-        ln(1 + (corpus.documents - found.holders + 0.5) / (found.holders + 0.5))
+        ln(1 + (greatest(corpus.documents, found.holders) - found.holders + 0.5) / (found.holders + 0.5))
         * found.frequency * 2.2
         / (found.frequency + 1.2 * (0.25 + 0.75 * found.length / corpus.average_length))
     ) AS score
 FROM (
-    SELECT count(*)::double precision AS documents, greatest(avg(length), 1)::double precision AS average_length
-    FROM recall.documents
-    WHERE tenant_id = :tenant_id AND kind = 'message'
+    SELECT greatest(sum(part.documents), 1)::double precision AS documents,
+        greatest(sum(part.length) / greatest(sum(part.documents), 1), 1)::double precision AS average_length
+    FROM (
+        SELECT documents, length FROM recall.corpora WHERE tenant_id = :tenant_id AND kind = 'message'
+        UNION ALL
+        -- Not counted yet.
+        SELECT count(*), coalesce(sum(length), 0) FROM recall.documents
+        WHERE tenant_id = :tenant_id AND kind = 'message' AND NOT counted
+        UNION ALL
+        SELECT -documents, -length FROM recall.departures WHERE tenant_id = :tenant_id AND kind = 'message'
+    ) AS part
 ) AS corpus,
-unnest(to_tsvector('pg_catalog.english'::regconfig, :words::text)) AS asked,
+unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS asked,
 LATERAL (
     SELECT item_id, frequency, length, (count(*) OVER ())::double precision AS holders
     FROM recall.postings
@@ -52,7 +60,7 @@ ORDER BY hit.place, near.sequence;
 -- Find the one of the terms of some words that the fewest messages hold, counting no further than a limit. No row comes
 -- back when the words have no terms.
 SELECT asked.lexeme AS term, held.holders
-FROM unnest(to_tsvector('pg_catalog.english'::regconfig, :words::text)) AS asked,
+FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS asked,
 LATERAL (
     SELECT count(*) AS holders
     FROM (

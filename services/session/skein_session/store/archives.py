@@ -270,8 +270,10 @@ class ArchiveStore:
             if (await _archived(tx, tenant_id, session_id, lock=False))["store_time"] is not None:
                 return None
             held = await cold_rows.held(tx, tenant_id, session_id)
-            packed, written = await asyncio.to_thread(self._cold.pack, cold_rows.headed(held.lines))
-            file = _File(session_id=session_id, file_id=new_id(at), held=held, written=written)
+        # Between two transactions: packing takes seconds.
+        packed, written = await asyncio.to_thread(self._cold.pack, cold_rows.headed(held.lines))
+        file = _File(session_id=session_id, file_id=new_id(at), held=held, written=written)
+        async with self._database.tenant(tenant_id) as tx:
             await _note(tx, tenant_id, (file.file_id, written.checksum), session_id, at + _CUT_OFF)
         try:
             await self._cold.write_packed(tenant_id, file.file_id, packed, written)

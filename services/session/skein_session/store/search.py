@@ -10,6 +10,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.database import grouped
 from skein_kit.ids import first_id, time_of
 from skein_kit.pages import PAGE_BYTES
+from skein_kit.policies import policies_of
 from skein_kit.sql import Queries
 from skein_kit.wire import moment
 from skein_session import literals
@@ -46,6 +47,10 @@ class SearchStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def _language(self, tx: Transaction, tenant_id: UUID) -> str:
+        """Return what the words of the tenant's messages are stemmed by."""
+        return (await policies_of(tx.database).of(tx, tenant_id)).search_language
+
     async def by_words(self, tenant_id: UUID, request: pb.SearchMessagesRequest) -> pb.SearchMessagesResponse:
         """Find messages by any of the words, best first."""
         lowest, below = range_of(request)
@@ -55,6 +60,7 @@ class SearchStore:
                 _QUERIES["search_messages"],
                 tenant_id=tenant_id,
                 words=request.query,
+                language=await self._language(tx, tenant_id),
                 lowest=lowest,
                 below=below,
                 session_id=request.session_id or None,
@@ -142,7 +148,13 @@ class SearchStore:
         if len(newest) < literals.WINDOW:
             return _Near(newest, is_cut=False)
         words = literals.inner_words(request.query)
-        rarest = await tx.row(_QUERIES["rarest_term"], tenant_id=tenant_id, words=words, count=literals.WINDOW)
+        rarest = await tx.row(
+            _QUERIES["rarest_term"],
+            tenant_id=tenant_id,
+            words=words,
+            language=await self._language(tx, tenant_id),
+            count=literals.WINDOW,
+        )
         if rarest is None:
             return _Near(newest, is_cut=True)
         rows = await tx.rows(

@@ -79,6 +79,9 @@ GRANT SELECT (tenant_id, is_active) ON tenancy.tenants TO skein_recall;
 -- A vector may be brought for an item by the id that another system gave it.
 GRANT SELECT ON memory.external_ids, session.message_external_ids TO skein_recall;
 
+-- A new table that refers to the documents is waited for by all who write those: briefly, and then again.
+ALTER FUNCTION recall.register_model(text, text, integer, timestamptz) SET lock_timeout = '200ms';
+
 -- Register a model whose vectors an endpoint makes; return the name of its table.
 CREATE FUNCTION recall.register_endpoint(
     named text, dimensions integer, at timestamptz, endpoint text, remote_model text, batch_size integer,
@@ -86,7 +89,7 @@ CREATE FUNCTION recall.register_endpoint(
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
-SET lock_timeout = '5s'
+SET lock_timeout = '200ms'
 AS $$
 DECLARE
     made text := recall.register_model(named, 'openai', dimensions, at);

@@ -1,0 +1,62 @@
+"""What one tenant's failure keeps a reindex of the others from."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import grpc
+from grpc import aio
+
+from skein.recall.v1 import recall_pb2
+from skein_worker.reindexing import Reindexing
+from skein_worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TENANTS = ("a", "b", "c")
+
+
+class Played:
+    """A recall service that fails for one tenant, and the system that acts in it."""
+
+    def __init__(self, failing: str, code: grpc.StatusCode) -> None:
+        self.failing = failing
+        self.code = code
+        self.tenant = ""
+        self.asked: list[str] = []
+
+    @asynccontextmanager
+    async def acting(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+        self.tenant = tenant_id
+        yield
+
+    async def ListDueReindexes(self, _request: Any) -> recall_pb2.ListDueReindexesResponse:
+        return recall_pb2.ListDueReindexesResponse(tenant_ids=TENANTS)
+
+    async def ContinueReindex(self, _request: Any) -> recall_pb2.ContinueReindexResponse:
+        self.asked.append(self.tenant)
+        if self.tenant == self.failing:
+            raise aio.AioRpcError(self.code, aio.Metadata(), aio.Metadata())
+        return recall_pb2.ContinueReindexResponse()
+
+    async def turn(self) -> float:
+        one_at_a_time = WorkerSettings(tenants_at_once=1)
+        return await Reindexing(cast("Any", self), cast("Any", self), one_at_a_time).run(b"", asyncio.Event())
+
+
+async def test_a_tenant_that_fails_keeps_no_other_waiting() -> None:
+    played = Played("a", grpc.StatusCode.INTERNAL)
+
+    assert await played.turn() == WorkerSettings().reindex_seconds
+    assert played.asked == list(TENANTS)
+
+
+async def test_a_recall_service_that_is_away_ends_the_round() -> None:
+    played = Played("b", grpc.StatusCode.UNAVAILABLE)
+
+    await played.turn()
+
+    assert played.asked == ["a", "b"]
