@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # The server asks for patience, when it names a time.
 _ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
+# A stream may be cut off a thousand times: the doubling of pauses ends somewhere.
+_MOST_DOUBLINGS = 60
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset(
     {
@@ -28,9 +30,6 @@ _READS = frozenset(
 def is_read(method: str) -> bool:
     """Say whether a method, by its name ("ListMemories"), changes nothing."""
     return method.startswith(_READ_VERBS) or method in _READS
-
-
-_MOST_DOUBLINGS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +49,6 @@ class RetryPolicy:
         `chance` (0 to 1) spreads the waits over the upper half of the back-off, so that many callers do not come back
         at the same moment; what the server asked for is waited in full on top.
         """
-        # A stream may be cut off a thousand times: the doubling ends somewhere.
         doubled = self.first_pause_seconds * 2.0 ** min(attempt - 2, _MOST_DOUBLINGS)
         backoff = min(doubled, self.longest_pause_seconds)
         return (retry_after or 0.0) + backoff * (0.5 + chance / 2)
