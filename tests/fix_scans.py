@@ -74,9 +74,9 @@ _FILL = """
     SELECT tenant_id, session_id, sequence, message_id FROM session.messages;
     INSERT INTO recall.documents
         (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, length,
-         revision, pending)
+         revision, pending, counted)
     SELECT tenant_id, memory_id, 'memory', type, scope, source, key, importance, agent_id, subject_id, session_id, 5, 1,
-           false
+           false, get_byte(content_hash, 0) > 0
     FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
     INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length)
     SELECT tenant_id, unnest(ARRAY['text', source]), 'memory', memory_id, 1, 5 FROM memory.entries

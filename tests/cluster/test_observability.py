@@ -130,10 +130,10 @@ async def test_a_recall_is_one_trace_from_the_caller_through_the_services_to_the
     parent, spans = await trace_of_a_recall(observed)
 
     (door,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
-    # One for each arm: memories and messages.
+    # One for memories and messages together.
     outs = children(spans, door, RECALL, Span.SPAN_KIND_CLIENT)
     assert door.service == "skein-gateway"
-    assert [out.service for out in outs] == ["skein-gateway"] * 2
+    assert [out.service for out in outs] == ["skein-gateway"]
     for out in outs:
         (inside,) = children(spans, out, RECALL, Span.SPAN_KIND_SERVER)
         # Beside them there may be a call to auth: for its keys, when the token is signed with one that is new.

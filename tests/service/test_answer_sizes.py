@@ -120,7 +120,8 @@ async def test_the_last_hits_of_all_arms_are_left_out_of_an_answer_that_would_be
 
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="dentist", limit=20))
 
-    assert [arm.hit_count for arm in answer.arms] == [10, 10]
+    # Memories and messages are asked for at once, so what is left out is of either.
+    assert sum(arm.hit_count for arm in answer.arms) == 15
     assert len(answer.hits) == 15
 
 

@@ -27,6 +27,8 @@ DEFAULTS = pb.Policy(
     capacity_tactical=500,
     capacity_operational=2000,
     capacity_contextual=5000,
+    search_language="english",
+    recall_fusion="scores",
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

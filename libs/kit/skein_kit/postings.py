@@ -74,7 +74,7 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -
         tenant_id,
         [
             _document(document, length)
-            | {"pending": document.embedding is None or (space is not None and space.followed)}
+            | {"pending": document.embedding is None or (space is not None and space.is_followed(tenant_id))}
             for document, length in zip(documents, lengths, strict=True)
         ],
     )

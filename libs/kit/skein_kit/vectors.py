@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,7 +22,6 @@ from skein_kit.sql import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from uuid import UUID
 
     import asyncpg
     from numpy.typing import NDArray
@@ -33,6 +33,7 @@ COVERED_DIMENSIONS = 1280
 # How long the registry is believed: a model that is switched to is written to by everybody after so many seconds.
 REMEMBER_SECONDS = 5.0
 _QUERIES = Queries.of("skein_kit")
+_EVERY_TENANT = UUID(int=0)
 _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
 
@@ -43,8 +44,12 @@ class Space:
     model: str
     dimensions: int
     table_name: str
-    # Another model gets vectors of what is written as well.
-    followed: bool
+    # Tenants in which another model gets vectors of what is written as well; the nil tenant stands for all.
+    followed: tuple[UUID, ...]
+
+    def is_followed(self, tenant_id: UUID) -> bool:
+        """Say whether another model gets vectors of what this tenant writes."""
+        return tenant_id in self.followed or _EVERY_TENANT in self.followed
 
 
 _known: WeakKeyDictionary[Database, tuple[Space, float]] = WeakKeyDictionary()
@@ -65,7 +70,7 @@ async def space_of(tx: Transaction) -> Space | None:
     row = await tx.row(_QUERIES["space_in_force"])
     if row is None:
         return None
-    space = Space(**row)
+    space = Space(**{**row, "followed": tuple(row["followed"])})
     _known[tx.database] = (space, time.monotonic() + REMEMBER_SECONDS)
     return space
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 10
 DEFAULT_SAMPLES = 20
 KINDS = ("memory", "message")
-# Chunks read for each item wanted.
-_CHUNKS_PER_ITEM = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,6 +139,5 @@ class Comparer:
 
 
 async def nearest(reading: Reading, model: EmbeddingModel, vector: NDArray[np.float32], limit: int) -> list[UUID]:
-    """Return the items nearest to a vector, the nearest first."""
-    rows = await reading.nearest(model, vector, KINDS, Filter(), chunks=limit * _CHUNKS_PER_ITEM)
-    return list(dict.fromkeys(row["item_id"] for row in rows))[:limit]
+    """Return the items nearest to a vector over all its dimensions, the nearest first."""
+    return list(await reading.exactly_nearest(model, vector, KINDS, Filter(), count=limit))

@@ -1,7 +1,11 @@
 -- space_in_force --
--- Read the model whose vectors are searched, and whether another one gets vectors of what is written as well.
-SELECT m.model, m.dimensions, m.table_name, EXISTS (
-    SELECT FROM recall.reindexes AS r WHERE r.cancel_time IS NULL AND r.model <> m.model
+-- Read the model whose vectors are searched, and the tenants in which another one gets vectors of what is written as well;
+-- the nil tenant stands for all. A model whose vectors callers bring gets none.
+SELECT m.model, m.dimensions, m.table_name, ARRAY(
+    SELECT coalesce(r.only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)
+    FROM recall.reindexes AS r
+    JOIN recall.embedding_models AS other ON other.model = r.model
+    WHERE r.cancel_time IS NULL AND r.model <> m.model AND other.provider <> 'caller'
 ) AS followed
 FROM recall.embedding_models AS m
 WHERE m.active;

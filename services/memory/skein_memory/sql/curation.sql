@@ -218,14 +218,23 @@ WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 
 -- find_review_candidates --
 -- Find memories that may deserve a second look: the most important of each level, the least sure and the oldest, so many
--- of each.
-SELECT memory_id FROM (
-    SELECT important.memory_id
-    FROM (VALUES ('strategic'), ('tactical'), ('operational'), ('contextual')) AS levels (level)
-    CROSS JOIN LATERAL (
-        SELECT memory_id FROM memory.entries
-        WHERE entries.tenant_id = :tenant_id AND entries.level = levels.level AND is_active AND archive_time IS NULL
-        ORDER BY importance DESC LIMIT :count) AS important) AS by_importance
+-- of each. Each level is spelled out: the planner knows then that an index of importance alone may have to read a whole tenant
+-- to find a few of a level.
+(SELECT memory_id FROM memory.entries
+ WHERE tenant_id = :tenant_id AND level = 'strategic' AND is_active AND archive_time IS NULL
+ ORDER BY importance DESC LIMIT :count)
+UNION
+(SELECT memory_id FROM memory.entries
+ WHERE tenant_id = :tenant_id AND level = 'tactical' AND is_active AND archive_time IS NULL
+ ORDER BY importance DESC LIMIT :count)
+UNION
+(SELECT memory_id FROM memory.entries
+ WHERE tenant_id = :tenant_id AND level = 'operational' AND is_active AND archive_time IS NULL
+ ORDER BY importance DESC LIMIT :count)
+UNION
+(SELECT memory_id FROM memory.entries
+ WHERE tenant_id = :tenant_id AND level = 'contextual' AND is_active AND archive_time IS NULL
+ ORDER BY importance DESC LIMIT :count)
 UNION
 (SELECT memory_id FROM memory.entries
  WHERE tenant_id = :tenant_id AND is_active AND archive_time IS NULL

@@ -1,3 +1,15 @@
+-- what_to_count --
+-- Say whether there are documents that are not in the counts yet, whether some went away that still are, and of which kinds
+-- so much went away that the frequencies are to be counted anew.
+SELECT EXISTS (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND NOT d.counted) AS fresh,
+       EXISTS (SELECT FROM recall.departures AS d WHERE d.tenant_id = :tenant_id) AS gone,
+       ARRAY(
+           SELECT c.kind
+           FROM recall.corpora AS c
+           WHERE c.tenant_id = :tenant_id AND c.departed > greatest(:least::bigint, c.documents / 5)
+           ORDER BY c.kind
+       ) AS stale;
+
 -- count_uncounted --
 -- Take some documents that are not in the counts yet, those that nobody else is counting, and mark them as counted.
 UPDATE recall.documents AS d
@@ -31,8 +43,7 @@ INSERT INTO recall.corpora AS c (tenant_id, kind, documents, length, departed)
 VALUES (:tenant_id, :kind, :documents, :length, :departed)
 ON CONFLICT ON CONSTRAINT corpora_pkey DO UPDATE
 SET documents = c.documents + excluded.documents, length = c.length + excluded.length,
-    departed = c.departed + excluded.departed
-RETURNING documents, departed;
+    departed = c.departed + excluded.departed;
 
 -- terms_of_items --
 -- Count in how many of some items each term occurs.
@@ -77,21 +88,24 @@ VALUES (:tenant_id, :term, :kind, :documents)
 ON CONFLICT ON CONSTRAINT frequencies_pkey DO UPDATE SET documents = excluded.documents;
 
 -- list_frequencies --
--- List the terms of one kind whose frequency is kept.
-SELECT term
-FROM recall.frequencies
-WHERE tenant_id = :tenant_id AND kind = :kind
-ORDER BY term;
+-- List the next terms of one kind whose frequency is kept, behind those that were counted anew already.
+SELECT f.term
+FROM recall.frequencies AS f
+WHERE f.tenant_id = :tenant_id AND f.kind = :kind AND f.term > coalesce((
+    SELECT c.recounted_to FROM recall.corpora AS c WHERE c.tenant_id = :tenant_id AND c.kind = :kind
+), '')
+ORDER BY f.term
+LIMIT :count;
 
 -- drop_frequencies --
 -- Keep the frequencies of terms no more.
 DELETE FROM recall.frequencies
 WHERE tenant_id = :tenant_id AND kind = :kind AND term = ANY (:terms::text[]);
 
--- forget_departed --
--- Say that the frequencies of one kind were counted anew.
+-- recount_to --
+-- Say how far the frequencies of one kind were counted anew; null: all of them.
 UPDATE recall.corpora
-SET departed = 0
+SET recounted_to = :term::text, departed = CASE WHEN :term::text IS NULL THEN 0 ELSE departed END
 WHERE tenant_id = :tenant_id AND kind = :kind;
 
 -- drop_unused_frequencies --

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 # Lists of this many postings and more have their length kept: shorter ones are counted when they are read.
 LEAST_KEPT = 256
-# What went away before the frequencies are counted anew: this share of the documents, and at least so many.
-_DEPARTED_SHARE = 0.2
+# What went away before the frequencies are counted anew: a fifth of the documents, and at least so many.
 _LEAST_DEPARTED = 1000
+# Terms that are counted anew by one call.
+_COUNTED_ANEW = 200
 
 
 class IndexStore:
@@ -55,34 +56,38 @@ class IndexStore:
         Several at once count different documents, one after another where they are of one kind.
         """
         async with self._database.tenant(tenant_id, lasting=False) as tx:
+            todo = await tx.row(QUERIES["what_to_count"], tenant_id=tenant_id, least=_LEAST_DEPARTED)
+            if todo is None or not (todo["fresh"] or todo["gone"] or todo["stale"]):
+                return 0, False
             fresh = await tx.rows(QUERIES["count_uncounted"], tenant_id=tenant_id, count=limit)
             gone = await tx.rows(QUERIES["take_departures"], tenant_id=tenant_id, count=limit)
             more = len(fresh) == limit or len(gone) == limit
-            stale = await _sum(tx, tenant_id, fresh, gone)
+            await _sum(tx, tenant_id, fresh, gone)
             if fresh:
                 await _follow(tx, tenant_id, [row["item_id"] for row in fresh], more=more)
             if gone:
                 await tx.execute(QUERIES["drop_unused_frequencies"], tenant_id=tenant_id)
             # Not while much waits to be counted: all of that would have to be told from what was.
-            for kind in stale if not more else ():
-                await _count_anew(tx, tenant_id, kind)
+            if not more:
+                todo = await tx.row(QUERIES["what_to_count"], tenant_id=tenant_id, least=_LEAST_DEPARTED)
+                for kind in [] if todo is None else todo["stale"]:
+                    more = await _count_anew(tx, tenant_id, kind) or more
         return len(fresh), more
 
 
 async def _sum(
     tx: Transaction, tenant_id: UUID, fresh: Iterable[asyncpg.Record], gone: Iterable[asyncpg.Record]
-) -> list[str]:
-    """Add to the sums of each kind; return the kinds of which much went away since their terms were counted."""
+) -> None:
+    """Add to the sums of each kind."""
     sums: dict[str, Counter[str]] = {}
     for row in fresh:
         sums.setdefault(row["kind"], Counter()).update(documents=1, length=row["length"])
     for row in gone:
         of_kind = sums.setdefault(row["kind"], Counter())
         of_kind.update(documents=-row["documents"], length=-row["length"], departed=row["documents"])
-    stale: list[str] = []
     # In one order, so that two who count wait for one another.
     for kind, more in sorted(sums.items()):
-        known = await tx.row(
+        await tx.execute(
             QUERIES["add_to_corpus"],
             tenant_id=tenant_id,
             kind=kind,
@@ -90,9 +95,6 @@ async def _sum(
             length=more["length"],
             departed=more["departed"],
         )
-        if known is not None and known["departed"] > max(_LEAST_DEPARTED, known["documents"] * _DEPARTED_SHARE):
-            stale.append(kind)
-    return stale
 
 
 async def _follow(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID], *, more: bool) -> None:
@@ -112,13 +114,16 @@ async def _follow(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID], *,
     await _keep(tx, tenant_id, {key: counts[key] if more else documents for key, documents in found.items()})
 
 
-async def _count_anew(tx: Transaction, tenant_id: UUID, kind: str) -> None:
-    rows = await tx.rows(QUERIES["list_frequencies"], tenant_id=tenant_id, kind=kind)
+async def _count_anew(tx: Transaction, tenant_id: UUID, kind: str) -> bool:
+    """Count the next frequencies from the postings; say whether there are more."""
+    rows = await tx.rows(QUERIES["list_frequencies"], tenant_id=tenant_id, kind=kind, count=_COUNTED_ANEW)
     found = await _long(tx, tenant_id, [(row["term"], kind) for row in rows])
     short = [row["term"] for row in rows if (row["term"], kind) not in found]
     await tx.execute(QUERIES["drop_frequencies"], tenant_id=tenant_id, kind=kind, terms=short)
     await _keep(tx, tenant_id, found)
-    await tx.execute(QUERIES["forget_departed"], tenant_id=tenant_id, kind=kind)
+    more = len(rows) == _COUNTED_ANEW
+    await tx.execute(QUERIES["recount_to"], tenant_id=tenant_id, kind=kind, term=rows[-1]["term"] if more else None)
+    return more
 
 
 async def _long(tx: Transaction, tenant_id: UUID, terms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:

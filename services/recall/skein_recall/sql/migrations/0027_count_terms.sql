@@ -23,6 +23,8 @@ CREATE TABLE recall.corpora (
     length bigint NOT NULL,
     -- Documents that went away since the frequencies were last counted from the postings.
     departed bigint NOT NULL DEFAULT 0,
+    -- How far counting them anew is: the last term, in order; null when it is not under way.
+    recounted_to text,
     CONSTRAINT corpora_pkey PRIMARY KEY (tenant_id, kind)
 );
 
