@@ -400,8 +400,9 @@ async def _roll_back(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record
         if not connection.is_closed():
             await connection.execute("ROLLBACK", timeout=_CONNECT_SECONDS)
     except (*_UNAVAILABLE, asyncpg.PostgresError, TimeoutError):
-        # The connection is of no more use; the pool replaces it.
-        connection.terminate()
+        # The connection is of no more use; the pool replaces it, if it has not taken it back by itself meanwhile.
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
 
 
 def grouped(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:
