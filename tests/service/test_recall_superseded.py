@@ -15,6 +15,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
+from skein_recall.ranking import Weights
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant
@@ -101,6 +102,16 @@ async def test_weights_that_name_or_leave_no_signal_are_refused(tenant: Tenant) 
     for weights in ({"charm": 1.0}, dict.fromkeys(every, 0.0)):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
             await found(tenant, weights=weights)
+
+
+async def test_a_policy_weighs_signals_that_there_are_and_no_others(tenant: Tenant) -> None:
+    mask = FieldMask(paths=["recall_weights"])
+
+    every = subjects_pb2.Policy(recall_weights=dict.fromkeys(Weights.__dataclass_fields__, 0.5))
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=every, update_mask=mask))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        other = subjects_pb2.Policy(recall_weights={"charm": 1.0})
+        await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=other, update_mask=mask))
 
 
 async def test_a_signal_without_weight_is_no_part_of_the_score(tenant: Tenant) -> None:
