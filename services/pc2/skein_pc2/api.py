@@ -4,33 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.gateway.v1 import gateway_pb2_grpc
+from skein.memory.v1 import (
+    blocks_pb2_grpc,
+    curation_pb2_grpc,
+    history_pb2_grpc,
+    memory_pb2_grpc,
+)
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
 from skein_pc2.errors import STORAGE_ERROR, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+
+    from skein_pc2.work import Errand
 
 _ASK_SECONDS = 1.5
 _ACCEPTED_SECONDS = 10.0
 _REFUSED_SECONDS = 1.0
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
+Request_contra = TypeVar("Request_contra", contravariant=True)
+Response_co = TypeVar("Response_co", covariant=True)
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Method(Protocol[Request_contra, Response_co]):
+    """One RPC of a stub."""
+
+    def __call__(self, request: Request_contra, /, *, timeout: float, metadata: Metadata) -> Awaitable[Response_co]:
+        """Call it."""
+
 
 class Api:
-    """Calls on behalf of the assistants. Each takes the sender's request id, so that logs tell one story."""
+    """The public services, called on behalf of the assistants.
+
+    `await api.call(api.memories.GetMemory, request, errand)` calls one; the attributes are the stubs.
+    """
 
     def __init__(self, channel: aio.Channel, key: Callable[[], str]) -> None:
         """`key` returns the API key, or nothing while there is none."""
         self._key = key
-        self._memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
-        self._recall: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
+        self.memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
+        self.links: memory_pb2_grpc.LinkServiceAsyncStub = memory_pb2_grpc.LinkServiceStub(channel)
+        self.blocks: blocks_pb2_grpc.BlockServiceAsyncStub = blocks_pb2_grpc.BlockServiceStub(channel)
+        self.curation: curation_pb2_grpc.CurationServiceAsyncStub = curation_pb2_grpc.CurationServiceStub(channel)
+        self.history: history_pb2_grpc.HistoryServiceAsyncStub = history_pb2_grpc.HistoryServiceStub(channel)
+        self.sessions: session_pb2_grpc.SessionServiceAsyncStub = session_pb2_grpc.SessionServiceStub(channel)
+        self.tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub = tenancy_pb2_grpc.TenancyServiceStub(channel)
+        self.index: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
+        self.gateway: gateway_pb2_grpc.GatewayServiceAsyncStub = gateway_pb2_grpc.GatewayServiceStub(channel)
         self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
         self._dimensions: dict[str, int] = {}
         self._accepted = False
@@ -45,41 +76,28 @@ class Api:
         loop = asyncio.get_running_loop()
         if self.has_key() and loop.time() >= self._ask_again:
             try:
-                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_ASK_SECONDS, metadata=self._metadata(""))
+                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_ASK_SECONDS, metadata=self.metadata(""))
                 self._accepted = True
             except aio.AioRpcError:
                 self._accepted = False
             self._ask_again = loop.time() + (_ACCEPTED_SECONDS if self._accepted else _REFUSED_SECONDS)
         return self._accepted
 
-    async def create_memory(self, memory: memory_pb2.Memory, *, request_id: str, seconds: float) -> memory_pb2.Memory:
-        """Store one memory and return it."""
-        request = memory_pb2.CreateMemoryRequest(memory=memory)
-        response = await self._memories.CreateMemory(request, timeout=seconds, metadata=self._metadata(request_id))
-        return response.memory
+    async def call(
+        self, method: Method[Request_contra, Response_co], request: Request_contra, errand: Errand
+    ) -> Response_co:
+        """Call an RPC within the errand's time, under its id. Raises AioRpcError, and Rejected without an identity."""
+        return await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
 
-    async def get_memory(self, memory_id: str, *, request_id: str, seconds: float) -> memory_pb2.Memory:
-        """Read one memory by either of its ids."""
-        request = memory_pb2.GetMemoryRequest(memory_id=memory_id)
-        response = await self._memories.GetMemory(request, timeout=seconds, metadata=self._metadata(request_id))
-        return response.memory
-
-    async def recall(
-        self, request: recall_pb2.RecallRequest, *, request_id: str, seconds: float
-    ) -> recall_pb2.RecallResponse:
-        """Find memories."""
-        return await self._recall.Recall(request, timeout=seconds, metadata=self._metadata(request_id))
-
-    async def dimensions(self, model: str, *, request_id: str, seconds: float) -> int | None:
+    async def dimensions(self, model: str, errand: Errand) -> int | None:
         """Return the length of a model's vectors; None for a model that is not known."""
         if model and model not in self._dimensions:
-            response = await self._recall.ListEmbeddingModels(
-                recall_pb2.ListEmbeddingModelsRequest(), timeout=seconds, metadata=self._metadata(request_id)
-            )
-            self._dimensions = {known.model: known.dimensions for known in response.embedding_models}
+            listed = await self.call(self.index.ListEmbeddingModels, recall_pb2.ListEmbeddingModelsRequest(), errand)
+            self._dimensions = {known.model: known.dimensions for known in listed.embedding_models}
         return self._dimensions.get(model)
 
-    def _metadata(self, request_id: str) -> tuple[tuple[str, str], ...]:
+    def metadata(self, request_id: str) -> Metadata:
+        """Return what a call carries: the identity, and the id by which logs find it. Raises Rejected."""
         key = self._key()
         if not key:
             message = "Skein is starting: there is no identity to act with yet"

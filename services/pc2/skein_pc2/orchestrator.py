@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,23 +11,14 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc import aio
 
-from skein_kit import logs
+from skein.memory.v1 import memory_pb2
 from skein_pc2 import wire
 from skein_pc2.dialects import is_health
-from skein_pc2.errors import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    MEMORY_NOT_FOUND,
-    RATE_LIMIT_EXCEEDED,
-    SEARCH_ERROR,
-    STORAGE_ERROR,
-    Rejected,
-    rejected,
-)
+from skein_pc2.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, SEARCH_ERROR, STORAGE_ERROR, Rejected
 from skein_pc2.messages import Frames, Malformed, Message, timestamp
+from skein_pc2.work import Errand, Turns
 
 if TYPE_CHECKING:
-    from skein.memory.v1 import memory_pb2 as pb
     from skein_pc2.api import Api
     from skein_pc2.health import Health
 
@@ -36,28 +26,19 @@ SEARCH = "search"
 # Documented actions that come later than the ones below.
 _NOT_SERVED = frozenset({"update", "delete", "batch_read", "create_session", "end_session", "bulk_delete", "summarize"})
 
-log = logs.get("pc2")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(Errand):
     """One message that can be understood."""
 
     action: str
-    request_id: str
     payload: dict[str, Any]
     message: Message
-    # A time of the event loop's clock.
-    deadline: float
 
     @property
     def is_repeatable(self) -> bool:
         """Say whether its sender gave it an id, by which it may send it again."""
         return bool(self.message.get("request_id"))
-
-    def seconds(self) -> float:
-        """Return the time left for a call."""
-        return max(0.001, self.deadline - asyncio.get_running_loop().time())
 
 
 class Orchestrator:
@@ -67,7 +48,7 @@ class Orchestrator:
         """Work on so many requests at the same time; others wait for their turn, health never does."""
         self._api = api
         self._health = health
-        self._turns = asyncio.Semaphore(at_once)
+        self._turns = Turns(at_once)
         self._actions: dict[str, Callable[[Request], Awaitable[dict[str, Any]]]] = {
             "create": self._create,
             "read": self._read,
@@ -111,25 +92,7 @@ class Orchestrator:
                 text = f"Unknown action: {request.action}"
             raise Rejected(INVALID_REQUEST, text)
         transient = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
-        working = False
-        try:
-            async with asyncio.timeout_at(request.deadline), self._turns:
-                working = True
-                return await action(request)
-        except aio.AioRpcError as error:
-            raise rejected(error, transient=transient) from None
-        except TimeoutError:
-            if working:
-                text = "Skein did not answer in time; try again soon"
-                raise Rejected(transient, text) from None
-            text = "Too many requests are waiting; try again soon"
-            raise Rejected(RATE_LIMIT_EXCEEDED, text) from None
-        except Rejected:
-            raise
-        except Exception:
-            log.exception("fault", action=request.action, request_id=request.request_id)
-            text = "Skein failed; the request id finds the reason in the logs"
-            raise Rejected(INTERNAL_ERROR, text) from None
+        return await self._turns.do(request, lambda: action(request), name=request.action, transient=transient)
 
     async def _create(self, request: Request) -> dict[str, Any]:
         """Store a memory; a request that is sent again with its id finds the memory that it stored before."""
@@ -161,14 +124,12 @@ class Orchestrator:
 
     async def _search(self, request: Request) -> dict[str, Any]:
         search = wire.Search(request.payload)
-        response = await self._api.recall(search.request(), request_id=request.request_id, seconds=request.seconds())
+        response = await self._api.call(self._api.index.Recall, search.request(), request)
         if search.type == wire.SEMANTIC and response.dense_unavailable:
             text = "The model that understands meaning does not answer; search by keyword or try again soon"
             raise Rejected(SEARCH_ERROR, text)
         results = search.results(response)
-        dimensions = await self._api.dimensions(
-            response.model, request_id=request.request_id, seconds=request.seconds()
-        )
+        dimensions = await self._api.dimensions(response.model, request)
         return {
             "results": results,
             "total_count": len(results),
@@ -179,11 +140,17 @@ class Orchestrator:
             },
         }
 
-    async def _stored(self, memory: pb.Memory, request: Request) -> pb.Memory:
-        return await self._api.create_memory(memory, request_id=request.request_id, seconds=request.seconds())
+    async def _stored(self, memory: memory_pb2.Memory, request: Request) -> memory_pb2.Memory:
+        response = await self._api.call(
+            self._api.memories.CreateMemory, memory_pb2.CreateMemoryRequest(memory=memory), request
+        )
+        return response.memory
 
-    async def _found(self, memory_id: str, request: Request) -> pb.Memory:
-        return await self._api.get_memory(memory_id, request_id=request.request_id, seconds=request.seconds())
+    async def _found(self, memory_id: str, request: Request) -> memory_pb2.Memory:
+        response = await self._api.call(
+            self._api.memories.GetMemory, memory_pb2.GetMemoryRequest(memory_id=memory_id), request
+        )
+        return response.memory
 
 
 def _request(message: Message, request_id: str, deadline: float) -> Request:
