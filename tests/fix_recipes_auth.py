@@ -12,6 +12,7 @@ from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
 
 PASSWORD = "a password of the matrix"
 _accounts = service("skein.auth.v1.AuthService", accounts_pb2)
+_oauth_of_operators = service("skein.auth.v1.AuthService", oauth_pb2)
 _keys = service("skein.auth.v1.AuthService", auth_pb2)
 _identity = service("skein.auth.v1.IdentityService", auth_pb2)
 _oauth = service("skein.auth.v1.OAuthService", oauth_pb2)
@@ -79,6 +80,17 @@ def _fill_auth() -> None:
     )
     _accounts("RevokeCredentials", build=lambda _t, w: {"tenant_id": str(w.tenant.tenant_id)})
     _accounts("SetLegacyToken", build=lambda _t, _w: {"token": uuid.uuid4().hex})
+    _oauth_of_operators(
+        "ImportClient",
+        build=lambda _t, w: {
+            "client": oauth_pb2.Client(
+                client_id=f"mcp_{uuid.uuid4().hex}",
+                client_name=w.text("c "),
+                redirect_uris=[REDIRECT],
+                token_endpoint_auth_method="none",
+            )
+        },
+    )
     _accounts("ListAuditEvents")
     _accounts(
         "CreateServiceAccount",

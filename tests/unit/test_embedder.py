@@ -157,6 +157,16 @@ async def test_the_hook_hears_of_every_text_and_its_time() -> None:
     assert all(seconds > 0 for _, seconds in seen)
 
 
+async def test_the_hook_hears_once_of_each_request_how_long_it_waited() -> None:
+    waited: list[float] = []
+    async with Embedder(MODEL, on_begin=waited.append) as embedder:
+        await asyncio.gather(embedder.embed(TEXTS), embedder.embed(["tea"]))
+        await embedder.embed(TEXTS)
+
+    assert len(waited) == 3
+    assert all(seconds > 0 for seconds in waited)
+
+
 async def test_an_embedder_that_was_closed_refuses() -> None:
     embedder = Embedder(MODEL)
 

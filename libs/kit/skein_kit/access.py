@@ -116,6 +116,7 @@ def _rules() -> dict[str, Rule]:
             "DeleteAccount": operator,
             "CreateOneTimeToken": operator,
             "RevokeCredentials": operator,
+            "ImportClient": operator,
             "RotateSigningKey": operator,
             "SetLegacyToken": Rule(OPERATOR),
             "ListAuditEvents": Rule("audit.read", tenant=False),

@@ -52,6 +52,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.caller: Caller | None = None
         # The signed identity that goes along with calls made on behalf of this one.
         self.token = ""
+        # The resource that an access token must have been made for; empty: the API.
+        self.audience = ""
         # 32 hexadecimal digits; empty while tracing is off.
         self.trace_id = ""
         # Where the messages of a stream go; None for every other call.

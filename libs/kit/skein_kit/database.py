@@ -240,8 +240,12 @@ class Database:
                 await connection.execute(f"{transaction.last_words}COMMIT")
                 is_committed = True
             finally:
-                # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on.
-                await asyncio.shield(self._give_back(connection, is_committed=is_committed))
+                if is_committed:
+                    # The pool itself finishes this, whatever happens to whoever waits for it.
+                    await self._release(connection)
+                else:
+                    # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on.
+                    await asyncio.shield(self._take_back(connection))
 
     async def _acquire(self) -> asyncpg.pool.PoolConnectionProxy[asyncpg.Record]:
         started = time.perf_counter()
@@ -254,11 +258,11 @@ class Database:
         finally:
             self._wait.observe(time.perf_counter() - started)
 
-    async def _give_back(
-        self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], *, is_committed: bool
-    ) -> None:
-        if not is_committed:
-            await _roll_back(connection)
+    async def _take_back(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+        await _roll_back(connection)
+        await self._release(connection)
+
+    async def _release(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
         # A connection that the server closed meanwhile has gone back by itself, and a second time is refused. Whatever
         # else goes wrong here concerns the next transaction, for which the pool opens a new connection.
         with suppress(*_UNAVAILABLE, asyncpg.PostgresError):

@@ -147,34 +147,34 @@ class AccessLog:
 
     async def _write(self, tenant_id: UUID, accesses: list[Access], uses: Tally[UUID]) -> None:
         rows = [row for access in accesses for row in access.rows(new_ids(access.create_time, access.row_count))]
+        counts = _counts(uses)
         try:
-            async with self._database.tenant(tenant_id, lasting=False) as tx:
-                await tx.insert(self._insert, tenant_id, rows)
+            try:
+                await self._insert_all(tenant_id, rows, counts)
+            except asyncpg.ForeignKeyViolationError:
+                # Memories that were purged meanwhile are counted no more.
+                await self._insert_all(tenant_id, rows, [])
+                await self._count_each(tenant_id, counts)
             self._recorded.inc(len(accesses))
         except (Refusal, asyncpg.PostgresError) as error:
             self._lose(len(accesses))
             log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
-            return
-        await self._count_uses(tenant_id, uses)
 
-    async def _count_uses(self, tenant_id: UUID, uses: Tally[UUID]) -> None:
-        """Count uses in the order of ids, so that two services never wait for each other; purged memories have none."""
-        at = now()
-        rows = [
-            {"memory_id": memory_id, "access_count": count, "last_access_time": at}
-            for memory_id, count in sorted(uses.items())
-        ]
+    async def _insert_all(
+        self, tenant_id: UUID, rows: list[dict[str, object]], counts: list[dict[str, object]]
+    ) -> None:
+        async with self._database.tenant(tenant_id, lasting=False) as tx:
+            await tx.insert(self._insert, tenant_id, rows)
+            await tx.insert(self._count, tenant_id, counts)
+
+    async def _count_each(self, tenant_id: UUID, counts: list[dict[str, object]]) -> None:
         try:
-            try:
-                async with self._database.tenant(tenant_id, lasting=False) as tx:
-                    await tx.insert(self._count, tenant_id, rows)
-            except asyncpg.ForeignKeyViolationError:
-                for row in rows:
-                    with suppress(asyncpg.ForeignKeyViolationError):
-                        async with self._database.tenant(tenant_id, lasting=False) as tx:
-                            await tx.insert(self._count, tenant_id, [row])
+            for row in counts:
+                with suppress(asyncpg.ForeignKeyViolationError):
+                    async with self._database.tenant(tenant_id, lasting=False) as tx:
+                        await tx.insert(self._count, tenant_id, [row])
         except (Refusal, asyncpg.PostgresError) as error:
-            log.warning("uses_lost", tenant_id=str(tenant_id), count=len(rows), error=type(error).__name__)
+            log.warning("uses_lost", tenant_id=str(tenant_id), count=len(counts), error=type(error).__name__)
 
     async def _begin(self, access: Access) -> dict[UUID | None, UUID]:
         """Record an access before it begins; return its rows by the memories that they name."""
@@ -229,6 +229,15 @@ class AccessLog:
             return known
         async with self._database.tenant(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
+
+
+def _counts(uses: Tally[UUID]) -> list[dict[str, object]]:
+    """Return what is counted, in the order of ids, so that two services never wait for each other."""
+    at = now()
+    return [
+        {"memory_id": memory_id, "access_count": count, "last_access_time": at}
+        for memory_id, count in sorted(uses.items())
+    ]
 
 
 def _reason(error: BaseException) -> str:

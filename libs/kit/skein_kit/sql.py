@@ -69,16 +69,19 @@ class Query:
 # Parameters of one statement; Postgres takes 65,535 of them.
 MAX_PARAMETERS = 4000
 _FEW_ROWS = 32
+# Of more rows, so many go into one statement; the largest that fits comes first.
+_MANY_ROWS = (512, 128, _FEW_ROWS)
 _VALUES = re.compile(r"\bVALUES\s*(\([^()]*\))", re.IGNORECASE)
 
 
 def rows_at_once(rows: int) -> int:
-    """Return how many of so many rows to send in the next statement: all of a few, else a round number.
+    """Return how many of so many rows to send in the next statement: all of a few, else one of three numbers.
 
-    Every number of rows is a statement of its own, which each connection keeps prepared: those of all numbers would
-    hold more than 100 MB in each of Postgres's processes.
+    Every number of rows is a statement of its own, which each connection prepares once and keeps: a statement of 500
+    wide rows takes longer to prepare (20 ms) than to carry out, and those of all numbers would hold more than 100 MB in
+    each of Postgres's processes.
     """
-    return rows if rows <= _FEW_ROWS else rows - rows % _FEW_ROWS
+    return rows if rows <= _FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
 
 
 @lru_cache(maxsize=4096)

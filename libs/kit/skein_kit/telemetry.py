@@ -38,6 +38,9 @@ QUERY_TIME = Histogram(
 EMBEDDER_TIME = Histogram(
     "skein_embedder_batch_duration_seconds", "Time of one batch in the model.", buckets=LATENCY_BUCKETS
 )
+EMBEDDER_WAIT = Histogram(
+    "skein_embedder_wait_seconds", "Time that a request for vectors waits for the model.", buckets=LATENCY_BUCKETS
+)
 EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts turned into vectors.")
 EMBEDDER_FAILURES = Counter("skein_embedder_failed_items_total", "Items whose vectors could not be made.")
 EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts waiting for the model.")

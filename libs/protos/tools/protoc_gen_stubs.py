@@ -1,6 +1,7 @@
-"""A buf plugin that writes Python stubs, their types and the packages around them, by way of the protoc in grpc_tools.
+"""A buf plugin that writes Python stubs, their types, the packages around them and what the protos say in comments.
 
-buf hands over a parsed request; protoc's built-in Python generators want files. In between lies a descriptor set.
+buf hands over a parsed request; the protoc of grpc_tools, whose generators are built in, wants files. In between lies a
+descriptor set.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path, PurePosixPath
 
+import comments
 from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest, CodeGeneratorResponse
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from grpc_tools import protoc
@@ -27,6 +29,9 @@ def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
             return response
         for stub in sorted(path for path in out.rglob("*") if path.is_file()):
             response.file.add(name=stub.relative_to(out).as_posix(), content=stub.read_text())
+    wanted = set(request.file_to_generate)
+    ours = [file for file in request.proto_file if file.name in wanted and file.package.startswith("skein.")]
+    response.file.add(name="skein/comments.json", content=comments.document(ours))
     for package in packages(request):
         docstring = f'"""Generated stubs of the proto package {".".join(package.parts)} and below."""\n'
         response.file.add(name=str(package / "__init__.py"), content=docstring)

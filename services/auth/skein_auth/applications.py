@@ -16,6 +16,7 @@ from skein_kit.errors import Refusal
 from skein_kit.ids import new_id, now
 from skein_kit.outbound import OutboundRefused
 from skein_kit.tokens import Token
+from skein_kit.wire import moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from skein_auth.settings import AuthSettings
     from skein_auth.store.clients import ClientStore
     from skein_kit.outbound import Outbound
+    from skein_kit.requests import Once
 
 # How long a document is believed, whatever its server says.
 _LEAST_FRESH = timedelta(minutes=5)
@@ -101,6 +103,14 @@ class Applications:
         await self._store.create_client(known)
         await self._audit.record("client_registered", client_id=known.client_id)
         return known, secret, manages
+
+    async def take_over(self, message: pb.Client, secret_hash: bytes, once: Once) -> pb.ImportClientResponse:
+        """Keep an application of an earlier system under the id that it has there."""
+        at = now()
+        given = clients.described(metadata(message), self._schemes, at, client_id=message.client_id)
+        create_time = min(moment(message, "create_time") or at, at)
+        client = clients.moved_in(given, secret_hash, create_time, moment(message, "secret_expire_time"))
+        return await self._store.take_over(client, self._audit, once)
 
     async def managed(self, client_id: str, registration_token: str) -> Client:
         """Return the client that the token manages. Raises InvalidToken."""
@@ -182,4 +192,4 @@ def address() -> str:
 
 
 def _can_be(client_id: str) -> bool:
-    return clients.is_registered(client_id) or clients.is_document(client_id)
+    return clients.is_name(client_id) or clients.is_document(client_id)

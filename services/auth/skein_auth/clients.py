@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from collections.abc import Sequence
@@ -21,7 +22,6 @@ from skein_auth.errors import (
 )
 from skein_kit.access import MEANINGS, ROLES
 from skein_kit.database import NO_TENANT
-from skein_kit.ids import parse_id
 from skein_kit.tokens import Token
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SECRET_PREFIX = "skein_cs_"  # noqa: S105 - a form, not a secret.
 REGISTRATION_PREFIX = "skein_reg_"
+# Stands for a person's own sign-in where an application's id would stand.
+RESERVED = frozenset({"skein"})
 AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant.
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -49,6 +51,8 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 _NEVER = frozenset({"javascript", "data", "vbscript", "file", "about", "blob", "ftp", "ws", "wss", "view-source"})
 _NO_SECRET = bytes(32)
+# What an earlier system may have called a client: nothing that OAuth or an address would have to escape.
+_NAME = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +76,7 @@ class Client:
     contacts: tuple[str, ...] = ()
     software_id: str = ""
     software_version: str = ""
+    # SHA-256 of what is secret in its token, or of the whole text for one that moved in with a secret of its own.
     secret_hash: bytes | None = field(default=None, repr=False)
     secret_expire_time: datetime | None = None
     registration_hash: bytes | None = field(default=None, repr=False)
@@ -138,7 +143,9 @@ def refuse_unknown(secret: str) -> NoReturn:
 def _proven(client_id: str, secret: str, secret_hash: bytes | None) -> bool:
     token = Token.read(SECRET_PREFIX, secret) or Token(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
     is_right = token.proves(secret_hash or _NO_SECRET)
-    return is_right and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
+    is_ours = is_right and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
+    whole = hashlib.sha256(secret.encode()).digest()
+    return hmac.compare_digest(whole, secret_hash or _NO_SECRET) or is_ours
 
 
 def matches(registered: str, asked: str) -> bool:
@@ -252,6 +259,24 @@ def registered(client: Client, client_id: UUID) -> tuple[Client, Token | None, T
     return known, secret, manages
 
 
+def moved_in(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
+    """Return a client of an earlier system, which has its id and secret already; nobody holds a token to manage it.
+
+    Raises InvalidClientMetadata.
+    """
+    if not is_name(client.client_id) or client.client_id in RESERVED:
+        raise InvalidClientMetadata(violations=[("client_id", "is not 1 to 255 letters, digits and . _ ~ -")])
+    wanted = 0 if client.token_endpoint_auth_method == PUBLIC else len(_NO_SECRET)
+    if len(secret_hash) != wanted:
+        raise InvalidClientMetadata(violations=[("secret_hash", f"must have {wanted} bytes for a client of this kind")])
+    return replace(client, secret_hash=secret_hash or None, secret_expire_time=expire_time, create_time=at)
+
+
+def is_name(client_id: str) -> bool:
+    """Say whether a client's id is one that an earlier system may have given it."""
+    return _NAME.fullmatch(client_id) is not None
+
+
 def is_document(client_id: str) -> bool:
     """Say whether a client's id is the https address of its metadata document."""
     if not client_id.startswith("https://") or _URI.fullmatch(client_id) is None or len(client_id) > _MAX_URI:
@@ -260,11 +285,6 @@ def is_document(client_id: str) -> bool:
         return False
     path = urlsplit(client_id).path
     return len(path) > 1 and not {".", ".."} & set(path.split("/"))
-
-
-def is_registered(client_id: str) -> bool:
-    """Say whether a client's id has the form that registration gives."""
-    return parse_id(client_id) is not None
 
 
 def _text(metadata: Mapping[str, Any], name: str, most: int = _MAX_URI) -> str:

@@ -45,6 +45,8 @@ class Position(NamedTuple):
 
 
 BEGINNING = Position(0, UUID(int=0))
+# Behind every change that there can be.
+END = Position((1 << 63) - 1, _LAST_ID)
 
 
 def before(horizon: int) -> Position:

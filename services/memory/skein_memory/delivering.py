@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
@@ -32,6 +33,16 @@ _TURN_SECONDS = 30.0
 log = logs.get("memory")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delivered:
+    """How many attempts reached their receivers and how many failed, whether more is due, and whether anybody waits."""
+
+    delivered: int
+    failed: int
+    more: bool
+    active: bool
+
+
 class Delivering:
     """Sends what is due."""
 
@@ -47,15 +58,14 @@ class Delivering:
         except OutboundRefused:
             raise FieldInvalid(violations=[("watch.webhook_url", "must be an https URL of a public host")]) from None
 
-    async def deliver(self, tenant_id: UUID, limit: int) -> tuple[int, int, bool]:
+    async def deliver(self, tenant_id: UUID, limit: int) -> Delivered:
         """Queue what happened, and try up to `limit` deliveries that are due.
 
-        What came of them is kept a few at a time, so that a receiver which hangs takes nothing back. Return how many
-        were delivered, how many failed, and whether more is due already.
+        What came of them is kept a few at a time, so that a receiver which hangs takes nothing back.
         """
         loop = asyncio.get_running_loop()
         ends = loop.time() + _TURN_SECONDS
-        more = await self._store.queue(tenant_id, at=now())
+        watched, more = await self._store.queue(tenant_id, at=now())
         tried = failed = 0
         while tried < limit and loop.time() < ends:
             asked = min(_AT_ONCE, limit - tried)
@@ -66,8 +76,10 @@ class Delivering:
                 tried += len(outcomes)
                 failed += sum(outcome.error is not None for outcome in outcomes)
             if len(attempts) < asked:
-                return tried - failed, failed, more
-        return tried - failed, failed, True
+                break
+        else:
+            more = True
+        return Delivered(delivered=tried - failed, failed=failed, more=more, active=watched or tried > 0)
 
     async def _tried(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
         body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)

@@ -40,19 +40,32 @@ class Embedder:
     model: Final = "all-MiniLM-L6-v2"
     dimensions: Final = DIMENSIONS
 
-    def __init__(self, loaded: MiniLM, *, on_batch: Callable[[int, float], None] | None = None) -> None:
+    def __init__(
+        self,
+        loaded: MiniLM,
+        *,
+        on_batch: Callable[[int, float], None] | None = None,
+        on_begin: Callable[[float], None] | None = None,
+    ) -> None:
         """Wrap a loaded model; `load` is the usual way in."""
         self._model = loaded
-        self._batcher = Batcher(loaded, on_batch)
+        self._batcher = Batcher(loaded, on_batch, on_begin)
         self._queries = Remembered(most=CACHED_QUERIES)
 
     @classmethod
-    def load(cls, *, threads: int = 1, on_batch: Callable[[int, float], None] | None = None) -> Self:
+    def load(
+        cls,
+        *,
+        threads: int = 1,
+        on_batch: Callable[[int, float], None] | None = None,
+        on_begin: Callable[[float], None] | None = None,
+    ) -> Self:
         """Map the weights and prepare the graph: some 0.2 s, and it blocks. Raises `ModelUnavailable`.
 
-        `on_batch(texts, seconds)` is called on the embedder's own thread after each batch, for metrics.
+        Called on the embedder's own thread, for metrics: `on_batch(texts, seconds)` after each batch, and
+        `on_begin(seconds)` when a request's first texts run, with the time that it waited.
         """
-        return cls(MiniLM.load(threads=threads), on_batch=on_batch)
+        return cls(MiniLM.load(threads=threads), on_batch=on_batch, on_begin=on_begin)
 
     async def __aenter__(self) -> Self:
         """Lend itself to `async with`."""

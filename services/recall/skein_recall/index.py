@@ -101,26 +101,26 @@ class Indexer:
         work = _Work(tenant_id, models.active, pending=bool(models.following(tenant_id)))
         return await self._index(work, latest.values())
 
-    async def backlog(self, tenant_id: UUID, limit: int) -> tuple[int, bool]:
-        """Index the oldest items without vectors, count new ones; return how many, and whether there is more to do.
+    async def backlog(self, tenant_id: UUID, limit: int) -> Backlog:
+        """Index the oldest items without vectors, and count new ones.
 
         While the model in force does not answer they wait, and there is nothing to do but to count.
         """
         models = await self._registry.models()
         work = _Work(tenant_id, models.active, following=tuple(models.following(tenant_id)))
-        done, more = 0, False
+        done, more, found = 0, False, False
         if models.active.embeds or work.following:
             passed_over = self._failures.passed_over(tenant_id)
             pending = await self._store.list_pending(tenant_id, limit + 1, but=passed_over)
-            more = len(pending) > limit
+            more, found = len(pending) > limit, bool(pending)
             try:
                 for start in range(0, min(limit, len(pending)), PORTION_ITEMS):
                     portion = pending[start : min(limit, start + PORTION_ITEMS)]
                     done += await self._index(work, await self._store.read_texts(tenant_id, portion))
             except (ModelUnavailable, ModelAnswerInvalid):
                 more = False
-        _, uncounted = await self._store.count(tenant_id, COUNTED_ITEMS)
-        return done, more or uncounted
+        counted, uncounted = await self._store.count(tenant_id, COUNTED_ITEMS)
+        return Backlog(indexed=done, more=more or uncounted, active=found or uncounted or counted > 0)
 
     async def _index(self, work: _Work, items: Iterable[Item]) -> int:
         suspects: list[Item] = []
@@ -168,6 +168,15 @@ class Indexer:
                 log.warning("model_fell_behind", model=model.model, error=type(error).__name__)
                 behind.append(model)
         return await self._beside.put(work.tenant_id, portion, made, pending=work.pending, behind=behind)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """What a look at a tenant's backlog came to: items indexed, whether more waits, and whether it found anything."""
+
+    indexed: int
+    more: bool
+    active: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from skein_kit.outbound import Outbound, OutboundSettings
 from skein_kit.policies import policies_of
 from skein_kit.recording import AccessLog
 from skein_kit.service import Host, Service, Servicers
-from skein_kit.telemetry import EMBEDDER_QUEUE
+from skein_kit.telemetry import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.comparing import Comparer
 from skein_recall.embedder import Embedder
 from skein_recall.index import Indexer
@@ -39,7 +39,9 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     """Load the model, open the pool, put the servicers on both."""
     settings = RecallSettings.read(host.environment)
     servicers = Servicers()
-    loaded = await asyncio.to_thread(Embedder.load, threads=settings.embedder_threads, on_batch=observe_batch)
+    loaded = await asyncio.to_thread(
+        Embedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=EMBEDDER_WAIT.observe
+    )
     async with (
         loaded as embedder,
         host.database("recall", servicers, init=prepare_connection) as database,

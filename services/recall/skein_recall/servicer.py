@@ -70,8 +70,8 @@ class IndexServicer(rpc.IndexServiceServicer):
         return pb.IndexItemsResponse(indexed_count=count)
 
     async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
-        count, more = await self._indexer.backlog(caller(context).tenant(), request.limit or DEFAULT_BACKLOG)
-        return pb.IndexBacklogResponse(indexed_count=count, more=more)
+        found = await self._indexer.backlog(caller(context).tenant(), request.limit or DEFAULT_BACKLOG)
+        return pb.IndexBacklogResponse(indexed_count=found.indexed, more=found.more, active=found.active)
 
     async def ListDueReindexes(
         self, request: pb.ListDueReindexesRequest, context: Context

@@ -11,8 +11,8 @@ from skein_kit.settings import SettingInvalid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skein_kit.summaries import Turn
     from skein_session.settings import SessionSettings
-    from skein_session.summaries import Turn
 
 _PATH = "/chat/completions"
 # Of the transcript the model reads no more than its end.

@@ -10,10 +10,10 @@ from uuid import UUID
 from skein.session.v1 import session_pb2 as pb
 from skein_kit import logs
 from skein_kit.errors import TransactionConflict
+from skein_kit.summaries import DEFAULT_CHARACTERS, Turn, extract
 from skein_session import wire
 from skein_session.model import ChatModel, ModelFailed
 from skein_session.store.transcripts import Outdated
-from skein_session.summaries import DEFAULT_CHARACTERS, Turn, extract
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

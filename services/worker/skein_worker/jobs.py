@@ -1,8 +1,8 @@
 """What the worker does later: vectors for the backlog, partitions ahead of time, removal of what has expired.
 
 Nobody reads across tenants, so the sweep asks tenant by tenant, as the system acting in each. A question that finds
-nothing costs about 0.4 ms; a tenant that has more to do than one question settles gets a job of its own, which any
-worker may take.
+nothing costs about 0.4 ms, so a tenant where nothing happens is asked less and less often; one that has more to do than
+one question settles gets a job of its own, which any worker may take.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2
 from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_worker.queue import Job
+from skein_worker.rests import Rests
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -95,10 +96,13 @@ class Clients:
 
 @dataclass(kw_only=True, slots=True)
 class Round:
-    """One visit to every tenant."""
+    """One visit to every tenant that is not at rest."""
 
     leave_off: asyncio.Event
+    # Tenants that need not be asked every time; None: all are.
+    rests: Rests | None = None
     visited: int = 0
+    seen: set[str] = field(default_factory=set)
     # Status codes of the visits that failed.
     failures: dict[str, int] = field(default_factory=dict)
     cluster_fault: bool = False
@@ -131,6 +135,7 @@ class Jobs:
         self._store = store
         self._settings = settings
         self._add = add
+        self._rests = Rests(settings.backlog_seconds, settings.rest_seconds)
 
     def works(self) -> Mapping[str, Work]:
         """Return what does the jobs of each name."""
@@ -143,20 +148,24 @@ class Jobs:
         }
 
     async def _sweep(self, _payload: bytes, leave_off: asyncio.Event) -> float:
-        """Ask every tenant for items without vectors."""
+        """Ask tenants for items without vectors."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        visits = Round(leave_off=leave_off)
+        visits = Round(leave_off=leave_off, rests=self._rests)
         try:
             busy = await self._store.working_keys(BACKLOG)
         except Refusal as refusal:
             log.warning("sweep_incomplete", reason=refusal.reason)
             return self._settings.backlog_seconds
 
-        async def ask(tenant_id: str) -> None:
+        async def ask(tenant_id: str) -> bool:
             job = Job(name=BACKLOG, key=f"{BACKLOG} {tenant_id}", payload=tenant_id.encode())
-            if job.key not in busy and (await self._index(tenant_id, _ITEMS_PER_QUESTION)).more:
+            if job.key in busy:
+                return True
+            found = await self._index(tenant_id, _ITEMS_PER_QUESTION)
+            if found.more:
                 await self._add(job)
+            return found.active
 
         with untraced():
             await self.visit(ask, visits)
@@ -277,8 +286,8 @@ class Jobs:
         INDEXED.inc(response.indexed_count)
         return response
 
-    async def visit(self, visit: Callable[[str], Awaitable[None]], visits: Round) -> None:
-        """Visit every tenant, a few at a time."""
+    async def visit(self, visit: Callable[[str], Awaitable[bool | None]], visits: Round) -> None:
+        """Visit every tenant that is not at rest, a few at a time; a visit says whether there was something to do."""
         try:
             async for page in self._pages():
                 tenant_ids = iter(page)
@@ -287,6 +296,8 @@ class Jobs:
                         group.create_task(_visit_some(visit, tenant_ids, visits))
                 if visits.is_over():
                     return
+            if visits.rests is not None:
+                visits.rests.keep(visits.seen)
         except aio.AioRpcError as error:
             visits.failed(error)
 
@@ -302,15 +313,22 @@ class Jobs:
                 return
 
 
-async def _visit_some(visit: Callable[[str], Awaitable[None]], tenant_ids: Iterator[str], visits: Round) -> None:
+async def _visit_some(visit: Callable[[str], Awaitable[bool | None]], tenant_ids: Iterator[str], visits: Round) -> None:
+    loop, rests = asyncio.get_running_loop(), visits.rests
     for tenant_id in tenant_ids:
         if visits.is_over():
             return
+        visits.seen.add(tenant_id)
+        if rests is not None and not rests.is_over(tenant_id, loop.time()):
+            continue
         try:
-            await visit(tenant_id)
+            active = await visit(tenant_id)
             visits.visited += 1
         except aio.AioRpcError as error:
             visits.failed(error)
+        else:
+            if rests is not None:
+                rests.visited(tenant_id, loop.time(), active=bool(active))
 
 
 @contextmanager

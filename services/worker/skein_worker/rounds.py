@@ -12,6 +12,7 @@ from grpc import aio
 from skein_kit import logs
 from skein_worker.jobs import Round, untraced
 from skein_worker.queue import Job
+from skein_worker.rests import Rests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,8 @@ log = logs.get("worker")
 class Task:
     """A round: its name, the seconds between two, and the calls that each tenant gets, one after the other.
 
-    A call whose answer has a field `more` is repeated while that is set.
+    A call whose answer has a field `more` is repeated while that is set. Where answers have a field `active`, a tenant
+    of which none is active rests, up to `rest_seconds`.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Task:
     priority: int = 1
     # Calls of one kind that one tenant gets; one with more to do has its next turn with all the others.
     calls_per_turn: int = 20
+    # 0: every tenant is visited in every round.
+    rest_seconds: float = 0.0
 
 
 class Rounds:
@@ -50,6 +54,7 @@ class Rounds:
         self._jobs = jobs
         self._system = system
         self._tasks = tasks
+        self._rests = {task.name: Rests(task.seconds, task.rest_seconds) for task in tasks if task.rest_seconds}
 
     @property
     def standing(self) -> tuple[Job, ...]:
@@ -69,17 +74,20 @@ class Rounds:
     async def _go(self, task: Task, leave_off: asyncio.Event) -> float:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        visits = Round(leave_off=leave_off)
+        visits = Round(leave_off=leave_off, rests=self._rests.get(task.name))
 
-        async def turn(tenant_id: str) -> None:
+        async def turn(tenant_id: str) -> bool:
             # What one call cannot do keeps the others from nothing.
+            active = False
             for call in task.calls:
                 try:
-                    await self._repeated(task, call, tenant_id, leave_off)
+                    active = await self._repeated(task, call, tenant_id, leave_off) or active
                 except aio.AioRpcError as error:
                     visits.failed(error)
+                    active = True
                     if visits.is_over():
-                        return
+                        break
+            return active
 
         with untraced():
             await self._jobs.visit(turn, visits)
@@ -91,9 +99,13 @@ class Rounds:
 
     async def _repeated(
         self, task: Task, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event
-    ) -> None:
+    ) -> bool:
+        """Say whether there was something to do."""
+        active = False
         for _ in range(task.calls_per_turn):
             async with self._system.acting(tenant_id=tenant_id, seconds=_CALL_SECONDS):
                 response = await call()
+            active = active or getattr(response, "active", False)
             if leave_off.is_set() or not getattr(response, "more", False):
-                return
+                break
+        return active

@@ -85,6 +85,7 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             priority=2,
             # Receivers that hang are waited for: nobody's hold up everybody's for long.
             calls_per_turn=2,
+            rest_seconds=settings.rest_seconds,
         ),
         Task(
             name="decay",
@@ -96,6 +97,7 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             seconds=settings.snapshot_seconds,
             calls=[lambda: memory.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest())],
             priority=2,
+            rest_seconds=settings.rest_seconds,
         ),
         Task(
             name="lifecycle",

@@ -17,6 +17,9 @@ class WorkerSettings(Settings):
     # Seconds between two sweeps over all tenants for items without vectors. A long sweep is followed by a pause four
     # times as long as itself, so that sweeping never takes more than a fifth of one worker.
     backlog_seconds: float = 2.0
+    # Longest rest, in seconds, of a tenant where sweeps and the looks for webhooks and snapshots found nothing to do:
+    # each look that finds nothing doubles its rest. Below the seconds of a round no tenant rests in it.
+    rest_seconds: float = 20.0
     # Tenants that one sweep asks at the same time.
     tenants_at_once: int = 4
     # Items without vectors that one call to recall takes.

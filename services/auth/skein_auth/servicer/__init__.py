@@ -8,7 +8,7 @@ from skein_auth.servicer.audit import AuditRpcs
 from skein_auth.servicer.exchange import IdentityServicer
 from skein_auth.servicer.identities import IdentityRpcs
 from skein_auth.servicer.keys import KeyRpcs
-from skein_auth.servicer.oauth import OAuthServicer
+from skein_auth.servicer.oauth import ClientRpcs, OAuthServicer
 from skein_auth.servicer.revocation import RevocationRpcs
 from skein_auth.servicer.service_accounts import ServiceAccountRpcs
 from skein_auth.servicer.sign_in import SignInRpcs
@@ -24,6 +24,7 @@ class AuthServicer(
     AuditRpcs,
     KeyRpcs,
     RevocationRpcs,
+    ClientRpcs,
     ServiceAccountRpcs,
     IdentityRpcs,
     TotpRpcs,

@@ -12,6 +12,15 @@ from skein_auth.errors import InvalidClient
 from skein_auth.servicer.rpcs import Rpcs
 from skein_kit.call import Context, caller
 from skein_kit.ids import now
+from skein_kit.requests import Once
+
+
+class ClientRpcs(Rpcs):
+    """What the operator does about applications."""
+
+    async def ImportClient(self, request: pb.ImportClientRequest, context: Context) -> pb.ImportClientResponse:
+        once = Once.of(caller(context), request)
+        return await self._parts.oauth.applications.take_over(request.client, request.secret_hash, once)
 
 
 class OAuthServicer(Rpcs, rpc.OAuthServiceServicer):

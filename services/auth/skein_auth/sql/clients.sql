@@ -9,6 +9,19 @@ VALUES
      :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :secret_hash,
      :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time);
 
+-- take_over_client --
+-- Keep a client that registered with an earlier system; no row comes back when its id is taken.
+INSERT INTO auth.clients
+    (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
+     client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
+     secret_expire_time, registration_hash, stale_time, create_time, update_time)
+VALUES
+    (:client_id, :source, :client_name, :redirect_uris, :grant_types, :response_types, :token_endpoint_auth_method,
+     :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :secret_hash,
+     :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time)
+ON CONFLICT ON CONSTRAINT clients_pkey DO NOTHING
+RETURNING client_id;
+
 -- keep_document --
 -- Keep what a client-id metadata document says, in the place of what it said before; a registered client stays.
 INSERT INTO auth.clients

@@ -5,16 +5,23 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from skein.auth.v1 import oauth_pb2 as pb
+from skein_auth import oauth_wire as wire
 from skein_auth.clients import Client
 from skein_auth.errors import InvalidToken
 from skein_auth.store.queries import QUERIES
+from skein_kit.database import NO_TENANT
+from skein_kit.errors import ServiceUnavailable
+from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import asyncpg
 
+    from skein_auth.audit import Audit
     from skein_kit.database import Database
+    from skein_kit.requests import Once
 
 _LISTS = frozenset({"redirect_uris", "grant_types", "response_types", "contacts"})
 
@@ -24,11 +31,28 @@ class ClientStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._requests = Requests("auth")
 
     async def create_client(self, client: Client) -> None:
         """Keep a client that registered."""
         async with self._database.shared() as tx:
             await tx.execute(QUERIES["create_client"], **_values(client))
+
+    async def take_over(self, client: Client, audit: Audit, once: Once) -> pb.ImportClientResponse:
+        """Keep a client of an earlier system, unless its id is taken; return the one that is kept."""
+        async with self._database.tenant(NO_TENANT) as tx:
+            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+                return pb.ImportClientResponse.FromString(first)
+            is_new = await tx.row(QUERIES["take_over_client"], **_values(client)) is not None
+            row = await tx.row(QUERIES["get_client"], client_id=client.client_id)
+            if row is None:
+                # Taken when we wrote, gone when we looked: its owner deleted it in between.
+                raise ServiceUnavailable
+            if is_new:
+                await audit.within(tx, "client_registered", client_id=client.client_id)
+            response = pb.ImportClientResponse(client=wire.client(_client(row)), existed=not is_new)
+            await self._requests.answer(tx, NO_TENANT, once, response)
+        return response
 
     async def get_client(self, client_id: str) -> Client | None:
         async with self._database.shared() as tx:

@@ -10,7 +10,7 @@ from skein_kit.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.pages import fitting, page_size, read_token, write_token
 from skein_memory import wire
-from skein_memory.changes import BEGINNING, Position, Wanted
+from skein_memory.changes import BEGINNING, END, Position, Wanted
 from skein_memory.errors import PositionInvalid
 from skein_memory.parts import Rpcs
 
@@ -24,9 +24,13 @@ class HistoryRpcs(Rpcs):
 
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
         tenant_id = caller(context).tenant()
-        part = await self._parts.changes.wanted(
-            tenant_id, _place_of(request, tenant_id), Wanted.of(request.filter), page_size(request.page_size)
-        )
+        place, wanted, count = _place_of(request, tenant_id), Wanted.of(request.filter), page_size(request.page_size)
+        if request.newest_first:
+            end = await self._parts.changes.now(tenant_id)
+            part = await self._parts.changes.back(tenant_id, place, wanted, count)
+        else:
+            part = await self._parts.changes.wanted(tenant_id, place, wanted, count)
+            end = part.position
         page = fitting(wire.change(change) for change in part.changes)
         is_cut = len(page) < len(part.changes)
         position = page[-1].position if is_cut else str(part.position)
@@ -34,7 +38,7 @@ class HistoryRpcs(Rpcs):
         return pb.ListChangesResponse(
             changes=page,
             next_page_token=write_token([position], tenant_id, request) if more else "",
-            position=position,
+            position=str(end) if request.newest_first else position,
         )
 
     async def WatchChanges(
@@ -51,7 +55,9 @@ class HistoryRpcs(Rpcs):
 def _place_of(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
     place = read_token(request.page_token, tenant_id, request)
     if place is None:
-        return Position.of(request.position) if request.position else BEGINNING
+        if request.position:
+            return Position.of(request.position)
+        return END if request.newest_first else BEGINNING
     try:
         return Position.of(*place)
     except (PositionInvalid, TypeError):

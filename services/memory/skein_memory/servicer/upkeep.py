@@ -47,8 +47,8 @@ class UpkeepRpcs(Rpcs):
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context
     ) -> pb.ContinueSnapshotsResponse:
-        more = await self._parts.snapshots.continue_snapshots(caller(context).tenant())
-        return pb.ContinueSnapshotsResponse(more=more)
+        found, more = await self._parts.snapshots.continue_snapshots(caller(context).tenant())
+        return pb.ContinueSnapshotsResponse(more=more, active=found)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         await self._parts.archives.delete_files(caller(context).tenant())

@@ -148,10 +148,10 @@ class DeliverRpcs(Rpcs):
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
-        delivered, failed, more = await self._parts.delivering.deliver(
-            caller(context).tenant(), request.limit or _DEFAULT_DELIVERIES
+        done = await self._parts.delivering.deliver(caller(context).tenant(), request.limit or _DEFAULT_DELIVERIES)
+        return memory_pb2.DeliverWebhooksResponse(
+            delivered_count=done.delivered, failed_count=done.failed, more=done.more, active=done.active
         )
-        return memory_pb2.DeliverWebhooksResponse(delivered_count=delivered, failed_count=failed, more=more)
 
 
 def _watch(watch: Watch) -> pb.Watch:

@@ -58,3 +58,34 @@ LEFT JOIN LATERAL (
     LIMIT :count
 ) AS c ON true
 ORDER BY c.transaction, c.change_id;
+
+-- read_changes_back --
+-- Read the log back from before a place, beginning at the horizon at the latest.
+SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
+    c.principal, c.create_time
+FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
+LEFT JOIN LATERAL (
+    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+    FROM memory.changes
+    WHERE tenant_id = :tenant_id AND (transaction, change_id) < (:transaction::bigint, :change_id::uuid)
+        AND transaction < h.horizon
+    ORDER BY transaction DESC, change_id DESC
+    LIMIT :count
+) AS c ON true
+ORDER BY c.transaction DESC, c.change_id DESC;
+
+-- read_changes_of_entity_back --
+-- Read the log of one thing back from before a place, beginning at the horizon at the latest.
+SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
+    c.principal, c.create_time
+FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
+LEFT JOIN LATERAL (
+    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+    FROM memory.changes
+    WHERE tenant_id = :tenant_id AND entity_id = :entity_id
+        AND (transaction, change_id) < (:transaction::bigint, :change_id::uuid)
+        AND transaction < h.horizon
+    ORDER BY transaction DESC, change_id DESC
+    LIMIT :count
+) AS c ON true
+ORDER BY c.transaction DESC, c.change_id DESC;

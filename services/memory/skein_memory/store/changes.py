@@ -65,18 +65,48 @@ class ChangeStore(Store):
             if looked_at >= _LOOKED_AT:
                 return Part(changes=found, position=position, is_all=False)
 
+    async def back(self, tenant_id: UUID, position: Position, wanted: Wanted, count: int) -> Part:
+        """Do as `wanted`, newest first from before a position; where to go on is the last change's position.
+
+        Of a page that found nothing it is that of the last change that was looked at.
+        """
+        found: list[Change] = []
+        looked_at = 0
+        while True:
+            portion = count - len(found) + 1 if wanted.is_everything else _PORTION
+            changes = await self._read_back(tenant_id, position, wanted.entity_id, portion)
+            for change in changes:
+                if len(found) == count:
+                    return Part(changes=found, position=position, is_all=False)
+                position = change.position
+                if wanted.has(change):
+                    found.append(change)
+            if len(changes) < portion:
+                return Part(changes=found, position=position, is_all=True)
+            looked_at += len(changes)
+            if looked_at >= _LOOKED_AT:
+                return Part(changes=found, position=position, is_all=False)
+
     async def _read(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> tuple[int, list[Change]]:
         """Return the horizon and changes before it, both as one snapshot has them."""
         query = QUERIES["read_changes_of_entity" if entity_id else "read_changes"]
-        place = {"transaction": position.transaction, "change_id": position.change_id, "count": count}
-        if entity_id:
-            place["entity_id"] = entity_id
         async with self._database.tenant(tenant_id) as tx:
-            rows = await tx.rows(query, tenant_id=tenant_id, **place)
+            rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
         horizon: int = rows[0]["horizon"]
         if position.transaction >= horizon:
             raise PositionInvalid
         return horizon, [_change(row) for row in rows if row["change_id"] is not None]
+
+    async def _read_back(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> list[Change]:
+        query = QUERIES["read_changes_of_entity_back" if entity_id else "read_changes_back"]
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
+        return [_change(row) for row in rows if row["change_id"] is not None]
+
+
+def _place(position: Position, entity_id: str, count: int) -> dict[str, object]:
+    place: dict[str, object] = {"transaction": position.transaction, "change_id": position.change_id, "count": count}
+    return place | ({"entity_id": entity_id} if entity_id else {})
 
 
 def _change(row: asyncpg.Record) -> Change:

@@ -156,19 +156,19 @@ class SnapshotStore(Store):
             await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
         await self.continue_snapshots(tenant_id, portions=_PORTIONS)
 
-    async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _PORTIONS) -> bool:
-        """Go on with snapshots that are being made or removed; say whether there is more to do at once."""
-        for _ in range(portions):
+    async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _PORTIONS) -> tuple[bool, bool]:
+        """Go on with snapshots that are being made or removed; say whether there were any, and more to do at once."""
+        for turn in range(portions):
             async with self._database.tenant(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
             if not rows:
-                return False
+                return turn > 0, False
             moved = False
             for row in rows:
                 moved = await self._go_on(tenant_id, row["snapshot_id"]) is not None or moved
             if not moved:
-                return False
-        return True
+                return True, False
+        return True, True
 
     async def _go_on(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
         """Copy or remove one portion; return what is known of the snapshot then, None when nothing can be done."""

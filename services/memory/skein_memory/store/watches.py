@@ -221,8 +221,8 @@ class WatchStore(Store):
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def queue(self, tenant_id: UUID, *, at: datetime) -> bool:
-        """Queue deliveries of what happened since the last look; say whether there may be more to queue."""
+    async def queue(self, tenant_id: UUID, *, at: datetime) -> tuple[bool, bool]:
+        """Queue deliveries of what happened since the last look; say whether anybody watches, and whether to go on."""
         more = False
         async with self._database.tenant(tenant_id) as tx:
             watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE)
@@ -258,7 +258,7 @@ class WatchStore(Store):
                     change_id=changes[-1]["change_id"],
                 )
                 more = more or len(changes) == _EVENTS_AT_ONCE
-        return more
+        return bool(watches), more
 
     async def claim(self, tenant_id: UUID, *, at: datetime, count: int) -> list[Attempt]:
         """Take up to `count` deliveries that are due; nobody else tries them for a minute."""

@@ -62,6 +62,9 @@ class _Request:
 
     vectors: NDArray[np.float32]
     missing: int
+    # When it came, and whether none of its texts have run yet.
+    since: float = field(default_factory=time.perf_counter)
+    waits: bool = True
     done: Future[NDArray[np.float32]] = field(default_factory=Future)
 
     def fail(self, error: BaseException) -> None:
@@ -106,10 +109,16 @@ class Batcher:
     There is no timer: what arrives while a batch runs makes up the next one.
     """
 
-    def __init__(self, model: Model, on_batch: Callable[[int, float], None] | None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        on_batch: Callable[[int, float], None] | None = None,
+        on_begin: Callable[[float], None] | None = None,
+    ) -> None:
         """Start nothing; the thread comes with the first text."""
         self._model = model
         self._on_batch = on_batch
+        self._on_begin = on_begin
         self._lock = Lock()
         self._small, self._backlog = _Lane(SMALL_LANE_TEXTS), _Lane(BACKLOG_LANE_TEXTS)
         self._turn = deque([self._small, self._backlog])
@@ -198,6 +207,7 @@ class Batcher:
             return
         try:
             began = time.perf_counter()
+            self._note_begun(wanted, began)
             vectors = self._model.vectors([entry.ids for entry in wanted])
             if self._on_batch is not None:
                 self._on_batch(len(wanted), time.perf_counter() - began)
@@ -206,6 +216,13 @@ class Batcher:
             return
         for entry, vector in zip(wanted, vectors, strict=True):
             entry.request.deliver(entry.place, vector)
+
+    def _note_begun(self, batch: list[_Tokens], at: float) -> None:
+        """Tell how long each of the requests waited that have their first texts in a batch."""
+        for request in {entry.request: None for entry in batch if entry.request.waits}:
+            request.waits = False
+            if self._on_begin is not None:
+                self._on_begin(at - request.since)
 
     def _leave(self, lane: _Lane, texts: int) -> None:
         with self._lock:

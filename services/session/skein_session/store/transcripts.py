@@ -10,12 +10,12 @@ from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import first_id, parse_id
 from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
 from skein_kit.sql import Queries
+from skein_kit.summaries import MAX_READ_CHARACTERS, MAX_READ_MESSAGES
 from skein_kit.wire import moment
 from skein_session import wire
 from skein_session.errors import SessionNotFound, SessionStored
 from skein_session.spans import spans
 from skein_session.store.messages import in_order
-from skein_session.summaries import MAX_READ_CHARACTERS, MAX_READ_MESSAGES
 from skein_session.windows import Window
 
 if TYPE_CHECKING:

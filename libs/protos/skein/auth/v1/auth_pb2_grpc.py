@@ -5,6 +5,7 @@ import warnings
 
 from skein.auth.v1 import accounts_pb2 as skein_dot_auth_dot_v1_dot_accounts__pb2
 from skein.auth.v1 import auth_pb2 as skein_dot_auth_dot_v1_dot_auth__pb2
+from skein.auth.v1 import oauth_pb2 as skein_dot_auth_dot_v1_dot_oauth__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -184,6 +185,11 @@ class AuthServiceStub:
                 '/skein.auth.v1.AuthService/SetLegacyToken',
                 request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenResponse.FromString,
+                _registered_method=True)
+        self.ImportClient = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ImportClient',
+                request_serializer=skein_dot_auth_dot_v1_dot_oauth__pb2.ImportClientRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_oauth__pb2.ImportClientResponse.FromString,
                 _registered_method=True)
         self.ListAuditEvents = channel.unary_unary(
                 '/skein.auth.v1.AuthService/ListAuditEvents',
@@ -624,6 +630,21 @@ class AuthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ImportClient(self, request, context):
+        """ImportClient keeps an application that registered with an earlier system
+        under the client_id and with the secret that it has there, so that what is
+        deployed goes on working; its people consent anew. A client_id that is taken
+        changes nothing. Operators only. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
+        OAUTH_INVALID_REDIRECT_URI.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListAuditEvents(self, request, context):
         """ListAuditEvents pages through authentication events, newest first: those of
         the caller's tenant or, for an operator in no tenant, those that concern
@@ -929,6 +950,11 @@ def add_AuthServiceServicer_to_server(servicer, server):
                     servicer.SetLegacyToken,
                     request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenResponse.SerializeToString,
+            ),
+            'ImportClient': grpc.unary_unary_rpc_method_handler(
+                    servicer.ImportClient,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_oauth__pb2.ImportClientRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_oauth__pb2.ImportClientResponse.SerializeToString,
             ),
             'ListAuditEvents': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAuditEvents,
@@ -1794,6 +1820,33 @@ class AuthService:
             '/skein.auth.v1.AuthService/SetLegacyToken',
             skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_accounts__pb2.SetLegacyTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportClient(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ImportClient',
+            skein_dot_auth_dot_v1_dot_oauth__pb2.ImportClientRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_oauth__pb2.ImportClientResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from skein.auth.v1 import accounts_pb2 as _accounts_pb2
 from skein.auth.v1 import auth_pb2 as _auth_pb2
+from skein.auth.v1 import oauth_pb2 as _oauth_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -274,6 +275,17 @@ class AuthServiceStub:
     """SetLegacyToken lets callers of an earlier system, who share one bearer
     token, act as a member of the operator's chosen tenant. Operators only.
     Repeating a request_id changes nothing.
+    """
+    ImportClient: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.ImportClientRequest, _oauth_pb2.ImportClientResponse]
+    """ImportClient keeps an application that registered with an earlier system
+    under the client_id and with the secret that it has there, so that what is
+    deployed goes on working; its people consent anew. A client_id that is taken
+    changes nothing. Operators only. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
+      OAUTH_INVALID_REDIRECT_URI.
     """
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAuditEventsRequest, _accounts_pb2.ListAuditEventsResponse]
     """ListAuditEvents pages through authentication events, newest first: those of
@@ -617,6 +629,17 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """SetLegacyToken lets callers of an earlier system, who share one bearer
     token, act as a member of the operator's chosen tenant. Operators only.
     Repeating a request_id changes nothing.
+    """
+    ImportClient: _aio.UnaryUnaryMultiCallable[_oauth_pb2.ImportClientRequest, _oauth_pb2.ImportClientResponse]  # type: ignore[assignment]
+    """ImportClient keeps an application that registered with an earlier system
+    under the client_id and with the secret that it has there, so that what is
+    deployed goes on working; its people consent anew. A client_id that is taken
+    changes nothing. Operators only. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
+      OAUTH_INVALID_REDIRECT_URI.
     """
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAuditEventsRequest, _accounts_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
     """ListAuditEvents pages through authentication events, newest first: those of
@@ -1131,6 +1154,23 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """SetLegacyToken lets callers of an earlier system, who share one bearer
         token, act as a member of the operator's chosen tenant. Operators only.
         Repeating a request_id changes nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def ImportClient(
+        self,
+        request: _oauth_pb2.ImportClientRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_oauth_pb2.ImportClientResponse, _abc.Awaitable[_oauth_pb2.ImportClientResponse]]:
+        """ImportClient keeps an application that registered with an earlier system
+        under the client_id and with the secret that it has there, so that what is
+        deployed goes on working; its people consent anew. A client_id that is taken
+        changes nothing. Operators only. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
+          OAUTH_INVALID_REDIRECT_URI.
         """
 
     @_abc_1.abstractmethod

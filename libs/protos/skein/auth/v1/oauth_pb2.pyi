@@ -81,6 +81,24 @@ class RegisterClientResponse(_message.Message):
     registration_access_token: str
     def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., client_secret: _Optional[str] = ..., registration_access_token: _Optional[str] = ...) -> None: ...
 
+class ImportClientRequest(_message.Message):
+    __slots__ = ("client", "secret_hash", "request_id")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    SECRET_HASH_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    client: Client
+    secret_hash: bytes
+    request_id: str
+    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., secret_hash: _Optional[bytes] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ImportClientResponse(_message.Message):
+    __slots__ = ("client", "existed")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    EXISTED_FIELD_NUMBER: _ClassVar[int]
+    client: Client
+    existed: bool
+    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., existed: _Optional[bool] = ...) -> None: ...
+
 class GetClientRequest(_message.Message):
     __slots__ = ("client_id", "registration_access_token")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]

@@ -47,16 +47,18 @@ class ChangeFilter(_message.Message):
     def __init__(self, event_types: _Optional[_Iterable[str]] = ..., entity_type: _Optional[str] = ..., entity_id: _Optional[str] = ...) -> None: ...
 
 class ListChangesRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "position", "filter")
+    __slots__ = ("page_size", "page_token", "position", "filter", "newest_first")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     position: str
     filter: ChangeFilter
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., position: _Optional[str] = ..., filter: _Optional[_Union[ChangeFilter, _Mapping]] = ...) -> None: ...
+    newest_first: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., position: _Optional[str] = ..., filter: _Optional[_Union[ChangeFilter, _Mapping]] = ..., newest_first: _Optional[bool] = ...) -> None: ...
 
 class ListChangesResponse(_message.Message):
     __slots__ = ("changes", "next_page_token", "position")

@@ -140,8 +140,9 @@ class HistoryServiceServicer:
     """
 
     def ListChanges(self, request, context):
-        """ListChanges pages through the log, oldest first, from after a position.
-        Changes that are made meanwhile appear on later pages. With filters a page
+        """ListChanges pages through the log, oldest first, from after a position, or
+        newest first, from before one. Changes that are made meanwhile appear on
+        later pages, and with newest_first on none. With filters a page
         may hold fewer changes than asked for, or none, before the last one: a page
         reads a bounded part of the log. Safe to retry.
 

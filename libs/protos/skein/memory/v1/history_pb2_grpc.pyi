@@ -48,8 +48,9 @@ class HistoryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> HistoryServiceAsyncStub: ...
     ListChanges: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]
-    """ListChanges pages through the log, oldest first, from after a position.
-    Changes that are made meanwhile appear on later pages. With filters a page
+    """ListChanges pages through the log, oldest first, from after a position, or
+    newest first, from before one. Changes that are made meanwhile appear on
+    later pages, and with newest_first on none. With filters a page
     may hold fewer changes than asked for, or none, before the last one: a page
     reads a bounded part of the log. Safe to retry.
 
@@ -191,8 +192,9 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListChanges: _aio.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]  # type: ignore[assignment]
-    """ListChanges pages through the log, oldest first, from after a position.
-    Changes that are made meanwhile appear on later pages. With filters a page
+    """ListChanges pages through the log, oldest first, from after a position, or
+    newest first, from before one. Changes that are made meanwhile appear on
+    later pages, and with newest_first on none. With filters a page
     may hold fewer changes than asked for, or none, before the last one: a page
     reads a bounded part of the log. Safe to retry.
 
@@ -337,8 +339,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.ListChangesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_history_pb2.ListChangesResponse, _abc.Awaitable[_history_pb2.ListChangesResponse]]:
-        """ListChanges pages through the log, oldest first, from after a position.
-        Changes that are made meanwhile appear on later pages. With filters a page
+        """ListChanges pages through the log, oldest first, from after a position, or
+        newest first, from before one. Changes that are made meanwhile appear on
+        later pages, and with newest_first on none. With filters a page
         may hold fewer changes than asked for, or none, before the last one: a page
         reads a bounded part of the log. Safe to retry.
 

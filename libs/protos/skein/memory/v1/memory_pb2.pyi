@@ -1111,14 +1111,16 @@ class DeliverWebhooksRequest(_message.Message):
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class DeliverWebhooksResponse(_message.Message):
-    __slots__ = ("delivered_count", "failed_count", "more")
+    __slots__ = ("delivered_count", "failed_count", "more", "active")
     DELIVERED_COUNT_FIELD_NUMBER: _ClassVar[int]
     FAILED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
     delivered_count: int
     failed_count: int
     more: bool
-    def __init__(self, delivered_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    active: bool
+    def __init__(self, delivered_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ...) -> None: ...
 
 class ArchiveIdleRequest(_message.Message):
     __slots__ = ()
@@ -1170,7 +1172,9 @@ class ContinueSnapshotsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ContinueSnapshotsResponse(_message.Message):
-    __slots__ = ("more",)
+    __slots__ = ("more", "active")
     MORE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
     more: bool
-    def __init__(self, more: _Optional[bool] = ...) -> None: ...
+    active: bool
+    def __init__(self, more: _Optional[bool] = ..., active: _Optional[bool] = ...) -> None: ...

@@ -220,12 +220,14 @@ class IndexBacklogRequest(_message.Message):
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class IndexBacklogResponse(_message.Message):
-    __slots__ = ("indexed_count", "more")
+    __slots__ = ("indexed_count", "more", "active")
     INDEXED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
     indexed_count: int
     more: bool
-    def __init__(self, indexed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    active: bool
+    def __init__(self, indexed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ...) -> None: ...
 
 class PurgeTenantRequest(_message.Message):
     __slots__ = ("limit",)

@@ -51,7 +51,7 @@ _STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one message says, and who said it: "user", "assistant", a name."""
+    """What one message says, and who said it: "user", "assistant", a name, or "" for nobody to be named."""
 
     speaker: str
     text: str
@@ -134,5 +134,5 @@ def _told(turns: Sequence[Turn], sentences: Iterable[_Sentence]) -> str:
             lines[-1] += f" {sentence.text}"
         else:
             speaker = turns[sentence.turn].speaker
-            lines.append(f"{speaker}: {sentence.text}")
+            lines.append(f"{speaker}: {sentence.text}" if speaker else sentence.text)
     return "\n".join(lines)
