@@ -1,0 +1,83 @@
+"""Where an item of LangGraph lies in Skein: its external id, and a tag for each namespace that it is in.
+
+The labels of a namespace hold no period and are not empty, so "users.anna" is a path and ".." ends one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Namespace = tuple[str, ...]
+# What Skein's ids and tags have room for.
+_MAX_CHARACTERS = 255
+# A memory has up to 100 tags: one for each level of the namespace, and two more.
+MAX_DEPTH = 90
+_ROOT = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The name below which one store keeps its things, apart from all else in the tenant."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        """Refuse a name that could not be told from what follows it."""
+        if not _ROOT.fullmatch(self.name):
+            message = f"a store's root is a lower-case word of letters, digits and _, up to 32, not {self.name!r}"
+            raise ValueError(message)
+
+    def item_id(self, namespace: Namespace, key: str) -> str:
+        """Return the external id of an item."""
+        return _bounded(f"{self.name}:", f"{_path(namespace)}..{key}")
+
+    def namespace_id(self, namespace: Namespace) -> str:
+        """Return the external id of the memory that says that a namespace is there."""
+        return _bounded(f"{self.name}_namespace:", _path(namespace))
+
+    def prefix_tag(self, prefix: Sequence[str]) -> str:
+        """Return the tag of all items in a namespace and below it."""
+        return _bounded(f"{self.name}:", _path(prefix)) if prefix else self.name
+
+    def own_tag(self, namespace: Namespace) -> str:
+        """Return the tag of the items that lie in a namespace itself."""
+        return _bounded(f"{self.name}_in:", _path(namespace))
+
+    def registry_tag(self, prefix: Sequence[str]) -> str:
+        """Return the tag of the memories that say which namespaces there are below a prefix."""
+        name = f"{self.name}_namespaces"
+        return _bounded(f"{name}:", _path(prefix)) if prefix else name
+
+    def item_tags(self, namespace: Namespace) -> list[str]:
+        """Return the tags of an item. Raises ValueError for a namespace that is too deep."""
+        _must_fit(namespace)
+        return [*(self.prefix_tag(namespace[:depth]) for depth in range(len(namespace) + 1)), self.own_tag(namespace)]
+
+    def registry_tags(self, namespace: Namespace) -> list[str]:
+        """Return the tags of the memory that says that a namespace is there."""
+        _must_fit(namespace)
+        return [self.registry_tag(namespace[:depth]) for depth in range(len(namespace) + 1)]
+
+
+def _path(labels: Sequence[str]) -> str:
+    return ".".join(labels)
+
+
+def _bounded(start: str, path: str) -> str:
+    """Return a path as it is, or its digest where there is no room; no path begins with two periods."""
+    whole = f"{start}{path}"
+    if len(whole) <= _MAX_CHARACTERS:
+        return whole
+    return f"{start}..{hashlib.sha256(path.encode()).hexdigest()}"
+
+
+def _must_fit(namespace: Namespace) -> None:
+    if len(namespace) > MAX_DEPTH:
+        message = f"a namespace has up to {MAX_DEPTH} labels here, not {len(namespace)}"
+        raise ValueError(message)
