@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,34 @@ def version_of(package: str) -> str:
     if not path.exists():
         pytest.fail(f"{package} is not in .edge; run these tests with: make test-edge")
     return str(json.loads(path.read_text("utf-8"))["version"])
+
+
+def newer_node() -> Path:
+    """Return the Node that came with the packages; some want a newer one than systems have."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
+    version_of(f"node-linux-{machine}")
+    return PACKAGES / f"node_modules/node-linux-{machine}/bin/node"
+
+
+async def command(script: str, *arguments: str) -> str:
+    """Run a package's own command with the newer Node, and return what it says, whatever it thinks of it."""
+    process = await asyncio.create_subprocess_exec(
+        str(newer_node()),
+        str(PACKAGES / "node_modules" / script),
+        *arguments,
+        cwd=PACKAGES,
+        env={**os.environ, "NO_COLOR": "1"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            said, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return said.decode()
 
 
 async def run(

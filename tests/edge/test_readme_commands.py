@@ -28,7 +28,7 @@ async def run(script: str, cluster: Cluster, tenant: Tenant) -> str:
 
 
 def test_there_are_commands_to_run() -> None:
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
 
 
 async def test_what_buf_remembers_buf_recalls(cluster: Cluster, tenant: Tenant) -> None:
@@ -60,3 +60,13 @@ async def test_what_curl_asks_is_answered(cluster: Cluster, tenant: Tenant, bloc
     )
 
     assert {arm["state"] for arm in json.loads(printed)["arms"]} == {"ARM_STATE_OK"}
+
+
+async def test_what_buf_says_in_connect_is_stored_and_listed(cluster: Cluster, tenant: Tenant) -> None:
+    (block,) = (block for block in BLOCKS if block.startswith("connect()"))
+
+    printed = await run(f"KEY={tenant.api_key}\n{block}", cluster, tenant)
+
+    created, listed = (json.loads(each) for each in re.split(r"(?<=\n\})\n", printed.strip()))
+    (memory,) = listed["memories"]
+    assert memory["memoryId"] == created["memory"]["memoryId"]

@@ -19,27 +19,30 @@ if TYPE_CHECKING:
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 
 
-def headers_of(status: Status, path: str, issuer: str, *, has_credential: bool) -> dict[str, str]:
-    """Return the headers that go with the refusal of a method; an empty `issuer` leaves out where tokens come from."""
+def headers_of(status: Status, path: str, issuer: str, *, has_credential: bool, resource: str = "") -> dict[str, str]:
+    """Return the headers that go with the refusal of a method; an empty `issuer` leaves out where tokens come from.
+
+    `resource` is the path of the resource below the issuer; empty for the API.
+    """
     code = code_of(status)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         error = "invalid_token" if has_credential else ""
         # Clients that know no better ask for what they are told here, so it is no more than this call needs.
-        return {"www-authenticate": bearer(issuer, error=error, scope=scope_of(path))}
+        return {"www-authenticate": bearer(issuer, error=error, scope=scope_of(path), resource=resource)}
     if code is grpc.StatusCode.PERMISSION_DENIED and reason_of(status) == "PERMISSION_MISSING":
         scope = metadata_of(status).get("permission", "")
-        return {"www-authenticate": bearer(issuer, error="insufficient_scope", scope=scope)}
+        return {"www-authenticate": bearer(issuer, error="insufficient_scope", scope=scope, resource=resource)}
     if code in {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE}:
         return retry_after(status)
     return {}
 
 
-def bearer(issuer: str, *, error: str = "", scope: str = "") -> str:
-    """Return the challenge of a resource of the issuer's own."""
+def bearer(issuer: str, *, error: str = "", scope: str = "", resource: str = "") -> str:
+    """Return the challenge of a resource of the issuer's own, by its path."""
     parts = [
         f'error="{error}"' if error else "",
         f'scope="{scope}"' if scope else "",
-        f'resource_metadata="{issuer}{RESOURCE_PATH}"' if issuer else "",
+        f'resource_metadata="{issuer}{RESOURCE_PATH}{resource}"' if issuer else "",
     ]
     return " ".join(("Bearer", ", ".join(part for part in parts if part))).strip()
 
@@ -68,10 +71,15 @@ def metadata_of(status: Status) -> dict[str, str]:
 
 def violations_of(status: Status) -> str:
     """Return what is wrong with which field, in one line; empty when the refusal names none."""
+    return "; ".join(f"{field} {description}".strip() for field, description in violations_in(status))
+
+
+def violations_in(status: Status) -> list[tuple[str, str]]:
+    """Return what is wrong with which field."""
     bad = error_details_pb2.BadRequest()
     if not _found(status, bad):
-        return ""
-    return "; ".join(f"{one.field} {one.description}".strip() for one in bad.field_violations)
+        return []
+    return [(one.field, one.description) for one in bad.field_violations]
 
 
 def _found(status: Status, kind: Message) -> bool:

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 PROTO = "application/proto"
+# How clients send requests of methods that answer with a stream.
+STREAMING = ("application/connect+json", "application/connect+proto")
 VERSION_HEADER = "connect-protocol-version"
 TIMEOUT_HEADER = "connect-timeout-ms"
+# The flags of the protocol's last message in a stream.
+_END_OF_STREAM = b"\x02"
 # Longer than any message of the contract nests; keeps a hostile body from exhausting the stack.
 _MAX_DEPTH = 64
 # How the parser of JSON tells where it is: by fields inside of one another, by a path at the end, by a name in quotes.
@@ -115,11 +119,35 @@ def written_json(message: Message) -> bytes:
 
 def error(status: Status) -> tuple[int, bytes]:
     """Return the HTTP status and the body that tell an error."""
-    code = code_of(status)
-    body: dict[str, Any] = {"code": _name(code), "message": status.message}
+    return _HTTP[code_of(status)], json.dumps(_told(status), ensure_ascii=False).encode()
+
+
+def stream_error(status: Status) -> bytes:
+    """Return a stream of the protocol that ends with an error before it sent anything."""
+    end = json.dumps({"error": _told(status)}, ensure_ascii=False).encode()
+    return _END_OF_STREAM + len(end).to_bytes(4, "big") + end
+
+
+def unread(message: str) -> bytes:
+    """Return the body that says why a request's own was not looked at: it came in a form that is not read here."""
+    return json.dumps({"code": _name(grpc.StatusCode.UNIMPLEMENTED), "message": message}).encode()
+
+
+def http_status(code: grpc.StatusCode) -> int:
+    """Return the HTTP status that an error of this code has."""
+    return _HTTP[code]
+
+
+def error_codes() -> list[str]:
+    """Return what the protocol calls the codes of errors."""
+    return [_name(code) for code in _HTTP]
+
+
+def _told(status: Status) -> dict[str, Any]:
+    told: dict[str, Any] = {"code": _name(code_of(status)), "message": status.message}
     if status.details:
-        body["details"] = [_detail(detail) for detail in status.details]
-    return _HTTP[code], json.dumps(body, ensure_ascii=False).encode()
+        told["details"] = [_detail(detail) for detail in status.details]
+    return told
 
 
 def _name(code: grpc.StatusCode) -> str:

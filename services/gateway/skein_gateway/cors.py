@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 # Discovery is for everybody: it holds nothing that depends on who asks.
-OPEN = ("/.well-known/", "/jwks.json")
+OPEN = ("/.well-known/", "/jwks.json", "/openapi.json")
 # Software calls these, from the browser too when the operator lists its origin.
-LISTED = ("/skein.", "/token", "/register", "/revoke", "/introspect", "/userinfo")
+LISTED = ("/skein.", "/token", "/register", "/revoke", "/introspect", "/userinfo", "/mcp")
 _HEADERS = (
     "authorization",
     "content-type",
     "connect-protocol-version",
     "connect-timeout-ms",
+    "mcp-method",
+    "mcp-name",
     "mcp-protocol-version",
     "skein-request-id",
     "skein-tenant-id",
+    "skein-toolsets",
 )
 _EXPOSED = ("www-authenticate", "retry-after", "skein-request-id")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")

@@ -65,7 +65,7 @@ class Credentials:
         credential, tenant_id = bearer(call), _tenant(call)
         if len(credential) > MAX_CREDENTIAL:
             raise CredentialInvalid
-        key = hashlib.sha256(f"{tenant_id}\0{credential}".encode()).digest()
+        key = hashlib.sha256(f"{tenant_id}\0{call.audience}\0{credential}".encode()).digest()
         identity = self._remembered(key) or await self._asked(key, credential, tenant_id, call)
         call.token = identity.token
         return identity.caller
@@ -108,7 +108,7 @@ class Credentials:
         )
         asking.client_address, asking.user_agent = call.client_address, call.user_agent
         with working_for(asking):
-            request = auth_pb2.ExchangeRequest(bearer=credential, tenant_id=tenant_id)
+            request = auth_pb2.ExchangeRequest(bearer=credential, tenant_id=tenant_id, audience=call.audience)
             response = await self._identities.Exchange(request)
             caller = await self._verifier.verify(response.token)
         lifetime = min(LIFETIME_SECONDS, response.expire_time.seconds - time.time())

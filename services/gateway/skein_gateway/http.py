@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from skein_gateway import challenges, connect
 from skein_gateway.cors import Cors
+from skein_gateway.describing import OPENAPI_PATH, Describing
 from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_gateway.proxies import Proxies
 from skein_gateway.status import VERSION
@@ -26,7 +27,7 @@ from skein_kit.interceptors import MAX_MESSAGE_BYTES
 from skein_kit.service import PortTaken, is_ready
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from google.protobuf.message import Message
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _LARGE_BODY_BYTES = 64 * 1024
 # As much as leaves through gRPC's door.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_HTML = "text/html"
 _CONTENT_TYPES = (connect.JSON, connect.PROTO)
 _WITH_ISSUER = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
@@ -52,6 +54,7 @@ async def http_door(host: Host, port: int, servicers: Servicers, front: Front | 
             *front.routes,
             Route("/", door.home),
             Route("/healthz", door.health),
+            Route(OPENAPI_PATH, Describing(front.metadata).show),
             Route("/{service}/{method}", door.call, methods=["POST"]),
         ]
     )
@@ -69,6 +72,8 @@ class Front:
     """What the HTTP door has besides the RPCs, and how it looks from outside."""
 
     routes: Sequence[Route] = ()
+    # What a browser that asks for / is answered with; None: what everybody is.
+    home: Callable[[Request], Awaitable[Response]] | None = None
     # Who issues tokens; None: refusals do not say where tokens come from.
     metadata: Metadata | None = None
     # Origins whose pages may call.
@@ -87,9 +92,12 @@ class Door:
         self._front = front
 
     async def home(self, request: Request) -> Response:
-        """Say what this is and where things are."""
+        """Show the console to a browser; say to all others what this is and where things are."""
+        accepted = request.headers.get("accept", "")
+        if self._front.home is not None and _HTML in accepted:
+            return await self._front.home(request)
         endpoint = self._host.addresses["gateway"]
-        if connect.JSON in request.headers.get("accept", ""):
+        if connect.JSON in accepted:
             methods = sorted(PUBLIC_METHODS)
             return JSONResponse({"name": "skein", "version": VERSION, "grpc": endpoint, "methods": methods})
         return PlainTextResponse(
@@ -97,6 +105,9 @@ class Door:
             f"gRPC     {endpoint}, with reflection\n"
             "JSON     POST /<package.Service>/<Method> here (Connect protocol), with authorization: Bearer <key>\n"
             "methods  GET / with accept: application/json\n"
+            "OpenAPI  GET /openapi.json\n"
+            "MCP      POST /mcp\n"
+            "console  / in a browser\n"
             "OAuth    GET /.well-known/oauth-authorization-server\n"
             "health   GET /healthz\n"
         )
@@ -110,16 +121,15 @@ class Door:
     async def call(self, request: Request) -> Response:
         """Answer one RPC."""
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        method = PUBLIC_METHODS.get(request.url.path)
+        if content_type in connect.STREAMING and method is not None and method.streams:
+            return Response(connect.stream_error(errors.StreamNotCarried().status()), media_type=content_type)
         if content_type not in _CONTENT_TYPES:
-            return Response(status_code=415, headers={"accept-post": ", ".join(_CONTENT_TYPES)})
+            said = f"Send the request with the header content-type: {' or '.join(_CONTENT_TYPES)}."
+            return _unread(said, {"accept-post": ", ".join(_CONTENT_TYPES)})
         if request.headers.get("content-encoding", "identity") != "identity":
-            return Response(status_code=415, headers={"accept-encoding": "identity"})
-        # Header values that gRPC's metadata could not carry are nothing that a service may see.
-        metadata = {key: value for key, value in request.headers.items() if value.isascii() and value.isprintable()}
-        peer = f"{request.client.host}:{request.client.port}" if request.client else ""
-        call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
-        address = request.client.host if request.client else ""
-        call.entered(self._front.proxies.client(address, request.headers.getlist(FORWARDED_FOR)))
+            return _unread("Send the request as it is, without a content-encoding.", {"accept-encoding": "identity"})
+        call = entered(request, self._front.proxies)
         headers = {REQUEST_ID_KEY: call.request_id}
         try:
             body = await self._answered(call, request, as_json=content_type == connect.JSON)
@@ -170,6 +180,21 @@ class Door:
         if as_json:
             return await _written_json(answer, public.response, size)
         return answer if isinstance(answer, bytes) else answer.SerializeToString()
+
+
+def _unread(said: str, headers: dict[str, str]) -> Response:
+    return Response(connect.unread(said), status_code=415, media_type=connect.JSON, headers=headers)
+
+
+def entered(request: Request, proxies: Proxies) -> Call:
+    """Return the call that a request is, before it is known who makes it."""
+    # Header values that gRPC's metadata could not carry are nothing that a service may see.
+    metadata = {key: value for key, value in request.headers.items() if value.isascii() and value.isprintable()}
+    peer = f"{request.client.host}:{request.client.port}" if request.client else ""
+    call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
+    address = request.client.host if request.client else ""
+    call.entered(proxies.client(address, request.headers.getlist(FORWARDED_FOR)))
+    return call
 
 
 async def _body(request: Request, is_read: asyncio.Event) -> bytes:

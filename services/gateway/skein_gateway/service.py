@@ -5,19 +5,25 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from starlette.routing import Route
+
 from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import blocks_pb2_grpc, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway.console.routes import Console
 from skein_gateway.contexts import Contexts
 from skein_gateway.cors import origins_of
 from skein_gateway.credentials import Credentials
 from skein_gateway.forgetting import Forgetting
 from skein_gateway.forwarding import PUBLIC_METHODS, forwarder, stream_forwarder
-from skein_gateway.http import Front, http_door
+from skein_gateway.http import Front, entered, http_door
 from skein_gateway.limiting import Limiter
+from skein_gateway.mcp.calling import MCP_PATH, Rpcs
+from skein_gateway.mcp.door import Guard, McpDoor, is_loopback, manager_of, running
+from skein_gateway.mcp.server import server_of
 from skein_gateway.oauth.metadata import Metadata
 from skein_gateway.oauth.routes import oauth_routes
 from skein_gateway.proxies import Proxies
@@ -75,14 +81,26 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         else:
             servicers.forward(path, forwarder(host, method))
     metadata = Metadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
-    front = Front(
-        routes=oauth_routes(host, credentials, metadata, proxies),
+    origins = origins_of(settings.cors_origins)
+    mcp = manager_of(server_of(Rpcs(servicers)))
+    mcp_door = McpDoor(
+        mcp,
+        entering=lambda request: entered(request, proxies),
+        identify=credentials.identify,
         metadata=metadata,
-        origins=origins_of(settings.cors_origins),
+        guard=Guard(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
+        seconds=host.settings.default_deadline_seconds,
+    )
+    console = Console.of(host, credentials, metadata, proxies, servicers.answers)
+    front = Front(
+        routes=[*oauth_routes(host, credentials, metadata, proxies), Route(MCP_PATH, mcp_door), *console.routes],
+        home=console.home,
+        metadata=metadata,
+        origins=origins,
         proxies=proxies,
         tls=tls,
     )
-    async with limiter, http_door(host, settings.http_port, servicers, front):
+    async with limiter, running(mcp), http_door(host, settings.http_port, servicers, front):
         yield servicers
 
 

@@ -1,0 +1,68 @@
+"""Which path leads to which page of the console."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.routing import Route
+
+from skein.auth.v1 import auth_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway.console.changes import Changes
+from skein_gateway.console.conflicts import Conflicts
+from skein_gateway.console.desk import Desk
+from skein_gateway.console.entrance import Entrance
+from skein_gateway.console.graph import Graph
+from skein_gateway.console.keys import ApiKeys
+from skein_gateway.console.memories import Memories
+from skein_gateway.console.overview import Overview
+from skein_gateway.console.policy import PolicyPage
+from skein_gateway.console.rendering import STATIC_PATH, static
+from skein_gateway.console.searching import Searching
+from skein_gateway.console.sessions import Sessions
+from skein_gateway.console.visiting import Keys
+from skein_gateway.oauth.entry import Entry
+from skein_gateway.oauth.people import People
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from skein_gateway.credentials import Credentials
+    from skein_gateway.oauth.metadata import Metadata
+    from skein_gateway.proxies import Proxies
+    from skein_kit.clients import LocalMethods
+    from skein_kit.service import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """The console's routes, and what it answers a browser that asks for /."""
+
+    routes: Sequence[Route]
+    home: Callable[[Request], Awaitable[Response]]
+
+    @classmethod
+    def of(
+        cls, host: Host, credentials: Credentials, metadata: Metadata, proxies: Proxies, answers: LocalMethods
+    ) -> Console:
+        """Put the console together; `answers` are the public RPCs behind their interceptors."""
+        entry = Entry(proxies, host.settings.default_deadline_seconds)
+        people = People(
+            credentials,
+            auth_pb2_grpc.AuthServiceStub(host.channel("auth")),
+            tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+        )
+        desk = Desk(entry, metadata, credentials, answers, Keys())
+        entrance = Entrance(desk, people)
+        pages = (Overview(), Searching(), Memories(), Graph(), Sessions(), Conflicts(), PolicyPage(), ApiKeys())
+        routes = [
+            Route(STATIC_PATH + "/{name}", static),
+            *entrance.routes(),
+            *(route for page in pages for route in page.routes(desk)),
+            *Changes(desk).routes(),
+        ]
+        return cls(routes, entrance.show)

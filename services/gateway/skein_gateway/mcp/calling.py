@@ -1,0 +1,110 @@
+"""One HTTP request of a client of MCP, and the RPCs called for it: behind the interceptors of every other door."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from skein_gateway import challenges
+from skein_gateway.forwarding import PUBLIC_METHODS
+from skein_kit import errors
+from skein_kit.call import Call, Ended
+from skein_kit.errors import code_of, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from google.protobuf.message import Message
+    from google.rpc.status_pb2 import Status
+    from mcp.server.context import ServerRequestContext
+
+    from skein_kit.identity import Caller
+    from skein_kit.interceptors import Admit
+    from skein_kit.service import Servicers
+
+# Where the door leaves the exchange for the handlers.
+SCOPE_KEY = "skein.mcp"
+# The resource below the issuer that access tokens for MCP are made for (RFC 8707, RFC 9728).
+MCP_PATH = "/mcp"
+# Reading or writing JSON of this size would hold up every other call for milliseconds.
+LARGE_BYTES = 64 * 1024
+
+
+@dataclass(kw_only=True, slots=True)
+class Exchange:
+    """What came in, who it is from, and how its answer differs from what the SDK makes of it."""
+
+    # As it entered: its address, its request id, its credential.
+    call: Call
+    caller: Caller
+    issuer: str
+    toolsets: frozenset[str]
+    # Its body is so large that reading it twice would hold up every other call.
+    large: bool = False
+    # The HTTP status instead of 200, and headers to go with it.
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def call_of(self, path: str) -> Call:
+        """Return a call of an RPC with the same credential, request id and origin."""
+        entered = self.call
+        call = Call(path=path, metadata=entered.metadata, deadline=None, peer=entered.peer_address)
+        call.request_id, call.audience = entered.request_id, entered.audience
+        call.client_address, call.user_agent = entered.client_address, entered.user_agent
+        return call
+
+    async def aside(self, make: Callable[[Any], Message], given: Any) -> Message:
+        """Make something of what came in; of much, beside the loop."""
+        return await asyncio.to_thread(make, given) if self.large else make(given)
+
+    def refused(self, status: Status, path: str) -> None:
+        """Let HTTP say what only HTTP can: that a credential is no longer good, or an application needs more scope."""
+        code = code_of(status)
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            self.status = 401
+        elif code is grpc.StatusCode.PERMISSION_DENIED and reason_of(status) == "PERMISSION_MISSING":
+            # An application can ask its person for more. Nobody can be asked for more of a key: its model is told.
+            if not self.caller.client_id:
+                return
+            self.status = 403
+        else:
+            return
+        self.headers |= challenges.headers_of(status, path, self.issuer, has_credential=True, resource=MCP_PATH)
+
+
+class Rpcs:
+    """The public RPCs, as the caller of an exchange."""
+
+    def __init__(self, servicers: Servicers) -> None:
+        """Call what the gateway's other doors call."""
+        self._servicers = servicers
+
+    async def call(self, exchange: Exchange, path: str, request: Message) -> Message:
+        """Return the answer of an RPC. Raises Ended."""
+        found = self._servicers.answers.get(path)
+        if found is None:
+            raise Ended(errors.ServiceUnavailable().status())
+        method, handler = found
+        sent = request.SerializeToString() if method.deserializer is None else request
+        try:
+            answer: Any = await handler(sent, exchange.call_of(path))
+        except Ended as ended:
+            exchange.refused(ended.status, path)
+            raise
+        kind = PUBLIC_METHODS[path].response
+        return kind.FromString(answer) if isinstance(answer, bytes) else answer
+
+    @property
+    def admit(self) -> Admit | None:
+        """Return what refuses calls that are too many."""
+        return self._servicers.admit
+
+
+def exchange_of(context: ServerRequestContext[Any, Any]) -> Exchange:
+    """Return the exchange that a message of a client came in."""
+    scope: Mapping[str, Any] = context.request.scope  # type: ignore[union-attr]  # Over HTTP there is always one.
+    found: Exchange = scope[SCOPE_KEY]
+    return found

@@ -1,0 +1,67 @@
+"""How refusals of RPCs are told to clients of MCP: to a model as a result that it can act on, else as an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from skein_gateway import challenges
+from skein_kit.errors import code_of, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from google.rpc.status_pb2 import Status
+
+META_KEY = "skein/error"
+# What was asked for is not there, before 2026-07-28; from then on that is an invalid parameter.
+_NOT_FOUND = -32002
+_REFUSED = -32000
+
+
+def result(status: Status, named: Callable[[str], str]) -> types.CallToolResult:
+    """Return the result of a tool whose RPC was refused; `named` tells a field of the request as the model knows it."""
+    told = _told(status, named)
+    return types.CallToolResult(content=[types.TextContent(text=told)], is_error=True, _meta={META_KEY: _facts(status)})
+
+
+def error(status: Status, version: str) -> MCPError:
+    """Return the error of a resource or a prompt that was refused."""
+    code = code_of(status)
+    number = _REFUSED
+    if code is grpc.StatusCode.NOT_FOUND:
+        return no_resource(_told(status, str), version, {META_KEY: _facts(status)})
+    if code is grpc.StatusCode.INVALID_ARGUMENT:
+        number = types.INVALID_PARAMS
+    elif code is grpc.StatusCode.INTERNAL:
+        number = types.INTERNAL_ERROR
+    return MCPError(number, _told(status, str), {META_KEY: _facts(status)})
+
+
+def no_resource(said: str, version: str, data: dict[str, Any] | None = None) -> MCPError:
+    """Return the error of an address where nothing is."""
+    return MCPError(types.INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND, said, data)
+
+
+def _told(status: Status, named: Callable[[str], str]) -> str:
+    """Say what is wrong and what to do."""
+    said = f"{reason_of(status) or code_of(status).name}: {status.message}"
+    facts = ", ".join(f"{name}: {value}" for name, value in challenges.metadata_of(status).items())
+    said = f"{said} ({facts})" if facts else said
+    wrong = [f"- {named(field)} {what}".replace("  ", " ") for field, what in challenges.violations_in(status)]
+    if wrong:
+        said = "\n".join([said, *wrong])
+    after = challenges.retry_after(status).get("retry-after")
+    return f"{said} Try again in {after} s." if after else said
+
+
+def _facts(status: Status) -> dict[str, Any]:
+    return {
+        "reason": reason_of(status),
+        "code": code_of(status).name.lower(),
+        **({"facts": facts} if (facts := challenges.metadata_of(status)) else {}),
+    }

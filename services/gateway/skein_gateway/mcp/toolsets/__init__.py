@@ -1,0 +1,63 @@
+"""All tools, by toolset; a client names the sets that it wants, and gets the default one otherwise."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skein_gateway.mcp.tool import Tool, by_name
+from skein_gateway.mcp.toolsets import (
+    blocks,
+    curation,
+    default,
+    graph,
+    history,
+    memories,
+    sessions,
+    tasks,
+    tenant,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+DEFAULT = "default"
+ALL = "all"
+TOOLSETS: Mapping[str, Sequence[Tool]] = MappingProxyType(
+    {
+        DEFAULT: default.TOOLS,
+        "memories": memories.TOOLS,
+        "graph": graph.TOOLS,
+        "curation": curation.TOOLS,
+        "history": history.TOOLS,
+        "blocks": blocks.TOOLS,
+        "sessions": sessions.TOOLS,
+        "tasks": tasks.TOOLS,
+        "tenant": tenant.TOOLS,
+    }
+)
+TOOLS = by_name([tool for tools in TOOLSETS.values() for tool in tools])
+SET_OF: Mapping[str, str] = {tool.name: name for name, tools in TOOLSETS.items() for tool in tools}
+
+
+class ToolsetUnknown(ValueError):
+    """There is no toolset of that name."""
+
+
+def named(texts: Sequence[str]) -> frozenset[str]:
+    """Read what a client wants: names separated by commas, "all" for all. Raises ToolsetUnknown."""
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    if not names:
+        return frozenset({DEFAULT})
+    if ALL in names:
+        return frozenset(TOOLSETS)
+    unknown = [name for name in names if name not in TOOLSETS]
+    if unknown:
+        message = f"There is no toolset {unknown[0][:50]!r}; there are {', '.join(TOOLSETS)} and {ALL}."
+        raise ToolsetUnknown(message)
+    return frozenset(names)
+
+
+def tools_of(toolsets: Collection[str]) -> list[Tool]:
+    """Return the tools of some sets, always in the same order."""
+    return [tool for name, tools in TOOLSETS.items() if name in toolsets for tool in tools]

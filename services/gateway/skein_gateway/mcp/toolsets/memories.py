@@ -1,0 +1,108 @@
+"""Memories beyond the default tools: several at once, versions, types, levels, removal for good."""
+
+from __future__ import annotations
+
+from skein_gateway.mcp.tool import Effect, may, needs, tool
+from skein_gateway.mcp.toolsets.default import SAID, conditions
+
+_SERVICE = "memory.v1.MemoryService/"
+
+TOOLS = (
+    tool(
+        "remember_many",
+        "Remember several things",
+        _SERVICE + "BatchCreateMemories",
+        Effect.ADDS,
+        "Save several memories, all or none.",
+        needs("memories", "memories", "Each as remember takes it.", only=("content", "external_id", *SAID)),
+    ),
+    tool(
+        "get_memories",
+        "Read several memories",
+        _SERVICE + "BatchGetMemories",
+        Effect.READS,
+        "Read several memories by their ids; those that do not exist are named.",
+        "memory_ids",
+    ),
+    tool(
+        "restore_memory",
+        "Restore a memory",
+        _SERVICE + "RestoreMemory",
+        Effect.CHANGES,
+        "Bring a memory back that was forgotten, but not for good.",
+        "memory_id",
+    ),
+    tool(
+        "purge_memories",
+        "Remove memories for good",
+        _SERVICE + "PurgeMemories",
+        Effect.CHANGES,
+        "Remove memories for good with every copy, by id or by conditions; returns a receipt. Try with dry_run first.",
+        may("memory_ids", "selection.memory_ids", "Which ones."),
+        *conditions("selection.filter"),
+        "dry_run",
+        "page_size",
+        "page_token",
+        fixed={"selection": {}},
+    ),
+    tool(
+        "export_memories",
+        "Export memories",
+        _SERVICE + "ExportMatching",
+        Effect.READS,
+        "Read memories with their versions and links, by id or by conditions.",
+        may("memory_ids", "selection.memory_ids", "Which ones."),
+        *conditions("selection.filter"),
+        "page_size",
+        "page_token",
+        fixed={"selection": {}},
+        omit=frozenset(),
+    ),
+    tool(
+        "list_memory_versions",
+        "List what a memory said",
+        _SERVICE + "ListMemoryVersions",
+        Effect.READS,
+        "Page through what a memory said before: who changed it, when, and which fields.",
+        "memory_id",
+        "page_size",
+        "page_token",
+        omit=frozenset(),
+    ),
+    tool(
+        "list_memory_types",
+        "List types of memories",
+        _SERVICE + "ListMemoryTypes",
+        Effect.READS,
+        "Tell which types of memories there are, and what the data of each may hold.",
+    ),
+    tool(
+        "explain_score",
+        "Explain a score",
+        _SERVICE + "ExplainScore",
+        Effect.READS,
+        "Tell why a memory has its confidence and importance, term by term.",
+        "memory_id",
+        omit=frozenset(),
+    ),
+    tool(
+        "promote_memory",
+        "Promote a memory",
+        _SERVICE + "PromoteMemory",
+        Effect.CHANGES,
+        "Move a memory one level up: contextual, operational, tactical, strategic.",
+        "memory_id",
+        "revision",
+        repeatable=False,
+    ),
+    tool(
+        "demote_memory",
+        "Demote a memory",
+        _SERVICE + "DemoteMemory",
+        Effect.CHANGES,
+        "Move a memory one level down.",
+        "memory_id",
+        "revision",
+        repeatable=False,
+    ),
+)

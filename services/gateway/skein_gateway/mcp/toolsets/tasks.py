@@ -1,0 +1,101 @@
+"""Tasks and objectives, which are memories of these types: remember makes them."""
+
+from __future__ import annotations
+
+from skein_gateway.mcp.tool import Effect, may, needs, tool
+
+_SERVICE = "memory.v1.MemoryService/"
+
+TOOLS = (
+    tool(
+        "add_task",
+        "Add a task",
+        _SERVICE + "CreateMemory",
+        Effect.ADDS,
+        "Note something to do. data may hold due_time and objective_id.",
+        needs("content", "memory.content", "What is to be done."),
+        may("title", "memory.title"),
+        may("importance", "memory.importance"),
+        may("data", "memory.data", 'E.g. {"due_time": "2030-01-31T12:00:00Z", "objective_id": "..."}.'),
+        may("tags", "memory.tags"),
+        fixed={"memory.type": "task"},
+    ),
+    tool(
+        "add_objective",
+        "Add an objective",
+        _SERVICE + "CreateMemory",
+        Effect.ADDS,
+        "Note what tasks lead to.",
+        needs("content", "memory.content", "What is to be reached."),
+        may("title", "memory.title"),
+        may("importance", "memory.importance"),
+        may("tags", "memory.tags"),
+        fixed={"memory.type": "objective"},
+    ),
+    tool(
+        "list_tasks",
+        "List tasks",
+        _SERVICE + "ListTasks",
+        Effect.READS,
+        "List tasks, newest first.",
+        "statuses",
+        "objective_id",
+        "due_before_time",
+        "page_size",
+        "page_token",
+    ),
+    tool(
+        "next_actions",
+        "What to do next",
+        _SERVICE + "ListNextActions",
+        Effect.READS,
+        "Return the open tasks to do next, best first.",
+        "objective_id",
+        "limit",
+    ),
+    tool(
+        "update_task_status",
+        "Move a task on",
+        _SERVICE + "UpdateTaskStatus",
+        Effect.CHANGES,
+        "Move a task or an objective to another status.",
+        "memory_id",
+        "status",
+    ),
+    tool(
+        "complete_task",
+        "Complete a task",
+        _SERVICE + "CompleteTask",
+        Effect.CHANGES,
+        "Say that a task is done, and what came of it.",
+        "memory_id",
+        "result",
+    ),
+    tool(
+        "reopen_task",
+        "Reopen a task",
+        _SERVICE + "ReopenTask",
+        Effect.CHANGES,
+        "Say that a task is to be done after all.",
+        "memory_id",
+    ),
+    tool(
+        "set_objective",
+        "Put a task under an objective",
+        _SERVICE + "SetObjective",
+        Effect.CHANGES,
+        "Say which objective a task leads to; none when it is left out.",
+        "memory_id",
+        "objective_id",
+    ),
+    tool(
+        "list_objectives",
+        "List objectives",
+        _SERVICE + "ListObjectives",
+        Effect.READS,
+        "List objectives, newest first.",
+        "statuses",
+        "page_size",
+        "page_token",
+    ),
+)

@@ -1,0 +1,242 @@
+// Chromium walks through the console as people do: with keys and mouse, on a large and on a small screen, in light and dark,
+// and without script. It asks for what only the test can do by a line on its output ({"ask": …}), and says in the end what
+// it saw.
+import { chromium } from 'playwright-core';
+import { createInterface } from 'node:readline/promises';
+
+const { CHROMIUM, ORIGIN, EMAIL, PASSWORD, API_KEY, HOSTILE, FOLDER } = process.env;
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const seen = { console: [], elsewhere: [], wide: [], faint: [], unnamed: [], small: [], told: {} };
+const LARGE = { width: 1280, height: 900 };
+const PHONE = { width: 360, height: 740 };
+
+async function ask(question) {
+  console.log(JSON.stringify({ ask: question }));
+  return (await lines.next()).value;
+}
+
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+
+async function opened(name, options) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const note = (text) => seen.console.push(`${name}: ${text}`);
+  page.on('console', (message) => message.type() === 'error' && note(`${message.text()} at ${page.url()}`));
+  page.on('pageerror', (error) => note(error));
+  page.on('dialog', (dialog) => note(`dialog ${dialog.message()}`));
+  page.on('request', (request) => {
+    if (!request.url().startsWith(`${ORIGIN}/`)) seen.elsewhere.push(`${name}: ${request.url()}`);
+  });
+  if (options.javaScriptEnabled !== false) {
+    await page.addInitScript(() => {
+      document.addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.blockedURI}`));
+    });
+  }
+  return page;
+}
+
+async function look(page, name) {
+  const found = await page.evaluate(() => {
+    const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+    const light = ([r, g, b]) => {
+      const [x, y, z] = [r, g, b].map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+    };
+    const behind = (element) => {
+      for (let at = element; at; at = at.parentElement) {
+        const colour = rgb(getComputedStyle(at).backgroundColor);
+        if (colour.length < 4 || colour[3] > 0) return colour;
+      }
+      return [255, 255, 255];
+    };
+    const faint = [];
+    for (const element of document.querySelectorAll('body *:not(svg *)')) {
+      if (![...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())) continue;
+      if (!element.checkVisibility() || element.closest('.hidden, [disabled]')) continue;
+      const [a, b] = [light(rgb(getComputedStyle(element).color)), light(behind(element))].sort((x, y) => y - x);
+      if ((a + 0.05) / (b + 0.05) < 4.5) faint.push(element.textContent.trim().slice(0, 40));
+    }
+    const fields = document.querySelectorAll('input:not([type=hidden]), select, textarea');
+    const ids = [...document.querySelectorAll('[id]')].map((element) => element.id);
+    return {
+      width: document.documentElement.scrollWidth,
+      height: document.documentElement.scrollHeight,
+      inner: innerWidth,
+      faint,
+      unnamed: [...fields].filter((field) => !field.labels?.length).map((field) => field.name),
+      twice: ids.filter((id, index) => ids.indexOf(id) !== index),
+      small: [...document.querySelectorAll('button, .button, nav a')]
+        .filter((one) => one.checkVisibility() && !one.classList.contains('link') && one.getBoundingClientRect().height < 24)
+        .map((one) => one.textContent),
+      headings: document.querySelectorAll('h1').length,
+      main: document.querySelectorAll('main').length,
+      lang: document.documentElement.lang,
+      inline: document.querySelectorAll('[style], script:not([src])').length,
+    };
+  });
+  // A long page's end looks like its middle.
+  const clip = { x: 0, y: 0, width: found.inner, height: Math.min(found.height, found.inner > 600 ? 940 : 1300) };
+  await page.screenshot({ path: `${FOLDER}/${name}.png`, fullPage: true, clip, caret: 'initial' });
+  if (found.width > found.inner) seen.wide.push(`${name}: ${found.width}`);
+  for (const kind of ['faint', 'unnamed', 'small']) seen[kind].push(...found[kind].map((text) => `${name}: ${text}`));
+  if (found.twice.length) throw new Error(`${name} has ids twice: ${found.twice}`);
+  if (found.headings !== 1 || found.main !== 1 || found.lang !== 'en' || found.inline) {
+    throw new Error(`${name}: ${JSON.stringify(found)}`);
+  }
+}
+
+async function signIn(page) {
+  await page.goto(`${ORIGIN}/`);
+  await page.getByLabel('E-mail address').fill(EMAIL);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Memories that changed last' }).waitFor();
+}
+
+async function to(page, name) {
+  await page.getByRole('navigation', { name: 'Pages', exact: true }).getByRole('link', { name }).click();
+  await page.locator('h1', { hasText: name }).waitFor();
+}
+
+async function toGraph(page) {
+  await page.getByRole('link', { name: 'Links as a graph' }).click();
+  await page.locator('svg.graph').waitFor();
+}
+
+// A large screen, in light: from the sign-in to a conflict that is settled.
+const large = await opened('large', { viewport: LARGE, colorScheme: 'light' });
+await large.goto(`${ORIGIN}/`);
+await look(large, 'sign-in');
+await large.keyboard.type(EMAIL);
+await large.keyboard.press('Tab');
+await large.keyboard.type(PASSWORD);
+await large.keyboard.press('Enter');
+await large.getByRole('heading', { name: 'Memories that changed last' }).waitFor();
+await look(large, 'overview');
+await large.keyboard.press('Tab');
+seen.told.skip = await large.evaluate(() => document.activeElement.textContent);
+
+await large.getByRole('searchbox').fill('what does Anna drink?');
+await large.keyboard.press('Enter');
+await large.locator('.hit').first().waitFor();
+await large.getByText('Why it came').first().click();
+await look(large, 'search');
+seen.told.hit = await large.locator('.hit h2').first().textContent();
+seen.told.bar = await large.locator('.hit svg').first().getAttribute('aria-label');
+await large.locator('.hit h2 a', { hasText: 'Anna drinks tea' }).click();
+await large.getByRole('heading', { name: 'Scores explained' }).waitFor();
+await look(large, 'memory');
+await toGraph(large);
+await look(large, 'graph');
+const width = () => large.locator('svg.graph').evaluate((svg) => svg.clientWidth);
+const before = await width();
+await large.getByRole('link', { name: '200 %' }).click();
+seen.told.zoomed = (await width()) / before;
+await large.locator('[data-canvas]').focus();
+await large.keyboard.press('0');
+seen.told.back = (await width()) / before;
+await large.getByLabel('Relation').selectOption('related');
+await large.getByRole('button', { name: 'Show' }).click();
+await large.waitForURL(/relation=related/);
+seen.told.relations = await large.locator('svg.graph .edges path title').allTextContents();
+// By keys alone to a neighbour, which stands in the middle then.
+await large.locator('svg.graph a:not(.middle)').first().focus();
+await look(large, 'graph-keys');
+await large.keyboard.press('Enter');
+await large.waitForURL((url) => !url.search.includes('relation'));
+
+await to(large, 'Conflicts');
+await large.locator('.conflict').first().waitFor();
+seen.told.conflicts = await large.locator('.conflict').count();
+await look(large, 'conflicts');
+const wifi = large.locator('.conflict', { hasText: 'Same key' });
+await wifi.getByLabel('Why').fill('Moved there in spring.');
+await wifi.getByRole('button', { name: 'B is right' }).click();
+seen.told.done = await large.getByRole('status').textContent();
+seen.told.left = await large.locator('.conflict').count();
+
+await to(large, 'Changes');
+await large.getByText('Live: what happens').waitFor();
+const written = await ask({ remember: 'The cat sleeps on the radiator.' });
+await large.locator('.fresh', { hasText: written }).waitFor();
+await look(large, 'changes');
+await to(large, 'Policy');
+await look(large, 'policy');
+await large.getByLabel('Snapshots that are kept').fill('7');
+await large.getByRole('button', { name: 'Save the policy' }).click();
+seen.told.saved = await large.getByRole('status').textContent();
+await to(large, 'API keys');
+await large.getByLabel('What it is for').fill('a key for the test');
+await large.getByRole('button', { name: 'Make the key' }).click();
+seen.told.secret = await large.getByLabel('The key', { exact: true }).inputValue();
+await large.getByLabel('The key', { exact: true }).evaluate((field) => { field.value = 'skein_…'; });
+await large.locator('pre').evaluateAll((all) => all.forEach((one) => { one.textContent = 'authorization: Bearer skein_…'; }));
+await look(large, 'key-made');
+
+// The same, in the dark; and hostile content shows as what it is.
+const dark = await opened('dark', { viewport: LARGE, colorScheme: 'dark' });
+await signIn(dark);
+await look(dark, 'dark-overview');
+for (const [name, path] of [['search', '/search?q=Anna+milk'], ['hostile', `/memory?id=${HOSTILE}`]]) {
+  await dark.goto(dark.url().split('/').slice(0, 5).join('/') + path);
+  await look(dark, `dark-${name}`);
+}
+seen.told.title = await dark.title();
+await toGraph(dark);
+await look(dark, 'dark-graph');
+await to(dark, 'Conflicts');
+await look(dark, 'dark-conflicts');
+
+// A phone, in both.
+for (const colorScheme of ['light', 'dark']) {
+  const phone = await opened(`phone ${colorScheme}`, { viewport: PHONE, colorScheme, hasTouch: true, isMobile: true });
+  await phone.goto(`${ORIGIN}/`);
+  await look(phone, `phone-${colorScheme}-sign-in`);
+  await signIn(phone);
+  await look(phone, `phone-${colorScheme}-overview`);
+  for (const name of ['Memories', 'Sessions', 'Conflicts', 'Changes', 'Policy', 'API keys']) {
+    await to(phone, name);
+    await look(phone, `phone-${colorScheme}-${name.toLowerCase().replace(' ', '-')}`);
+  }
+  await to(phone, 'Sessions');
+  await phone.getByRole('link', { name: 'What did the doctor say' }).click();
+  await phone.getByText('Cow').waitFor();
+  await look(phone, `phone-${colorScheme}-session`);
+  await phone.getByRole('searchbox').fill('what does Anna drink?');
+  await phone.getByRole('button', { name: 'Search' }).click();
+  await phone.getByText('Why it came').first().click();
+  await look(phone, `phone-${colorScheme}-search`);
+  await phone.locator('.hit h2 a', { hasText: 'Anna drinks tea' }).click();
+  await phone.getByRole('heading', { name: 'Scores explained' }).waitFor();
+  await look(phone, `phone-${colorScheme}-memory`);
+  await toGraph(phone);
+  await look(phone, `phone-${colorScheme}-graph`);
+  await phone.goto(`${phone.url().split('/').slice(0, 5).join('/')}/memory?id=${HOSTILE}`);
+  await look(phone, `phone-${colorScheme}-hostile`);
+}
+
+// Without script, with a key: search, graph, zoom, and the other conflict.
+const plain = await opened('plain', { viewport: LARGE, javaScriptEnabled: false });
+await plain.goto(`${ORIGIN}/`);
+await plain.getByLabel('API key of a tenant').fill(API_KEY);
+await plain.getByRole('button', { name: 'Use the key' }).click();
+await plain.getByRole('searchbox').fill('Milan');
+await plain.keyboard.press('Enter');
+await plain.locator('.hit h2 a', { hasText: 'Weekend in Milan' }).click();
+await toGraph(plain);
+const narrow = Number(await plain.locator('svg.graph').getAttribute('width'));
+await plain.getByRole('link', { name: '200 %' }).click();
+await plain.waitForURL(/zoom=200/);
+seen.told.plainZoom = Number(await plain.locator('svg.graph').getAttribute('width')) / narrow;
+await to(plain, 'Changes');
+seen.told.plainChanges = await plain.locator('.log .line').count();
+await to(plain, 'Conflicts');
+await plain.getByRole('button', { name: 'A is right' }).first().click();
+seen.told.plainDone = await plain.getByRole('status').textContent();
+await plain.getByRole('button', { name: 'Sign out' }).click();
+await plain.getByRole('heading', { name: 'Sign in' }).waitFor();
+seen.told.left_for = new URL(plain.url()).pathname;
+
+console.log(JSON.stringify({ ...seen, version: browser.version() }));
+await browser.close();
+process.exit(0);

@@ -1,0 +1,146 @@
+"""The conformance suite of MCP against our door: with the suite's own fixtures behind it, and with Skein behind it.
+
+The suite's fixtures (a tool that returns a picture, one that asks its client for a text) are those of no real server,
+so most scenarios need them; they stand behind the same door, guard and transport as Skein's own tools. The suite cannot
+send a credential: before Skein stands a proxy that adds one.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+from fix_conformance import conformance_door
+from fix_node import command, version_of
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from skein_kit.admin import serve_http
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Cluster, Tenant
+    from starlette.requests import Request
+
+RELEASED = "@modelcontextprotocol/conformance"
+# The first that knows the protocol's version of 2026-07-28.
+NEXT = "conformance-next"
+# A server that keeps no session and answers with one JSON document has no way to ask its client for something, nor to
+# send it anything before the answer; Skein's tools do neither.
+BEYOND_ONE_ANSWER = {
+    "tools-call-with-logging",
+    "tools-call-with-progress",
+    "tools-call-sampling",
+    "tools-call-elicitation",
+    "elicitation-sep1034-defaults",
+    "elicitation-sep1330-enums",
+}
+# An extension of the protocol that Skein does not offer: its tools answer at once.
+EXTENSION = "tasks-"
+# What any server can be asked for, whatever its tools are.
+OF_ANY_SERVER = (
+    "server-initialize",
+    "ping",
+    "completion-complete",
+    "tools-list",
+    "resources-list",
+    "prompts-list",
+    "dns-rebinding-protection",
+)
+OF_ANY_SERVER_2026 = (
+    "completion-complete",
+    "tools-list",
+    "resources-list",
+    "prompts-list",
+    "dns-rebinding-protection",
+    "sep-2164-resource-not-found",
+    "caching",
+    "http-header-validation",
+)
+
+
+async def outcomes(package: str, url: str, *arguments: str) -> dict[str, tuple[int, int]]:
+    """Return how many checks of each scenario passed and failed."""
+    assert version_of(package)
+    said = await command(f"{package}/dist/index.js", "server", "--url", url, *arguments)
+    summary = re.findall(r"^[✓✗] ([a-z0-9-]+): (\d+) passed, (\d+) failed", said, re.MULTILINE)
+    if summary:
+        return {name: (int(passed), int(failed)) for name, passed, failed in summary}
+    one = re.search(r"^Passed: (\d+)/\d+, (\d+) failed", said, re.MULTILINE)
+    assert one is not None, said
+    return {arguments[arguments.index("--scenario") + 1]: (int(one[1]), int(one[2]))}
+
+
+def failed(found: dict[str, tuple[int, int]]) -> set[str]:
+    return {name for name, (_passed, wrong) in found.items() if wrong}
+
+
+async def test_the_suite_finds_nothing_wrong_with_our_door() -> None:
+    async with conformance_door(stateless=False, json_response=False) as url:
+        found = await outcomes(RELEASED, url, "--suite", "all")
+
+    assert failed(found) == set()
+    assert len(found) == 32
+    assert sum(passed for passed, _ in found.values()) >= 44
+
+
+async def test_nor_with_requests_that_stand_by_themselves() -> None:
+    async with conformance_door() as url:
+        found = await outcomes(RELEASED, url, "--suite", "all")
+
+    assert failed(found) == BEYOND_ONE_ANSWER
+    assert sum(passed for passed, _ in found.values()) >= 28
+
+
+async def test_nor_in_the_version_without_handshakes() -> None:
+    async with conformance_door(json_response=False) as url:
+        found = await outcomes(NEXT, url, "--requirements", "2026-07-28")
+
+    core = {name: counts for name, counts in found.items() if not name.startswith(EXTENSION)}
+    assert failed(core) == set()
+    assert len(core) == 40
+    assert sum(passed for passed, _ in core.values()) >= 130
+
+
+@asynccontextmanager
+async def with_credential(address: str, credential: str) -> AsyncIterator[str]:
+    """Stand before a server and add a credential to what comes; all else stays as it is."""
+    async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=30) as client:
+
+        async def forward(request: Request) -> Response:
+            headers = [(name, value) for name, value in request.headers.items() if name != "content-length"]
+            answer = await client.request(
+                request.method,
+                str(request.url.path),
+                content=await request.body(),
+                headers=[*headers, ("authorization", f"Bearer {credential}")],
+            )
+            return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
+
+        app = Starlette(routes=[Route("/mcp", forward, methods=["GET", "POST", "DELETE"])])
+        async with serve_http(app, "127.0.0.1", 0) as here:
+            yield f"http://{here}/mcp"
+
+
+async def test_nor_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> None:
+    found: dict[str, tuple[int, int]] = {}
+    async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
+        for scenario in OF_ANY_SERVER:
+            found |= await outcomes(RELEASED, url, "--scenario", scenario)
+
+    assert failed(found) == set()
+    assert sum(passed for passed, _ in found.values()) >= len(OF_ANY_SERVER)
+
+
+async def test_nor_with_skeins_own_tools_without_handshakes(cluster: Cluster, tenant: Tenant) -> None:
+    found: dict[str, tuple[int, int]] = {}
+    async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
+        for scenario in OF_ANY_SERVER_2026:
+            found |= await outcomes(NEXT, url, "--spec-version", "2026-07-28", "--scenario", scenario)
+
+    assert failed(found) == set()
+    assert sum(passed for passed, _ in found.values()) >= 30

@@ -1,0 +1,449 @@
+"""What the console's pages show and do: search, graph, conflicts, changes, policy, keys, and what a role may not do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_console import Browsing, Household, filled, furnished
+from fix_web import PASSWORD, new_person
+
+from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import members_pb2, subjects_pb2
+from skein_gateway.console.policy import inputs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Cluster, Tenant
+
+
+@pytest.fixture
+async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Browsing]:
+    """Somebody who may do everything in the tenant."""
+    async with Browsing.of(cluster.addresses["http"]) as browser:
+        await browser.show_key(tenant.api_key)
+        yield browser
+
+
+@pytest.fixture
+async def household(tenant: Tenant) -> Household:
+    return await furnished(tenant)
+
+
+async def browsing_as(cluster: Cluster, tenant: Tenant, role: members_pb2.Role, web: Browsing) -> None:
+    """Let somebody with a role sign in in another's place."""
+    person = await new_person(cluster, tenant, role=role)
+    web.client.cookies.clear()
+    await web.sign_in(person.email, PASSWORD)
+
+
+async def test_the_overview_counts_and_says_what_is_new(web: Browsing, household: Household) -> None:
+    page = await web.page()
+
+    assert re.search(r"<dt>memories</dt>\s*<dd><a[^>]*>22</a>", page.text)
+    assert re.search(r"<dt>open conflicts</dt>\s*<dd><a[^>]*>2</a>", page.text)
+    assert household.memory_ids["office"] in page.text
+    assert page.text.count("serving") == 8
+
+
+async def test_an_empty_tenant_is_told_how_to_begin(web: Browsing) -> None:
+    page = await web.page()
+
+    assert "Nothing is remembered yet" in page.text
+    assert f"{web.origin}/skein.gateway.v1.GatewayService/Remember" in page.text
+
+
+async def test_search_says_what_each_score_is_made_of(web: Browsing, household: Household) -> None:
+    page = await web.page("search", q="what does Anna drink?")
+
+    first = page.text.split('<li class="hit card">')[1]
+    score = float(re.findall(r'<span class="figure">([\d.]+)<', first)[0])
+    widths = [float(width) for width in re.findall(r'<rect class="s\d" x="[\d.]+" width="([\d.]+)"', first)]
+    gives = [float(share) for share in re.findall(r"<strong>([\d.]+)</strong>", first)]
+    assert household.memory_ids["tea"] in first
+    assert sum(widths) / 100 == pytest.approx(score, abs=0.02)
+    assert sum(gives) == pytest.approx(score, abs=0.01)
+    assert "BM25 over the words" in first
+
+
+async def test_search_is_narrowed_as_it_is_asked(web: Browsing, household: Household) -> None:
+    page = await web.page("search", q="milk", memories="on", subject="clara")
+
+    assert household.memory_ids["cake"] in page.text
+    assert household.memory_ids["allergy"] not in page.text
+    assert "messages:" not in page.text
+
+
+async def test_search_names_the_condition_that_left_nothing(web: Browsing, household: Household) -> None:
+    assert household
+    page = await web.page("search", q="milk", type="journal")
+
+    assert "the filter left nothing of it: types" in page.text
+
+
+async def test_lists_go_on_from_page_to_page(web: Browsing, tenant: Tenant) -> None:
+    memories = [memory_pb2.Memory(content=f"memory number {number}") for number in range(60)]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+    seen: list[str] = []
+    page = await web.page("memories")
+    for _ in range(5):
+        seen += re.findall(r"memory number \d+", page.text)
+        following = re.findall(r'rel="next" href="([^"]+)"', page.text)
+        if not following:
+            break
+        page = await web.client.get(following[0].replace("&amp;", "&"))
+
+    assert (len(seen), len(set(seen))) == (60, 60)
+
+
+async def test_a_memory_shows_all_there_is_about_it(web: Browsing, household: Household) -> None:
+    office = (await web.page("memory", id=household.memory_ids["office"])).text
+    allergy = (await web.page("memory", id=household.memory_ids["allergy"])).text
+
+    assert "Hardturmstrasse 17" in office
+    assert "Hardturmstrasse 11" in office
+    assert "fact updated: content" in office
+    assert "Ben cycles to work" in office
+    assert "&#34;casein&#34;" in allergy
+    assert re.search(r"Confidence <strong>[\d.]+</strong>", allergy)
+
+
+async def test_looking_at_links_does_not_count_as_use_of_what_is_linked(web: Browsing, household: Household) -> None:
+    await web.page("memory", id=household.memory_ids["tea"])
+    await web.page("graph", id=household.memory_ids["tea"])
+
+    async with asyncio.timeout(10):
+        while "GetMemory" not in (await web.page("memory", id=household.memory_ids["tea"])).text:
+            pass
+    page = (await web.page("memories", order="importance desc")).text
+    assert household.memory_ids["oat"] in page
+    assert "0 times" in (await web.page("memory", id=household.memory_ids["oat"])).text
+
+
+async def test_a_deleted_memory_says_so(web: Browsing, tenant: Tenant, household: Household) -> None:
+    memory_id = household.memory_ids["window"]
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
+
+    assert "deleted <time" in (await web.page("memory", id=memory_id)).text
+    assert memory_id not in (await web.page("memories")).text
+    assert memory_id in (await web.page("memories", deleted="on")).text
+
+
+async def test_a_secret_is_not_shown(web: Browsing, tenant: Tenant) -> None:
+    made = await tenant.memory.CreateMemory(
+        memory_pb2.CreateMemoryRequest(
+            memory=memory_pb2.Memory(
+                type="knowledge_vault", title="router", content="of the router", secret_value="hush"
+            )
+        )
+    )
+
+    page = await web.page("memory", id=made.memory.memory_id)
+
+    assert ("••••" in page.text, "hush" in page.text) == (True, False)
+
+
+async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: Browsing, household: Household) -> None:
+    asked = {"id": household.memory_ids["allergy"], "radius": "2"}
+
+    page, again = await web.page("graph", **asked), await web.page("graph", **asked)
+
+    def drawing(text: str) -> str:
+        return text[text.index('<svg class="graph"') : text.index("The same as a list")]
+
+    assert drawing(page.text) == drawing(again.text)
+    assert page.text.count("<circle ") == page.text.count('class="node')
+    told = page.text[page.text.index("The same as a list") :]
+    for name in ("oat", "doctor", "cake", "tea", "birthday"):
+        assert household.memory_ids[name] in drawing(page.text)
+        assert household.memory_ids[name] in told
+
+
+async def test_a_graph_is_filtered_by_relation_and_radius(web: Browsing, household: Household) -> None:
+    one = await web.page("graph", id=household.memory_ids["allergy"], radius="1")
+    supports = await web.page("graph", id=household.memory_ids["allergy"], relation="supports", radius="1")
+    nothing = await web.page("graph", id=household.memory_ids["allergy"], relation="nothing_of_ours")
+
+    assert household.memory_ids["tea"] not in one.text
+    assert "<title>causes</title>" in one.text
+    assert "<title>causes</title>" not in supports.text
+    assert "Nothing is linked to it by “nothing_of_ours”" in nothing.text
+
+
+async def test_a_graph_of_many_is_cut_and_says_so(web: Browsing, tenant: Tenant) -> None:
+    memories = [memory_pb2.Memory(content=f"{number}") for number in range(100)]
+    made = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    ids = [memory.memory_id for memory in made.memories]
+    links = [memory_pb2.Link(from_memory_id=ids[0], to_memory_id=other) for other in ids[1:]]
+    await tenant.links.BatchCreateLinks(memory_pb2.BatchCreateLinksRequest(links=links))
+
+    page = await web.page("graph", id=ids[0])
+
+    assert page.text.count("<circle ") == 80
+    assert "There is more within 2 links" in page.text
+
+
+async def test_a_conflict_is_settled_by_a_form(web: Browsing, tenant: Tenant, household: Household) -> None:
+    page = await web.page("conflicts")
+    assert "<mark>router</mark>" in page.text
+
+    form = filled(page, "resolve")
+    url = form.pop("")
+    answer = await web.send(
+        url, {**form, "a": household.a_id, "b": household.b_id, "decision": "b", "note": "<i>seen</i>"}
+    )
+
+    after = await web.client.get(answer.headers["location"])
+    settled = await web.page("conflicts", settled="on")
+    said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
+    assert "The conflict is settled." in after.text
+    assert "Same key" not in after.text
+    assert "&lt;i&gt;seen&lt;/i&gt;" in settled.text
+    assert [one.canonical_memory_id for one in said.resolutions] == [household.b_id]
+
+
+async def test_what_cannot_be_settled_changes_nothing(web: Browsing, household: Household) -> None:
+    assert household
+    page = await web.page("conflicts")
+
+    for changed, status in (
+        ({"decision": "neither"}, 400),
+        ({"decision": ""}, 400),
+        ({"decision": "a", "a": "", "b": ""}, 400),
+        ({"decision": "a", "a": "no such memory"}, 404),
+        ({"decision": "a", "note": "x" * 4001}, 400),
+        ({"decision": "both", "revision": "99"}, 409),
+    ):
+        answer = await web.submit(page, "resolve", **changed)
+
+        assert (answer.status_code, 'role="alert"' in answer.text) == (status, True), changed
+    assert (await web.page("conflicts")).text.count('class="card conflict"') == 2
+
+
+async def test_changes_come_newest_first_and_then_live(web: Browsing, tenant: Tenant, household: Household) -> None:
+    assert household
+    page = await web.page("changes", kind="memory")
+    first = re.findall(r'<span class="chip">(\w+)</span>', page.text)
+    links = await web.page("changes", kind="link")
+    live = re.findall(r'data-live="([^"]+)"', page.text)[0].replace("&amp;", "&")
+
+    async with asyncio.timeout(20), web.client.stream("GET", live) as stream:
+        made = await tenant.memory.CreateMemory(
+            memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="never in a change"))
+        )
+        told: list[str] = []
+        async for line in stream.aiter_lines():
+            told.append(line)
+            if line.startswith("data: ") and "event" in json.loads(line[6:]):
+                break
+
+    assert first[0] == "memory_updated"
+    assert "Ben&#39;s office" in page.text
+    assert re.search(r"Last train from Milan</bdi></a> → <a [^>]+><bdi>Last train from Milan", links.text)
+    assert set(first) == {"memory_updated", "memory_created"}
+    assert json.loads(told[-1][6:])["url"].endswith(made.memory.memory_id)
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert stream.headers["cache-control"] == "no-store"
+    assert "never in a change" not in "".join(told)
+
+
+async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: Browsing, tenant: Tenant) -> None:
+    live = re.findall(r'data-live="([^"]+)"', (await web.page("changes")).text)[0].replace("&amp;", "&")
+    made = [
+        (
+            await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=text)))
+        ).memory.memory_id
+        for text in ("one", "two")
+    ]
+
+    async def heard(headers: dict[str, str], count: int) -> list[tuple[str, str]]:
+        found, last = [], ""
+        async with asyncio.timeout(20), web.client.stream("GET", live, headers=headers) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("id: "):
+                    last = line[4:]
+                if line.startswith("data: ") and "entity" in json.loads(line[6:]):
+                    found.append((last, json.loads(line[6:])["entity"].removeprefix("memory ")))
+                    if len(found) == count:
+                        break
+        return found
+
+    both = await heard({}, 2)
+    rest = await heard({"last-event-id": both[0][0]}, 1)
+
+    assert [entity for _, entity in both] == made
+    assert rest == both[1:]
+
+
+async def test_who_is_not_signed_in_hears_nothing_and_is_told_not_to_come_back(web: Browsing) -> None:
+    web.client.cookies.clear()
+
+    assert (await web.page("changes/live")).status_code == 204
+
+
+async def test_the_policys_form_holds_every_field_of_the_policy() -> None:
+    fields = {field.name for field in subjects_pb2.Policy.DESCRIPTOR.fields}
+
+    assert {one.name for _, group in inputs() for one in group} == fields - {"revision", "update_time"}
+
+
+async def test_a_policy_is_changed_by_what_differs(web: Browsing, tenant: Tenant) -> None:
+    changed = {"memory_types": "fact\nnote\n\n fact", "audit_query_text": "on", "recall_weights-lexical": "0.75"}
+
+    answer = await web.submit(await web.page("policy"), "save", **changed)
+
+    policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
+    assert "done=saved" in answer.headers["location"]
+    assert (list(policy.memory_types), policy.audit_query_text) == (["fact", "note"], True)
+    assert dict(policy.recall_weights) == {"lexical": 0.75}
+    assert (policy.decay_days, policy.private_mode) == (30, True)
+    again = await web.submit(await web.page("policy"), "save")
+    assert "done=unchanged" in again.headers["location"]
+
+
+async def test_a_policy_that_somebody_else_changed_is_not_overwritten(web: Browsing, tenant: Tenant) -> None:
+    opened = await web.page("policy")
+    await web.submit(await web.page("policy"), "save", decay_days="60")
+
+    late = await web.submit(opened, "save", decay_days="90", retention_days="400")
+
+    policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
+    assert (late.status_code, policy.decay_days, policy.retention_days) == (409, 60, 3650)
+    assert 'value="400"' in late.text
+
+
+async def test_a_policy_that_cannot_be_is_refused_in_words(web: Browsing, tenant: Tenant) -> None:
+    before = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
+    page = await web.page("policy")
+
+    for name, value in (
+        ("decay_days", "many"),
+        ("decay_days", "0"),
+        ("decay_days", "99999999999999999999"),
+        ("min_link_suggestion_score", "nan"),
+        ("min_link_suggestion_score", "2"),
+        ("recall_weights-dense", "-1"),
+        ("search_language", "klingon"),
+        ("importance_formula", "77"),
+        ("memory_types", "x" * 64),
+    ):
+        answer = await web.submit(page, "save", **{name: value})
+
+        assert (answer.status_code, 'role="alert"' in answer.text) == (400, True), name
+    assert (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy == before
+
+
+async def test_a_key_is_shown_once_and_works(cluster: Cluster, web: Browsing) -> None:
+    form = filled(await web.page("keys"), "create")
+    url = form.pop("")
+    form |= {"display_name": "<b>reader</b>", "permission-keys.read": "on"}
+
+    made = await web.send(url, form)
+    again = await web.send(url, form)
+
+    secret = re.findall(r'value="(skein_\w+)"', made.text)[0]
+    me = await cluster.with_key(secret).auth.GetMe(auth_pb2.GetMeRequest())
+    assert set(me.permissions) == {
+        "memory.read", "memory.write", "recall.read", "session.read", "session.write", "keys.read",
+    }  # fmt: skip
+    assert "&lt;b&gt;reader&lt;/b&gt;" in made.text
+    assert ("This form was sent before" in again.text, secret in again.text) == (True, False)
+    assert secret not in (await web.page("keys")).text
+    assert (await web.page("keys")).text.count("&lt;b&gt;reader") == 2
+
+
+async def test_a_key_that_cannot_be_is_refused_in_words(web: Browsing, tenant: Tenant) -> None:
+    form = {name: value for name, value in filled(await web.page("keys"), "create").items() if value != "on"}
+    url = form.pop("")
+
+    for changed in (
+        {"display_name": "", "permission-memory.read": "on"},
+        {"display_name": "x" * 256, "permission-memory.read": "on"},
+        {"display_name": "k"},
+    ):
+        answer = await web.send(url, {**form, **changed})
+
+        assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
+    assert len((await tenant.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys) == 1
+
+
+async def test_a_key_is_revoked_by_a_form(web: Browsing, tenant: Tenant) -> None:
+    made = (await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))).api_key
+
+    answer = await web.submit(await web.page("keys"), "revoke", api_key_id=made.api_key_id)
+
+    page = await web.client.get(answer.headers["location"])
+    assert "The key is revoked" in page.text
+    assert "revoked <time" in page.text
+
+
+async def test_another_tenants_key_cannot_be_revoked(web: Browsing, other_tenant: Tenant) -> None:
+    theirs = (await other_tenant.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys[0]
+
+    answer = await web.submit(await web.page("keys"), "revoke", api_key_id=theirs.api_key_id)
+
+    assert answer.status_code == 404
+    assert not (await other_tenant.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys[0].HasField("revoke_time")
+
+
+async def test_a_viewer_is_offered_nothing_that_changes_anything(
+    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+) -> None:
+    assert household
+    tokens = {name: filled(await web.page(name), step) for name, step in (("conflicts", "resolve"), ("policy", "save"))}
+    await browsing_as(cluster, tenant, members_pb2.ROLE_VIEWER, web)
+
+    conflicts, policy, keys = await web.page("conflicts"), await web.page("policy"), await web.page("keys")
+
+    assert 'value="resolve"' not in conflicts.text
+    assert "needs the permission memory.write" in conflicts.text
+    assert "disabled" in policy.text
+    assert "Save the policy" not in policy.text
+    assert ">API keys</a>" not in (await web.page()).text
+    assert (keys.status_code, "needs the permission keys.read" in keys.text) == (403, True)
+    assert tokens["policy"]["form_token"] not in policy.text
+
+
+async def test_what_a_role_may_not_do_is_refused_when_it_is_sent_anyway(
+    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+) -> None:
+    await browsing_as(cluster, tenant, members_pb2.ROLE_VIEWER, web)
+    # A form of the page that is offered to a viewer as well; its token is for this address.
+    policy = filled(await web.page("policy"), "save")
+    url = policy.pop("")
+
+    answer = await web.send(url, {**policy, "decay_days": "99"})
+
+    assert household
+    assert (answer.status_code, "permission tenant.write" in answer.text) == (403, True)
+
+
+async def test_a_key_that_may_little_sees_little(web: Browsing, tenant: Tenant) -> None:
+    made = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="sessions", permissions=["session.read"])
+    )
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(title="a talk")))
+    web.client.cookies.clear()
+    page = await web.show_key(made.secret)
+
+    assert ("a talk" in page.text, page.status_code) == (True, 200)
+    assert re.findall(r"<li><a href=[^>]*>(\w[\w ]*)</a>", page.text) == ["Overview", "Sessions"]
+    assert "needs the permission memory.read" in (await web.page("memories")).text
+    assert (await web.page("memories")).status_code == 403
+
+
+async def test_roles_see_the_access_log_only_if_they_may(
+    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+) -> None:
+    await browsing_as(cluster, tenant, members_pb2.ROLE_MEMBER, web)
+
+    page = await web.page("memory", id=household.memory_ids["tea"])
+
+    assert "The access log needs the permission audit.read" in page.text

@@ -1,0 +1,282 @@
+"""Every tool of every toolset, called with real things of a tenant; the arguments are those of the RPC's own recipe."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from fix_mcp import Mcp
+from fix_recipes import RECIPES, request_for
+from fix_world import World
+
+from skein.auth.v1 import accounts_pb2, auth_pb2
+from skein.memory.v1 import memory_pb2
+from skein_gateway.mcp.shapes import plain
+from skein_gateway.mcp.tool import Effect, Tool
+from skein_gateway.mcp.toolsets import TOOLS
+from skein_kit.access import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Cluster, Tenant
+
+# What the recipe of the RPC does not say, because its rows are about something else.
+MORE: dict[str, dict[str, Any]] = {
+    "link_memories": {"relation": "causes"},
+    "update_link": {"label": "why"},
+    "put_item": {"value": {"step": 2}},
+    "update_watch": {"display_name": "renamed"},
+    "update_message": {"content": "corrected"},
+}
+# Refused however right the arguments are.
+REFUSED = {
+    # Webhooks go to public addresses over https, and none is there.
+    "test_watch": "",
+}
+
+
+@pytest.fixture
+async def mcp(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Mcp]:
+    async with Mcp.of(cluster.addresses["http"], tenant.api_key, "?toolsets=all") as client:
+        yield client
+
+
+async def arguments_of(tool: Tool, world: World) -> dict[str, Any]:
+    """Return the arguments that make the request of the RPC's recipe, as far as the tool has them."""
+    asked = plain(await request_for(tool.path, world))
+    found = {argument.name: _at(asked, argument.place) for argument in tool.arguments}
+    return {name: value for name, value in found.items() if value is not None} | MORE.get(tool.name, {})
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+@pytest.fixture(scope="session")
+async def read_only(cluster: Cluster) -> World:
+    """A tenant that no tool changes."""
+    return await World.new(cluster)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+async def test_a_tool_does_what_its_rpc_does(cluster: Cluster, read_only: World, name: str) -> None:
+    tool = TOOLS[name]
+    world = read_only if tool.effect is Effect.READS else await World.new(cluster)
+    arguments = await arguments_of(tool, world)
+
+    async with Mcp.of(cluster.addresses["http"], world.tenant.api_key, "?toolsets=all") as mcp:
+        result = await mcp.ask("tools/call", {"name": name, "arguments": arguments})
+
+    jsonschema.Draft202012Validator(tool.input_schema).validate(arguments)
+    if name in REFUSED or RECIPES[tool.path].own:
+        assert "skein/error" in result.get("_meta", {}) or not result.get("isError"), result
+        return
+    assert not result.get("isError"), (arguments, result)
+    assert result["content"][0]["text"]
+    schema = tool.listed.output_schema
+    assert schema is not None
+    jsonschema.Draft202012Validator({**schema, "additionalProperties": False}).validate(result["structuredContent"])
+
+
+async def test_what_a_tool_saves_an_rpc_reads(mcp: Mcp, tenant: Tenant) -> None:
+    saved = await mcp.call(
+        "remember", content="Ada prefers tea", type="fact", key="ada.drink", tags=["tea"], importance=0.9
+    )
+
+    read = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=saved["memory"]["memory_id"]))
+
+    assert (read.memory.content, read.memory.type, read.memory.key) == ("Ada prefers tea", "fact", "ada.drink")
+    assert (list(read.memory.tags), read.memory.importance) == (["tea"], 0.9)
+
+
+async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
+    saved = (await mcp.call("remember", content="The boiler was repaired in March"))["memory"]["memory_id"]
+    await mcp.call(
+        "append_messages", session_id="s1", messages=[{"role": "MESSAGE_ROLE_USER", "content": "My boiler!"}]
+    )
+
+    result = await mcp.ask("tools/call", {"name": "recall", "arguments": {"query": "when was the boiler repaired?"}})
+
+    text, hits = result["content"][0]["text"], result["structuredContent"]["hits"]
+    assert hits[0]["item_id"] == saved
+    assert {part["signal"] for part in hits[0]["components"]} >= {"dense", "lexical"}
+    assert text.startswith(f"1. memory {saved} (score 0.")
+    assert "The boiler was repaired in March" in text
+    assert "My boiler!" in text
+
+
+async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
+    await mcp.call("remember", content="green tea", tags=["a"], importance=0.9)
+    await mcp.call("remember", content="black tea", tags=["b"])
+
+    by_tag = await mcp.call("recall", query="tea", tags=["b"])
+    by_words = await mcp.call("list_memories", where="importance > 0.8")
+
+    assert [hit["memory"]["content"] for hit in by_tag["hits"]] == ["black tea"]
+    assert [memory["content"] for memory in by_words["memories"]] == ["green tea"]
+
+
+async def test_an_update_changes_what_is_given_and_clears_what_is_null(mcp: Mcp) -> None:
+    memory = (await mcp.call("remember", content="tea", title="drinks", tags=["a"]))["memory"]
+
+    changed = (await mcp.call("update_memory", memory_id=memory["memory_id"], content="coffee", title=None))["memory"]
+
+    assert (changed["content"], changed["tags"], changed["revision"]) == ("coffee", ["a"], 2)
+    assert "title" not in changed
+
+
+async def test_what_is_archived_is_kept_and_comes_back(mcp: Mcp) -> None:
+    memory_id = (await mcp.call("remember", content="tea"))["memory"]["memory_id"]
+
+    await mcp.call("update_memory", memory_id=memory_id, archive_time="2026-01-01T00:00:00Z")
+    archived = await mcp.call("list_memories")
+    await mcp.call("update_memory", memory_id=memory_id, archive_time=None)
+    again = await mcp.call("list_memories")
+
+    assert "memories" not in archived
+    assert [memory["memory_id"] for memory in again["memories"]] == [memory_id]
+
+
+async def test_a_forgotten_memory_can_be_restored_unless_it_is_for_good(mcp: Mcp) -> None:
+    memory_id = (await mcp.call("remember", content="tea"))["memory"]["memory_id"]
+
+    tried = await mcp.call("forget", memory_ids=[memory_id], dry_run=True)
+    await mcp.call("forget", memory_ids=[memory_id])
+    gone, _ = await mcp.refused("get_memory", memory_id=memory_id)
+    restored = await mcp.call("restore_memory", memory_id=memory_id)
+    receipt = (await mcp.call("forget", memory_ids=[memory_id], hard=True))["receipt"]
+    purged, _ = await mcp.refused("restore_memory", memory_id=memory_id)
+
+    assert tried["memory_ids"] == [memory_id]
+    assert (gone, purged) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")
+    assert restored["memory"]["content"] == "tea"
+    assert receipt["memory_ids"] == [memory_id]
+
+
+async def test_a_stale_revision_is_refused_with_what_to_do(mcp: Mcp) -> None:
+    memory_id = (await mcp.call("remember", content="tea"))["memory"]["memory_id"]
+    await mcp.call("update_memory", memory_id=memory_id, content="coffee")
+
+    reason, text = await mcp.refused("update_memory", memory_id=memory_id, content="water", revision=1)
+
+    assert reason == "REVISION_STALE"
+    assert text.startswith("REVISION_STALE: ")
+
+
+async def test_nothing_is_forgotten_without_a_selection(mcp: Mcp) -> None:
+    await mcp.call("remember", content="tea")
+
+    reason, _ = await mcp.refused("forget")
+
+    assert reason == "SELECTION_EMPTY"
+    assert len((await mcp.call("list_memories"))["memories"]) == 1
+
+
+async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
+    await mcp.call("remember", content="Ada lives in Oslo")
+
+    result = await mcp.ask("tools/call", {"name": "build_context", "arguments": {"query": "Where does Ada live?"}})
+
+    assert result["content"][0]["text"] == result["structuredContent"]["text"]
+    assert "[1]" in result["content"][0]["text"]
+    assert result["structuredContent"]["citations"][0]["number"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "word"),
+    [
+        ("remember", {}, "content is needed"),
+        ("remember", {"content": None}, "content is needed"),
+        ("remember", {"content": "x", "flavour": "mint"}, "flavour is no argument of remember"),
+        ("remember", {"content": "x", "tags": "tea"}, "tags is not as the schema says"),
+        ("remember", {"content": 7}, "content is not as the schema says"),
+        ("remember", {"content": "x", "importance": 2}, "importance must be"),
+        ("remember", {"content": "x", "importance": "high"}, "importance is not as the schema says"),
+        ("remember", {"content": "x", "type": "No Type"}, "type does not match"),
+        ("remember", {"content": "x", "expire_time": "tomorrow"}, "expire_time is not as the schema says"),
+        ("remember", {"content": "x", "title": "t" * 1001}, "title must be at most 1000"),
+        ("remember", {"content": "x", "data": ["a"]}, "data is not as the schema says"),
+        ("update_memory", {"memory_id": "x"}, "nothing is given that is to change"),
+        ("recall", {"query": "x", "limit": 101}, "limit must be"),
+        ("recall", {"query": "x", "limit": 2**40}, "limit is not as the schema says"),
+        ("recall", {"query": "x", "arms": ["ARM_WINDOW"]}, "arms[0] must not be in"),
+        ("recall", {"query": "x", "since": "2026-13-01T00:00:00Z"}, "since is not as the schema says"),
+        ("append_messages", {"session_id": "s", "messages": []}, "messages must contain at least 1"),
+        (
+            "append_messages",
+            {"session_id": "s", "messages": [{"role": "BOSS", "content": "x"}]},
+            "is not as the schema",
+        ),
+        ("get_memory", {"memory_id": ""}, "memory_id must be at least 1"),
+        ("get_memory", {"memory_id": {"$ne": ""}}, "memory_id is not as the schema says"),
+    ],
+)
+async def test_wrong_arguments_are_told_to_the_model_in_its_own_words(
+    mcp: Mcp, name: str, arguments: dict[str, Any], word: str
+) -> None:
+    body = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    )
+
+    result = (await mcp.post(body)).json()["result"]
+
+    assert result["isError"]
+    text = result["content"][0]["text"]
+    assert result["_meta"]["skein/error"]["reason"] in {"INVALID_FIELD", "TEXT_NOT_STORABLE"}
+    assert word in text, text
+    assert "Request" not in text.replace("request", "")
+
+
+async def test_an_unknown_tool_is_an_error_of_the_protocol(mcp: Mcp) -> None:
+    error = await mcp.error("tools/call", {"name": "make_tea", "arguments": {}})
+
+    assert error["code"] == -32602
+    assert error["message"].startswith("Unknown tool: make_tea")
+
+
+async def test_a_tool_of_another_set_says_where_it_is(cluster: Cluster, tenant: Tenant) -> None:
+    async with Mcp.of(cluster.addresses["http"], tenant.api_key) as mcp:
+        error = await mcp.error("tools/call", {"name": "statistics", "arguments": {}})
+
+    assert (error["code"], "toolset curation" in error["message"]) == (-32602, True)
+
+
+async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, other_tenant: Tenant) -> None:
+    memory_id = (await mcp.call("remember", content="a secret kettle"))["memory"]["memory_id"]
+    await mcp.call("append_messages", session_id="ours", messages=[{"role": "MESSAGE_ROLE_USER", "content": "kettle"}])
+
+    async with Mcp.of(cluster.addresses["http"], other_tenant.api_key, "?toolsets=all") as other:
+        got, _ = await other.refused("get_memory", memory_id=memory_id)
+        changed, _ = await other.refused("update_memory", memory_id=memory_id, content="x")
+        linked, _ = await other.refused("link_memories", from_memory_id=memory_id, to_memory_id=memory_id)
+        read, _ = await other.refused("read_session", session_id="ours")
+        found = await other.call("recall", query="a secret kettle")
+        listed = await other.ask("resources/list")
+        resource = await other.error("resources/read", {"uri": f"skein://memories/{memory_id}"})
+
+    assert (got, changed) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")
+    assert linked in {"MEMORY_NOT_FOUND", "LINK_TO_ITSELF"}
+    assert read == "SESSION_NOT_FOUND"
+    assert (found.get("hits", []), listed["resources"]) == ([], [])
+    assert resource["data"]["skein/error"]["reason"] == "MEMORY_NOT_FOUND"
+
+
+async def test_who_may_only_read_is_told_so_when_writing(cluster: Cluster, tenant: Tenant) -> None:
+    account = accounts_pb2.ServiceAccount(display_name="reader", permissions=sorted(ROLES["viewer"]))
+    made = await tenant.auth.CreateServiceAccount(accounts_pb2.CreateServiceAccountRequest(service_account=account))
+    key = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="k", service_account_id=made.service_account.service_account_id)
+    )
+
+    async with Mcp.of(cluster.addresses["http"], key.secret) as mcp:
+        reason, text = await mcp.refused("remember", content="tea")
+        found = await mcp.call("recall", query="tea")
+
+    assert reason == "PERMISSION_MISSING"
+    assert "memory.write" in text
+    assert "hits" not in found

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from skein.memory.v1 import memory_pb2
+from skein_gateway.console.conflicts import marked
+from skein_gateway.console.drawing import drawn
+from skein_gateway.console.visiting import KEY_SECONDS, Keys, ours
+
+
+def walked(count: int, seed: int) -> memory_pb2.GetSubgraphResponse:
+    """Return a graph as a walk finds it: each memory hangs on an earlier one, and some links lead across."""
+    chance = random.Random(seed)
+    found = memory_pb2.GetSubgraphResponse()
+    hops = [0]
+    found.nodes.add(memory_id="0", title="the middle")
+    for number in range(1, count):
+        above = chance.randrange(max(1, number // 2))
+        hops.append(hops[above] + 1)
+        link = found.links.add(link_id=str(number), relation=chance.choice(("supports", "causes")))
+        link.from_memory_id, link.to_memory_id = chance.sample((str(above), str(number)), 2)
+        found.nodes.add(memory_id=str(number), title="x" * 50, hop=hops[-1], via_link_id=link.link_id)
+    found.nodes.sort(key=lambda node: node.hop)
+    for number in range(count // 4):
+        start, end = chance.sample(range(count), 2)
+        found.links.add(link_id=f"more {number}", relation="related", from_memory_id=str(start), to_memory_id=str(end))
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 20, 80])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_memory_stands_on_another_and_all_are_within_the_drawing(count: int, seed: int) -> None:
+    drawing = drawn(walked(count, seed))
+
+    for one, other in itertools.combinations(drawing.nodes, 2):
+        assert math.dist((one.x, one.y), (other.x, other.y)) > one.radius + other.radius
+    for node in drawing.nodes:
+        assert drawing.left < node.x < drawing.left + drawing.width
+        assert drawing.top < node.y < drawing.top + drawing.height
+    assert (len(drawing.nodes), math.isfinite(drawing.width)) == (count, True)
+
+
+def test_equal_graphs_are_drawn_alike() -> None:
+    assert drawn(walked(30, 7)) == drawn(walked(30, 7))
+
+
+def test_links_between_the_same_memories_are_drawn_apart() -> None:
+    found = walked(2, 1)
+    for number in range(3):
+        found.links.add(link_id=f"again {number}", relation="related", from_memory_id="0", to_memory_id="1")
+    found.links.add(link_id="back", relation="related", from_memory_id="1", to_memory_id="0")
+
+    paths = [edge.path for edge in drawn(found).edges]
+
+    assert len(set(paths)) == len(paths) == 5
+
+
+def test_a_graph_of_many_beginnings_is_drawn() -> None:
+    found = memory_pb2.GetSubgraphResponse(
+        nodes=[memory_pb2.GraphNode(memory_id=str(number)) for number in range(3)],
+        inferred_links=[memory_pb2.InferredLink(from_memory_id="0", to_memory_id="2"), memory_pb2.InferredLink()],
+    )
+
+    drawing = drawn(found)
+
+    assert (len(drawing.nodes), len(drawing.edges)) == (3, 1)
+
+
+def test_what_differs_between_two_texts_is_marked_and_nothing_is_lost() -> None:
+    a, b = marked("leaves at 20:10 on Sundays", "leaves  at 21:10 on Sundays")
+
+    assert [text for text, differs in a if differs] == [" ", "20:10"]
+    assert "".join(text for text, _ in b) == "leaves  at 21:10 on Sundays"
+    assert marked("", "") == ([], [])
+
+
+@pytest.mark.parametrize("path", ["/console/x", "/console/x/memory?id=%2F%2Fa&page=b", "/console/a-b/search?q=a+b"])
+def test_a_page_of_the_console_is_ours(path: str) -> None:
+    assert ours(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "//x", "/console", "/console/../x", "/console//x", "/console/\\x", "/console/x\n", "https:x", "/oauth"],
+)
+def test_every_other_path_is_not(path: str) -> None:
+    assert ours(path) == "/"
+
+
+def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
+    now = [0.0]
+    keys = Keys(clock=lambda: now[0])
+    ticket = keys.keep("the key")
+
+    found = [keys.find(ticket), keys.find("another"), keys.find("")]
+    now[0] = KEY_SECONDS
+    late = keys.find(ticket)
+
+    assert (found, late) == (["the key", "", ""], "")
+
+
+def test_of_too_many_keys_the_oldest_is_forgotten() -> None:
+    keys = Keys()
+    tickets = [keys.keep(str(number)) for number in range(1001)]
+
+    assert (keys.find(tickets[0]), keys.find(tickets[1]), keys.find(tickets[-1])) == ("", "1", "1000")

@@ -1,0 +1,200 @@
+"""The tools as they are told to clients: few, described, and all that the systems that users come from had."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jsonschema
+import pytest
+
+from skein_gateway.forwarding import PUBLIC_METHODS
+from skein_gateway.mcp.tool import Effect, Tool
+from skein_gateway.mcp.toolsets import DEFAULT, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, named, tools_of
+from skein_kit.access import RULES
+
+# What the systems behind the seeds let a model do, and the tools that do it here.
+DUYETBOT = {
+    "list sessions": ["list_sessions"],
+    "create, get and update a session": ["create_session", "get_session", "update_session"],
+    "delete a session": ["delete_session"],
+    "save messages": ["append_messages"],
+    "get messages": ["read_session"],
+    "search messages": ["search_messages", "recall"],
+    "set, get, list and delete short-term items": ["put_item", "get_item", "list_items", "delete_item"],
+    "save, update, delete and list long-term items": ["remember", "update_memory", "forget", "list_memories"],
+    "tasks: add, list, update": ["add_task", "list_tasks", "update_task_status", "complete_task", "reopen_task"],
+}
+MEMORYVAULT = {
+    "save a memory": ["remember"],
+    "get, list, update, delete": ["get_memory", "list_memories", "update_memory", "forget"],
+    "get a fact by its key": ["list_memories"],
+    "archive and bring back": ["update_memory"],
+    "search": ["recall"],
+    "context pack": ["build_context"],
+    "link, unlink, list links": ["link_memories", "unlink", "list_links"],
+    "neighbours": ["neighbours"],
+    "subgraph": ["subgraph"],
+    "paths": ["find_paths"],
+    "suggest links": ["suggest_links"],
+    "consolidate": ["consolidate"],
+    "merge": ["merge_memories"],
+    "forget, soft and hard": ["forget", "purge_memories", "restore_memory"],
+    "activate": ["activate"],
+    "reinforce": ["reinforce"],
+    "decay": ["decay"],
+    "review queue": ["review_queue"],
+    "temporal clusters": ["temporal_clusters"],
+    "objectives: root, set, list": ["add_objective", "set_objective", "list_objectives"],
+    "next actions": ["next_actions"],
+    "statistics": ["statistics"],
+    "explain a score": ["explain_score"],
+    "conflicts: list, resolve": ["list_conflicts", "resolve_conflict", "list_conflict_resolutions"],
+    "entities: resolve, list aliases": ["resolve_entity", "list_aliases", "get_canonical", "remove_alias"],
+    "source trust: set, list": ["set_source_trust", "get_source_trust", "list_source_trust"],
+    "policy: get, set": ["get_policy", "update_policy"],
+    "snapshots": ["create_snapshot", "list_snapshots", "restore_snapshot", "diff_snapshots", "delete_snapshot"],
+    "changelog": ["list_changes"],
+    "watches": ["create_watch", "list_watches", "update_watch", "delete_watch", "test_watch"],
+    "export and import": ["export_data", "import_data"],
+    "purge": ["purge_memories"],
+}
+AGENTMEM = {
+    "agents": ["create_agent", "get_agent", "list_agents", "update_agent", "delete_agent"],
+    "agent state": ["put_agent_state", "get_agent_state"],
+    "tools and attachment": ["create_agent_tool", "attach_tool", "detach_tool", "list_agent_tools"],
+    "messages of an agent": ["list_agent_messages"],
+    "core memory: create": ["create_block"],
+    "core_memory_append": ["append_to_block"],
+    "core_memory_replace": ["replace_in_block"],
+    "attach and detach a block": ["attach_block", "detach_block"],
+    "block templates": ["create_block_from_template"],
+    "compile blocks": ["compile_blocks"],
+    "batch create": ["remember_many"],
+    "search": ["recall"],
+    "levels": ["promote_memory", "demote_memory"],
+    "typed memories": ["list_memory_types", "remember"],
+    "versions": ["list_memory_versions"],
+    "users": ["add_person", "get_person", "list_people", "update_person"],
+    "usage": ["usage"],
+}
+LONGTERM = {"recall_memory": ["recall"]}
+ORCHESTRATOR = {
+    "create, read, update, delete a memory": ["remember", "get_memory", "update_memory", "forget"],
+    "search by text, tag, property": ["recall", "list_memories"],
+    "sessions": ["create_session", "get_session", "end_session", "archive_session"],
+    "relations": ["link_memories", "list_links"],
+    "states": ["put_agent_state", "get_agent_state", "list_agent_states"],
+    "access log": ["list_accesses"],
+}
+# RPCs that no tool calls, and why.
+WITHOUT: dict[str, str] = {
+    r"/skein\.auth\.": "accounts, credentials and consent are people's own, not a model's",
+    r"/skein\.tenancy\.v1\.TenancyService/.*(Organization|Tenant|Member|Invitation|Deletion|Ownership|Quota)": "the "
+    "tenant's administration",
+    r"/skein\.recall\.": "recall is the gateway's; models and vectors are the operator's",
+    r"GetClusterStatus": "the operator's",
+    r"/(Watch|Stream)[A-Z]": "a stream; list_changes and read_session page through the same",
+    r"/RevealSecret|RotateTenantKey|RotateWatchSecret": "a model needs no secret",
+    r"/(CreateArchive|ListArchives|RestoreArchive|StoreSession|RestoreSession|ListStoredSessions)": "cold storage",
+    r"/(PurgeBlock|PurgeSession|PurgeMessages|PurgeSubject|ExportSubject)": "parts of forget_person",
+    r"GatewayService/Remember": "remember and append_messages are its parts",
+    r"/CreateLink$": "link_memories does the same, and can be repeated",
+    r"/(GetLink|DeleteMemory)$": "list_links and forget do it",
+    r"/(DeleteSubject|GetTool|UpdateTool|ListBlockAgents|RetryDelivery)$": "rare, and one call of the RPC away",
+}
+
+
+def test_a_client_that_names_nothing_gets_at_most_fifteen_tools() -> None:
+    assert len(tools_of(named([]))) <= 15
+    assert named([]) == {DEFAULT}
+
+
+@pytest.mark.parametrize("system", [DUYETBOT, MEMORYVAULT, AGENTMEM, LONGTERM, ORCHESTRATOR])
+def test_what_a_model_could_do_there_it_can_do_here(system: dict[str, list[str]]) -> None:
+    missing = {what: [name for name in names if name not in TOOLS] for what, names in system.items()}
+
+    assert {what: names for what, names in missing.items() if names} == {}
+
+
+def test_every_public_rpc_has_a_tool_or_a_reason_to_have_none() -> None:
+    called = {tool.path for tool in TOOLS.values()}
+
+    left = [path for path in PUBLIC_METHODS if path not in called]
+
+    assert [path for path in left if not any(re.search(pattern, path) for pattern in WITHOUT)] == []
+    assert [pattern for pattern in WITHOUT if not any(re.search(pattern, path) for path in left)] == []
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_a_tool_is_told_in_full(tool: Tool) -> None:
+    listed = tool.listed
+
+    jsonschema.Draft202012Validator.check_schema(listed.input_schema)
+    jsonschema.Draft202012Validator.check_schema(listed.output_schema or {})
+    assert listed.input_schema["type"] == (listed.output_schema or {})["type"] == "object"
+    assert re.fullmatch(r"[a-z][a-z_]{2,31}", listed.name)
+    assert listed.description
+    assert 10 < len(listed.description) <= 300
+    assert listed.title
+    assert listed.annotations is not None
+    assert listed.annotations.open_world_hint is False
+    assert set(_references(listed.input_schema)) <= {f"#/$defs/{name}" for name in listed.input_schema.get("$defs", {})}
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_a_tool_that_reads_needs_no_permission_to_write(tool: Tool) -> None:
+    permission = RULES[tool.path].permission or ""
+
+    # Each part of forgetting a person wants a permission of its own.
+    changes = permission.endswith(".write") or tool.name == "forget_person"
+    assert changes == (tool.effect is not Effect.READS), permission
+
+
+def test_what_removes_or_replaces_says_so() -> None:
+    destructive = {name for name, tool in TOOLS.items() if (tool.listed.annotations or 0).destructive_hint}  # type: ignore[union-attr]
+
+    assert {"forget", "purge_memories", "update_memory", "restore_snapshot", "forget_person"} <= destructive
+    assert not {"remember", "append_messages", "recall"} & destructive
+
+
+def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
+    schema = TOOLS["remember"].input_schema
+    recall = TOOLS["recall"].input_schema["properties"]
+
+    assert schema["required"] == ["content"]
+    assert schema["properties"]["title"]["maxLength"] == 1000
+    assert schema["properties"]["importance"] == {
+        "type": "number",
+        "minimum": 0.0,
+        "maximum": 1.0,
+        "description": "How much it matters, 0 to 1.",
+    }
+    assert (recall["limit"]["minimum"], recall["limit"]["maximum"]) == (0, 100)
+    assert recall["since"]["format"] == "date-time"
+    assert recall["arms"]["items"]["enum"] == ["ARM_MEMORIES", "ARM_MESSAGES", "ARM_BLOCKS", "ARM_PROFILE"]
+
+
+def test_the_default_tools_fit_into_a_small_part_of_a_models_context() -> None:
+    told = sum(len(json.dumps(tool.input_schema)) + len(tool.text) for tool in TOOLSETS[DEFAULT])
+
+    # Some 5,000 tokens.
+    assert told < 20_000
+
+
+def test_toolsets_are_named_in_any_order_and_more_than_once() -> None:
+    assert named(["curation, graph", "default,graph"]) == {"curation", "graph", "default"}
+    assert named(["all"]) == set(TOOLSETS)
+    assert SET_OF[tools_of({"graph", "default"})[0].name] == "default"
+
+
+def test_an_unknown_toolset_says_which_there_are() -> None:
+    with pytest.raises(ToolsetUnknown, match="'everything'; there are default, memories, graph"):
+        named(["graph,everything"])
+
+
+def _references(schema: object) -> list[str]:
+    if isinstance(schema, dict):
+        found = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
+        return found + [one for each in schema.values() for one in _references(each)]
+    return [one for each in schema for one in _references(each)] if isinstance(schema, list) else []
