@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_pc2.messages import MAX_MESSAGE_BYTES, Frames, Malformed, parsed, timestamp
+from skein_pc2.messages import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, Malformed, parsed, timestamp
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,27 @@ def test_a_message_of_the_limit_is_taken_and_one_more_byte_is_not() -> None:
     assert parsed(body)["a"]
     with pytest.raises(Malformed, match="larger"):
         parsed(body + b" ")
+
+
+@pytest.mark.parametrize(("levels", "is_taken"), [(399, True), (400, False)])
+def test_a_message_that_is_nested_too_deeply_is_malformed(levels: int, *, is_taken: bool) -> None:
+    body = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
+    if is_taken:
+        assert parsed(body)
+    else:
+        with pytest.raises(Malformed, match="deep"):
+            parsed(body)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_message_of_too_many_values_is_malformed(more: int) -> None:
+    # The list itself is a value as well.
+    body = json.dumps({"a": [0] * (MAX_VALUES - 1 + more)}).encode()
+    if more:
+        with pytest.raises(Malformed, match="values"):
+            parsed(body)
+    else:
+        assert len(parsed(body)["a"]) == MAX_VALUES - 1
 
 
 def test_times_are_written_in_milliseconds_and_utc() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from skein_kit.settings import SettingInvalid
 from skein_pc2.router import Door
-from skein_pc2.settings import Pc2Settings, identity_of, port_of
+from skein_pc2.settings import Pc2Settings, has_own_identity, identity_of, port_of
 
 
 def test_ports_are_those_of_the_protocol_unless_one_is_moved() -> None:
@@ -31,6 +31,7 @@ def test_ports_open_to_others_need_to_know_to_whom(host: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW"):
         Pc2Settings.read({"SKEIN_PC2_HOST": host})
     Pc2Settings.read({"SKEIN_PC2_HOST": host, "SKEIN_PC2_ALLOW": "10.0.0.0/8"})
+    Pc2Settings.read({"SKEIN_PC2_HOST": host, "SECURE_ZMQ": "1"})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
@@ -74,3 +75,11 @@ def test_a_key_is_looked_for_until_it_is_there_and_remembered_then() -> None:
     del environment["SKEIN_PC2_API_KEY"]
 
     assert (missing, found, key()) == ("", "sk_1", "sk_1")
+
+
+def test_a_port_has_the_key_of_its_own_or_that_of_all() -> None:
+    environment = {"SKEIN_PC2_API_KEY": "sk_all", "SKEIN_PC2_API_KEY_5596": "sk_own", "SKEIN_PC2_API_KEY_5574": ""}
+
+    assert identity_of(environment)() == "sk_all"
+    assert identity_of(environment, 5596)() == "sk_own"
+    assert [has_own_identity(environment, port) for port in (5570, 5574, 5596)] == [False, False, True]

@@ -15,6 +15,9 @@ from skein_kit import errors as refusals
 from skein_kit.call import trailing
 from skein_pc2 import wire
 from skein_pc2.errors import VALIDATION_ERROR, Rejected, rejected
+from skein_pc2.messages import repeatable
+from skein_pc2.orchestrator.request import Request
+from skein_pc2.orchestrator.searching import Search
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +26,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def memory(**payload: Any) -> memory_pb2.Memory:
-    return wire.memory({"content": {"text": "a"}, **payload}, session_id=None, at=AT)
+    return wire.memory({"content": {"text": "a"}, **payload}, session_id="", at=AT)
 
 
 @pytest.mark.parametrize("priority", range(1, 11))
@@ -86,18 +89,29 @@ def test_tags_are_kept_once_each_in_order() -> None:
 
 
 def test_the_same_request_has_the_same_id_and_another_has_not() -> None:
-    request = {"request_id": "r", "payload": {"content": {"text": "é"}}}
+    request = {"request_id": "r", "timestamp": "2023-06-15T08:30:45.123Z", "payload": {"content": {"text": "é"}}}
 
-    first = wire.repeatable_memory_id(request)
+    first = repeatable(request)
 
-    assert wire.repeatable_memory_id(dict(reversed(request.items()))) == first
-    assert wire.repeatable_memory_id({**request, "request_id": "s"}) != first
-    assert len(first) == len(wire.new_memory_id()) == len("mem-") + 16
+    assert repeatable(dict(reversed(request.items()))) == first
+    assert repeatable({**request, "timestamp": "2023-06-15T08:30:49.123Z"}) == first
+    assert repeatable({**request, "request_id": "s"}) != first
+    assert repeatable({**request, "payload": {}}) != first
+    assert repeatable({**request, "request_id": ""}) == ""
+
+
+@pytest.mark.parametrize("request_id", ["", "r"])
+def test_ids_have_the_protocols_form(request_id: str) -> None:
+    message = {"action": "create", "request_id": request_id}
+    request = Request.of(message, request_id="r", deadline=0)
+
+    assert len(request.new_id("mem")) == len(wire.new_memory_id()) == len("mem-") + 16
+    assert (request.new_id("mem") == request.new_id("mem")) is bool(request_id)
 
 
 def test_only_a_search_by_meaning_has_a_threshold() -> None:
     def threshold(**payload: Any) -> float:
-        return wire.Search({"query": "q", **payload}).request().min_similarity
+        return Search({"query": "q", **payload}).request().min_similarity
 
     assert threshold(search_type="semantic") == pytest.approx(0.7)
     assert threshold(search_type="semantic", filters={"min_similarity": 0.3}) == pytest.approx(0.3)
@@ -107,7 +121,7 @@ def test_only_a_search_by_meaning_has_a_threshold() -> None:
 
 def test_search_times_are_read_in_any_usual_form() -> None:
     time_range = {"start": "2026-01-02T03:04:05", "end": 1767323045}
-    found = wire.Search({"query": "q", "filters": {"time_range": time_range}}).request().filter
+    found = Search({"query": "q", "filters": {"time_range": time_range}}).request().filter
 
     assert found.start_time.ToDatetime(tzinfo=UTC) == AT
     assert found.end_time.ToDatetime(tzinfo=UTC) == AT
@@ -131,7 +145,7 @@ def test_each_kind_of_search_ranks_by_its_own_signal() -> None:
     )
 
     def order(search_type: str) -> list[str]:
-        results = wire.Search({"query": "q", "search_type": search_type}).results(response)
+        results = Search({"query": "q", "search_type": search_type}).results(response)
         return [result["memory_id"] for result in results]
 
     assert order("hybrid") == ["both", "meaning", "words"]
@@ -180,7 +194,7 @@ def test_what_cannot_be_stored_is_a_validation_error(payload: dict[str, Any]) ->
 )
 def test_a_filter_that_makes_no_sense_is_a_validation_error(filters: dict[str, Any]) -> None:
     with pytest.raises(Rejected) as caught:
-        wire.Search({"query": "q", "filters": filters})
+        Search({"query": "q", "filters": filters})
 
     assert caught.value.code == "validation_error"
 
@@ -222,9 +236,9 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
     "read",
     [
         lambda half: wire.memory_id({"memory_id": half}),
-        lambda half: wire.Search({"query": "tea", "filters": {"tags": [half]}}),
-        lambda half: wire.Search({"query": half}).request(),
-        lambda half: wire.memory({"content": "tea", "tags": [half]}, session_id=None, at=AT),
+        lambda half: Search({"query": "tea", "filters": {"tags": [half]}}),
+        lambda half: Search({"query": half}).request(),
+        lambda half: wire.memory({"content": "tea", "tags": [half]}, session_id="", at=AT),
     ],
 )
 def test_half_a_surrogate_pair_is_refused_wherever_it_stands(read: Callable[[str], object]) -> None:

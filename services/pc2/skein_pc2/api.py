@@ -21,9 +21,11 @@ from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
 from skein_pc2.errors import STORAGE_ERROR, Rejected
+from skein_pc2.sessions import Known
+from skein_pc2.settings import has_own_identity, identity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from skein_pc2.work import Errand
 
@@ -63,6 +65,8 @@ class Api:
         self.index: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
         self.gateway: gateway_pb2_grpc.GatewayServiceAsyncStub = gateway_pb2_grpc.GatewayServiceStub(channel)
         self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
+        # Sessions of the key's tenant that are there.
+        self.known_sessions = Known()
         self._dimensions: dict[str, int] = {}
         self._accepted = False
         self._ask_again = 0.0
@@ -105,3 +109,26 @@ class Api:
         credential = (AUTHORIZATION_KEY, f"Bearer {key}")
         # Metadata takes printable ASCII; another id stays with its sender.
         return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)
+
+
+class Apis:
+    """As whom each port acts: all as one, but for those that have a key of their own."""
+
+    def __init__(self, channel: aio.Channel, environment: Mapping[str, str]) -> None:
+        self._channel = channel
+        self._environment = environment
+        self._shared = Api(channel, identity_of(environment))
+        self._own: dict[int, Api] = {}
+        self._used: set[Api] = set()
+
+    def of(self, port: int) -> Api:
+        """Return the API of a port of the protocol."""
+        if port not in self._own and has_own_identity(self._environment, port):
+            self._own[port] = Api(self._channel, identity_of(self._environment, port))
+        api = self._own.get(port, self._shared)
+        self._used.add(api)
+        return api
+
+    async def are_accepted(self) -> bool:
+        """Say whether the gateway answers to every key that a port acts with."""
+        return all(await asyncio.gather(*(api.is_accepted() for api in self._used)))

@@ -59,12 +59,15 @@ class Rejected(Exception):
         self.details = details
 
 
+def reason_of_call(error: aio.AioRpcError) -> str:
+    """Find why a service refused, as a value of `skein.errors.v1.ErrorReason`; empty when it does not say."""
+    status = _status(error)
+    return reason_of(status) if status is not None else ""
+
+
 def rejected(error: aio.AioRpcError, *, transient: str) -> Rejected:
     """Say another service's refusal in the protocol's codes; `transient` is the code for services that are away."""
-    try:
-        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
-    except ValueError:
-        status = None
+    status = _status(error)
     reason = reason_of(status) if status is not None else ""
     known = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
     code = transient if error.code() in _TRANSIENT else known
@@ -75,6 +78,13 @@ def rejected(error: aio.AioRpcError, *, transient: str) -> Rejected:
     # Without a reason the text is the transport's own and names addresses.
     message = error.details() if reason else "A service of the cluster does not answer; try again soon."
     return Rejected(code, message or code, **details)
+
+
+def _status(error: aio.AioRpcError) -> Status | None:
+    try:
+        return rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+    except ValueError:
+        return None
 
 
 def _violations(status: Status) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 # Larger messages are refused, as on every door of Skein.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+
+# Nor may a message hold more values, or be nested deeper: whoever reads and answers it does so on one thread for all.
+MAX_VALUES = 20_000
+_MOST_LEVELS = 400
 
 Message = dict[str, Any]
 
@@ -46,7 +51,7 @@ class Frames:
 
     def answered(self, reply: Message) -> list[bytes]:
         """Return the frames of the answer, in the framing of the message."""
-        return [*self.route, json.dumps(reply, allow_nan=False).encode("ascii")]
+        return [*self.route, _REPLIES.encode(reply).encode("ascii")]
 
 
 def parsed(body: bytes) -> Message:
@@ -55,7 +60,7 @@ def parsed(body: bytes) -> Message:
         text = f"The message is larger than {MAX_MESSAGE_BYTES} bytes"
         raise Malformed(text)
     try:
-        message = json.loads(body.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        message = _MESSAGES.decode(body.decode("utf-8"))
     except UnicodeDecodeError:
         text = "The message is not UTF-8"
         raise Malformed(text) from None
@@ -68,12 +73,26 @@ def parsed(body: bytes) -> Message:
     if not isinstance(message, dict):
         text = "The message is not a JSON object"
         raise Malformed(text)
+    _must_be_bounded(message)
     return message
+
+
+def repeatable(message: Message) -> str:
+    """Return what a message that is sent again has in common with the first; empty when its sender gave it no id.
+
+    It is made of all that the message says but its time, because the ids of the protocol have eight digits, which come
+    again: the same id with another wish is another message. The RPCs take it as their request_id.
+    """
+    if not message.get("request_id"):
+        return ""
+    said = {name: value for name, value in message.items() if name != "timestamp"}
+    return f"pc2-{hashlib.sha256(_CANONICAL.encode(said).encode('ascii')).hexdigest()[:32]}"
 
 
 def timestamp(time: datetime | None = None) -> str:
     """Write a time, by default now, as "2023-06-15T08:30:45.123Z"."""
-    return (time or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = (time.astimezone(UTC) if time else datetime.now(UTC)).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='milliseconds')}Z"
 
 
 def _no_constant(name: str) -> None:
@@ -85,3 +104,29 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(text)
     return value
+
+
+# Made once: making them takes as long as using them.
+_MESSAGES = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_REPLIES = json.JSONEncoder(allow_nan=False)
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def _must_be_bounded(message: Message) -> None:
+    row: list[dict[str, Any] | list[Any]] = [message]
+    levels = count = 0
+    while row:
+        levels += 1
+        count += sum(len(one) for one in row)
+        if levels > _MOST_LEVELS:
+            text = "The message is nested too deeply"
+            raise Malformed(text)
+        if count > MAX_VALUES:
+            text = f"The message holds more than {MAX_VALUES} values"
+            raise Malformed(text)
+        row = [
+            inner
+            for one in row
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]

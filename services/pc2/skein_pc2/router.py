@@ -24,13 +24,16 @@ from skein_pc2.messages import Frames, Message
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from skein_pc2.curve import Certificates
     from skein_pc2.dialects import Dialect
     from skein_pc2.settings import Network
 
-# The clients wait for three to five seconds; most of the deployed ones for five.
-ANSWER_SECONDS = 4.0
+# The most impatient clients wait for three seconds, and a REQ socket that gave up is stuck.
+ANSWER_SECONDS = 2.7
+# Those of the orchestrator wait for five.
+PATIENT_SECONDS = 4.0
 # A dialect keeps its own time; this is for one that does not.
-_GRACE_SECONDS = 0.5
+_GRACE_SECONDS = 0.2
 # Frames up to here reach our own check, which says why they are refused; libzmq drops the peer beyond.
 _FRAME_LIMIT = 16 * 1024 * 1024
 # A message is one frame, after those that lead back to its sender: one for each proxy on the way, and an empty one.
@@ -38,6 +41,8 @@ _MOST_FRAMES = 16
 # Messages that a peer may have under way to us, or answers to a peer that does not read them; more are dropped.
 _QUEUED_MESSAGES = 1000
 _LINGER_MILLISECONDS = 500
+# Where most peers are.
+_HOME = "127.0.0.1"
 # One peer may have this part of the room for waiting messages.
 _PEERS_SHARE = 4
 
@@ -64,9 +69,15 @@ class Door:
     port: int
     # Peers of other machines that may speak; this machine always may.
     networks: Sequence[Network]
+    # Within which every message is answered.
+    answer_seconds: float = ANSWER_SECONDS
+    # Set: only clients with a certificate may speak, and in secret.
+    certificates: Certificates | None = None
 
     def admits(self, address: str) -> bool:
         """Say whether a peer may speak."""
+        if address == _HOME:
+            return True
         try:
             peer = ipaddress.ip_address(address)
         except ValueError:
@@ -113,11 +124,11 @@ class Router:
     async def finish(self) -> None:
         """Wait for the answers that are being made."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=ANSWER_SECONDS + _GRACE_SECONDS)
+            await asyncio.wait(self._tasks, timeout=self._door.answer_seconds + _GRACE_SECONDS)
 
     async def _take(self, parts: Sequence[zmq.Frame]) -> None:
         """Begin with the answer to a message, or refuse it unread."""
-        deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
+        deadline = asyncio.get_running_loop().time() + self._door.answer_seconds
         frames = Frames.of([part.bytes for part in parts[:_MOST_FRAMES]])
         if not self._door.admits(_peer(parts[-1])):
             refusal = self._dialect.refused(PERMISSION_DENIED, "This address may not speak to this port")
@@ -180,6 +191,8 @@ async def listening(
     # A client that comes back under the name it had gets its answers.
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.IPV6, int(":" in door.host))
+    if door.certificates is not None:
+        door.certificates.secure(socket)
     host = f"[{door.host}]" if ":" in door.host else door.host
     try:
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from skein_kit.settings import SettingInvalid, Settings
 
@@ -13,7 +14,12 @@ if TYPE_CHECKING:
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+EVERYWHERE: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+
 _LAST_PORT = 65535
+_API_KEY = "SKEIN_PC2_API_KEY"
+# What port 5598 is.
+_ROLE = "SKEIN_PC2_5598"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,8 +31,10 @@ class Pc2Settings(Settings):
     # Address that the ports bind to.
     host: str = "127.0.0.1"
     # Networks, separated by commas, that may speak to the ports beside this machine itself: "10.0.0.0/8,192.168.1.7".
-    # Needed when `host` is not a loopback address.
+    # Needed when `host` is not a loopback address, unless SECURE_ZMQ is on.
     allow: str = ""
+    # Folder of the certificates that SECURE_ZMQ needs, as `skein pc2 certificates` makes it.
+    certificates: Path | None = None
     # Unset: each port is the one of the protocol. 0: free ports for all. Else the first of a row of ports, in the order
     # of service.py. SKEIN_PC2_PORT_<port of the protocol> moves one port, whatever is said here.
     base_port: int | None = None
@@ -34,15 +42,20 @@ class Pc2Settings(Settings):
     at_once: int = 64
     # Messages of one port that may wait for their turn; those beyond are refused at once.
     waiting: int = 1000
+    # How often port 6583 says that the session agent is alive.
+    pulse_seconds: float = 5.0
 
-    def __post_init__(self) -> None:
-        """Refuse to open the ports to everybody."""
-        if not self.networks() and not _is_loopback(self.host):
+    @classmethod
+    def read(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read every field; refuse to open the ports to everybody. Raises SettingInvalid."""
+        found = super().read(environment)
+        if not (found.networks() or _is_loopback(found.host) or is_secure(environment)):
             message = (
-                f"SKEIN_PC2_HOST is {self.host}: the protocol has no passwords, so outside of this machine it needs "
-                "SKEIN_PC2_ALLOW, the networks that may speak to it."
+                f"SKEIN_PC2_HOST is {found.host}: the protocol has no passwords, so outside of this machine it needs "
+                "SECURE_ZMQ=1, or SKEIN_PC2_ALLOW, the networks that may speak to it."
             )
             raise SettingInvalid(message)
+        return found
 
     def networks(self) -> tuple[Network, ...]:
         """Return the networks of `allow`."""
@@ -56,25 +69,64 @@ class Pc2Settings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Pc2Security(Settings):
+    """Whether the ports speak in secret, by the name that the deployed agents have for it."""
+
+    prefix: ClassVar[str] = ""
+
+    # 1: the ports speak CURVE, and to admitted clients alone.
+    secure_zmq: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Pc2Identity(Settings):
     """As whom pc2 acts; read again until it is there, because `skein up` makes the key at its first start."""
 
     prefix: ClassVar[str] = "SKEIN_PC2_"
 
-    # API key of the tenant that the assistants share.
+    # API key of the tenant that the assistants share. SKEIN_PC2_API_KEY_5596 and the like (or …_5596_FILE)
+    # let one port act as somebody else.
     api_key: str = dataclasses.field(default="", repr=False)
 
 
-def identity_of(environment: Mapping[str, str]) -> Callable[[], str]:
-    """Return what reads the API key until it is there, and remembers it then."""
+def is_secure(environment: Mapping[str, str] | None = None) -> bool:
+    """Say whether the ports speak CURVE."""
+    return Pc2Security.read(environment).secure_zmq
+
+
+def identity_of(environment: Mapping[str, str], number: int | None = None) -> Callable[[], str]:
+    """Return what reads the API key until it is there, and remembers it then; of one port, if its number is given."""
     found = ""
 
     def key() -> str:
         nonlocal found
-        found = found or Pc2Identity.read(environment).api_key.strip()
+        if not found:
+            values = environment if number is None else _of_port(environment, number)
+            found = Pc2Identity.read(values).api_key.strip()
         return found
 
     return key
+
+
+def has_own_identity(environment: Mapping[str, str], number: int) -> bool:
+    """Say whether a port acts as somebody of its own."""
+    return bool(_of_port(environment, number))
+
+
+def _of_port(environment: Mapping[str, str], number: int) -> dict[str, str]:
+    """Return a port's own variables under the names that they have for all ports."""
+    own = f"{_API_KEY}_{number}"
+    names = {own: _API_KEY, f"{own}_FILE": f"{_API_KEY}_FILE"}
+    return {name: environment[variable] for variable, name in names.items() if environment.get(variable)}
+
+
+def speaks_jarvis(environment: Mapping[str, str]) -> bool:
+    """Say whether port 5598 is the Jarvis memory agent's, instead of publishing events. Raises SettingInvalid."""
+    text = environment.get(_ROLE, "").strip().lower()
+    if text not in {"", "events", "jarvis"}:
+        message = f"{_ROLE} should be events or jarvis, not {text!r}."
+        raise SettingInvalid(message)
+    return text == "jarvis"
 
 
 def setting_of(number: int) -> str:

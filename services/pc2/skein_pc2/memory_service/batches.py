@@ -1,0 +1,154 @@
+"""Batches of port 7140: each item that fails is told by itself, and the others are done."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc import aio
+from grpc_status import rpc_status
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2 import fields
+from skein_pc2.errors import Rejected, rejected
+from skein_pc2.memory_service import records, relations
+from skein_pc2.verbs import told
+
+if TYPE_CHECKING:
+    from skein_pc2.api import Api
+    from skein_pc2.messages import Message
+    from skein_pc2.verbs import Ask
+
+_MOST_ADDED, _MOST_READ = 500, 200
+_LONGEST_ID = 255
+_MISSING = "There is no memory of this id"
+_NO_ROOM = "The answer has no room for this one; ask for it again"
+# What is wrong with one item, which the service names.
+_FAULTS = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
+
+
+class Batches:
+    """What can be done with many memories at once."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def add(self, ask: Ask) -> Message:
+        """Store memories; `memory_ids` has an id, or null, for each."""
+        items = _items(ask, "memories", _MOST_ADDED)
+        failures: dict[int, str] = {}
+        drafts: dict[int, pb.Memory] = {}
+        parents: dict[int, str] = {}
+        for index, item in enumerate(items):
+            try:
+                said = fields.mapping(item, "memory")
+                drafts[index] = records.draft(said, f"mem-{uuid.uuid5(ask.made_id(), str(index))}")
+                parents[index] = fields.text(said, "parent_id")
+            except Rejected as no:
+                failures[index] = told(no)
+        for parent_id in {parents[index] for index in drafts if parents[index]}:
+            if not await self._is_there(parent_id, ask):
+                orphans = [index for index in drafts if parents[index] == parent_id]
+                for index in orphans:
+                    del drafts[index]
+                    failures[index] = "The parent memory was not found"
+        stored = await self._stored(drafts, failures, ask)
+        for index, memory in stored.items():
+            if parents[index]:
+                await relations.set_parent(self._api, ask, memory.memory_id, parents[index])
+        answer: Message = {
+            "memory_ids": [records.name(stored[index]) if index in stored else None for index in range(len(items))],
+            "count": len(stored),
+            "failures": [{"index": index, "message": failures[index]} for index in sorted(failures)],
+        }
+        if items and not stored:
+            return {**answer, "status": "error", "message": "None of the memories was added; failures say why"}
+        return answer
+
+    async def get(self, ask: Ask) -> Message:
+        """Read memories, in the order asked."""
+        given = _items(ask, "memory_ids", _MOST_READ)
+        asked = list(dict.fromkeys(item for item in given if isinstance(item, str)))
+        failures: list[dict[str, Any]] = [
+            {"memory_id": None, "message": "A memory_id is a text"} for item in given if not isinstance(item, str)
+        ]
+        good = [name for name in asked if _is_id(name)]
+        failures += [{"memory_id": name[:_LONGEST_ID], "message": _MISSING} for name in asked if not _is_id(name)]
+        memories: list[pb.Memory] = []
+        if good:
+            request = pb.BatchGetMemoriesRequest(memory_ids=good)
+            found = await self._api.call(self._api.memories.BatchGetMemories, request, ask)
+            at = datetime.now(UTC)
+            for memory in found.memories:
+                if records.is_expired(memory, at):
+                    failures.append({"memory_id": records.name(memory), "message": "The memory has expired"})
+                else:
+                    memories.append(memory)
+            failures += [{"memory_id": name, "message": _MISSING} for name in found.not_found]
+            failures += [{"memory_id": name, "message": _NO_ROOM} for name in found.deferred]
+        return {**relations.listed(await relations.written(self._api, ask, memories)), "failures": failures}
+
+    async def _stored(self, drafts: dict[int, pb.Memory], failures: dict[int, str], ask: Ask) -> dict[int, pb.Memory]:
+        """Store all of them but those at fault, which are taken out one by one as the service names them."""
+        left = dict(drafts)
+        while left:
+            places = list(left)
+            # Without the items at fault it is another request.
+            repeat = f"{ask.repeat}-{len(failures)}" if ask.repeat else ""
+            request = pb.BatchCreateMemoriesRequest(memories=left.values(), request_id=repeat)
+            try:
+                answer = await self._api.call(self._api.memories.BatchCreateMemories, request, ask)
+            except aio.AioRpcError as error:
+                index = _index(error)
+                if error.code() not in _FAULTS or index is None or not 0 <= index < len(places):
+                    raise
+                failures[places[index]] = told(rejected(error, transient=""))
+                del left[places[index]]
+                continue
+            return dict(zip(places, answer.memories, strict=True))
+        return {}
+
+    async def _is_there(self, memory_id: str, ask: Ask) -> bool:
+        try:
+            await relations.must_be_there(self._api, ask, memory_id)
+        except aio.AioRpcError as error:
+            if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT}:
+                raise
+            return False
+        return True
+
+
+def _items(ask: Ask, name: str, most: int) -> list[Any]:
+    items = ask.said.get(name)
+    if not isinstance(items, list):
+        raise fields.invalid(name, "is a list")
+    if len(items) > most:
+        raise fields.invalid(name, f"holds at most {most} items")
+    return items
+
+
+def _is_id(name: str) -> bool:
+    """Say whether something can be an id at all."""
+    try:
+        fields.must_be_text(name, "memory_id")
+    except Rejected:
+        return False
+    return 0 < len(name) <= _LONGEST_ID and "\0" not in name
+
+
+def _index(error: aio.AioRpcError) -> int | None:
+    """Return which item of a batch a refusal is about."""
+    try:
+        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
+    except ValueError:
+        return None
+    for detail in status.details if status is not None else ():
+        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+            info = error_details_pb2.ErrorInfo()
+            detail.Unpack(info)
+            text = info.metadata.get("index", "")
+            return int(text) if text.isdecimal() else None
+    return None

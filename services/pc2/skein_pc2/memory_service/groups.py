@@ -1,0 +1,97 @@
+"""Context groups of port 7140: a memory of the type context_group, and a link from each member to it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2 import fields
+from skein_pc2.errors import MEMORY_NOT_FOUND, Rejected, rejected
+from skein_pc2.memory_service import records, relations
+
+if TYPE_CHECKING:
+    from skein_pc2.api import Api
+    from skein_pc2.messages import Message
+    from skein_pc2.verbs import Ask
+
+TYPE = "context_group"
+_DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200
+_MOST_MEMBERS_AT_ONCE = 100
+
+
+class Groups:
+    """What can be done with context groups."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def create(self, ask: Ask) -> Message:
+        name = fields.needed(ask.said, "name")
+        metadata = fields.mapping(ask.said.get("metadata"), "metadata")
+        group = pb.Memory(
+            external_id=fields.text(ask.said, "group_id") or f"group-{ask.made_id()}",
+            type=TYPE,
+            title=name,
+            content=fields.text(ask.said, "description").strip() or name,
+            metadata=fields.struct(metadata, "metadata") if metadata else None,
+        )
+        request = pb.CreateMemoryRequest(memory=group, request_id=ask.repeat)
+        stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
+        return {"group_id": records.name(stored.memory), "name": name}
+
+    async def add(self, ask: Ask) -> Message:
+        """Add a memory to a group, or several of which each tells its own failure."""
+        group_id = await self._group(ask)
+        several = fields.texts(ask.said.get("memory_ids"), "memory_ids")
+        if not several:
+            await self._join(fields.needed(ask.said, "memory_id"), group_id, ask)
+            return {"group_id": group_id, "added_count": 1}
+        if len(several) > _MOST_MEMBERS_AT_ONCE:
+            raise fields.invalid("memory_ids", f"holds at most {_MOST_MEMBERS_AT_ONCE} ids")
+        failures = []
+        for memory_id in several:
+            try:
+                await self._join(memory_id, group_id, ask)
+            except aio.AioRpcError as error:
+                if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT}:
+                    raise
+                failures.append({"memory_id": memory_id, "message": rejected(error, transient="").message})
+        return {"group_id": group_id, "added_count": len(several) - len(failures), "failures": failures}
+
+    async def memories(self, ask: Ask) -> Message:
+        group_id = await self._group(ask)
+        limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+        links, more = await relations.links_of(
+            self._api,
+            ask,
+            group_id,
+            direction=pb.LINK_DIRECTION_INCOMING,
+            relation=records.MEMBER,
+            most=limit,
+        )
+        memories = await relations.read(self._api, ask, [link.from_memory_id for link in links])
+        written = await relations.written(self._api, ask, memories)
+        return relations.listed(written, more=more or len(memories) < len(links))
+
+    async def _group(self, ask: Ask) -> str:
+        """Return the id of the group that is meant."""
+        group_id = fields.needed(ask.said, "group_id")
+        request = pb.GetMemoryRequest(memory_id=group_id)
+        try:
+            memory = (await self._api.call(self._api.memories.GetMemory, request, ask)).memory
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            memory = pb.Memory()
+        if memory.type != TYPE or records.is_expired(memory, datetime.now(UTC)):
+            text = "There is no context group of this id"
+            raise Rejected(MEMORY_NOT_FOUND, text)
+        return records.name(memory)
+
+    async def _join(self, memory_id: str, group_id: str, ask: Ask) -> None:
+        link = pb.Link(from_memory_id=memory_id, to_memory_id=group_id, relation=records.MEMBER)
+        await self._api.call(self._api.links.UpsertLink, pb.UpsertLinkRequest(link=link), ask)

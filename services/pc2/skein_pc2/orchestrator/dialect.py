@@ -1,0 +1,74 @@
+"""The envelope: which action a message asks for, and how it is told what came of it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from skein_pc2.dialects import is_health
+from skein_pc2.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, Rejected
+from skein_pc2.messages import Frames, Malformed, Message, timestamp
+from skein_pc2.orchestrator import lists, memories, searching, talks
+from skein_pc2.orchestrator.request import Request
+from skein_pc2.work import Turns
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skein_pc2.api import Api
+    from skein_pc2.health import Health
+    from skein_pc2.orchestrator.request import Action
+
+SEARCH = "search"
+
+
+class Orchestrator:
+    """Answers every action of the Memory Orchestrator."""
+
+    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+        """Work on so many requests at the same time; others wait for their turn, health never does."""
+        self._health = health
+        self._turns = Turns(at_once)
+        self._actions: dict[str, Action] = {
+            **memories.Memories(api).actions(),
+            **lists.Lists(api).actions(),
+            **talks.Talks(api).actions(),
+            SEARCH: searching.Searching(api).search,
+        }
+
+    async def answer(self, frames: Frames, *, deadline: float) -> Message:
+        try:
+            message = frames.parsed()
+        except Malformed as malformed:
+            return self.refused(INVALID_REQUEST, str(malformed))
+        if is_health(message):
+            return self._health.document()
+        given = message.get("request_id")
+        envelope: Message = {
+            "action": message.get("action", ""),
+            "request_id": given if given is not None else f"req-{secrets.token_hex(8)}",
+        }
+        try:
+            request = Request.of(message, request_id=str(envelope["request_id"]), deadline=deadline)
+            data = await self._done(request)
+        except Rejected as no:
+            error = {"code": no.code, "message": no.message, "details": no.details}
+            return {"status": "error", **envelope, "error": error, "timestamp": timestamp()}
+        return {"status": "success", **envelope, "data": data, "timestamp": timestamp()}
+
+    def refused(self, code: str, text: str) -> Message:
+        return {
+            "status": "error",
+            "action": "",
+            "request_id": f"req-{secrets.token_hex(8)}",
+            "error": {"code": code, "message": text, "details": {}},
+            "timestamp": timestamp(),
+        }
+
+    async def _done(self, request: Request) -> dict[str, Any]:
+        action = self._actions.get(request.action)
+        if action is None:
+            text = f"Unknown action: {request.action}"
+            raise Rejected(INVALID_REQUEST, text)
+        transient = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
+        return await self._turns.do(request, lambda: action(request), name=request.action, transient=transient)

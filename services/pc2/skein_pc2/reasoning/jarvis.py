@@ -1,0 +1,185 @@
+"""The Jarvis memory agent: what is remembered of a person, any JSON value at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.dialects import is_health
+from skein_pc2.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_ERROR, Rejected
+from skein_pc2.messages import Frames, Malformed, Message, repeatable
+from skein_pc2.reasoning import lists, talk, words
+from skein_pc2.work import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_pc2.api import Api
+    from skein_pc2.health import Health
+    from skein_pc2.reasoning.talk import Action, Ask
+
+# Where a value says in words what it is about, the best first.
+_TEXTS = ("text", "content", "message", "value", "summary", "note")
+_MOST_CHARACTERS = 100_000
+# Memories that one call forgets: each takes some milliseconds, and calls end while there is time to answer.
+_PORTION = 25
+# What is kept back of the time, to answer in.
+_MARGIN_SECONDS = 1.5
+_VALUE, _VALUE_JSON = "memory", "memory_json"
+
+
+class Jarvis:
+    """Answers §3 of the protocol, and health; a port may be given to it alone."""
+
+    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+        """Work on so many messages at the same time; others wait for their turn, health never does."""
+        self._talk = talk.Talk(api, Turns(at_once))
+        self._health = health
+        self._actions = Memories(api).actions
+
+    async def answer(self, frames: Frames, *, deadline: float) -> Message:
+        try:
+            message = frames.parsed()
+        except Malformed as malformed:
+            return talk.lower_case(str(malformed))
+        if is_health(message):
+            return self._health.document()
+        name = talk.verb(message)
+        action = self._actions.get(name)
+        if action is None:
+            return talk.lower_case(talk.UNKNOWN_ACTION)
+        return await self._talk.answer(message, action, talk.lower_case, name=name, deadline=deadline)
+
+    def refused(self, code: str, text: str) -> Message:
+        return talk.lower_case(text)
+
+
+class Memories:
+    """The actions of §3."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self.actions: dict[str, Action] = {
+            "add_memory": self._add,
+            "get_memories": self._get,
+            "delete_memory": self._delete,
+            "clear_memories": self._clear,
+        }
+
+    async def _add(self, ask: Ask) -> Message:
+        if _VALUE not in ask.message:
+            raise Rejected(VALIDATION_ERROR, words.MISSING)
+        request = pb.CreateMemoryRequest(
+            memory=memory_of(words.user(ask.message), ask.message[_VALUE]), request_id=repeatable(ask.message)
+        )
+        stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
+        return {"status": "ok", "memory_id": lists.memory_id(stored.memory)}
+
+    async def _get(self, ask: Ask) -> Message:
+        limit, page_token = lists.bounds(ask.message)
+        about = pb.MemoryFilter(subject_id=words.user(ask.message))
+        page = await lists.listed(self._api, ask, about, limit=limit, page_token=page_token)
+        # In the order in which they were told.
+        return {"status": "ok", "memories": [_told(memory) for memory in reversed(page.memories)], **page.rest()}
+
+    async def _delete(self, ask: Ask) -> Message:
+        name, user = words.needed(ask.message, "memory_id"), words.user(ask.message)
+        missing = Rejected(MEMORY_NOT_FOUND, "Memory not found")
+        try:
+            found = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), ask)
+            if found.memory.subject_id != user:
+                raise missing
+            await self._api.call(self._api.memories.DeleteMemory, pb.DeleteMemoryRequest(memory_id=name), ask)
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            raise missing from None
+        return {"status": "ok"}
+
+    async def _clear(self, ask: Ask) -> Message:
+        """Forget all that `get_memories` would tell; as after any deletion, it can be restored for a while."""
+        request = pb.ForgetMemoriesRequest(
+            selection=pb.MemorySelection(filter=pb.MemoryFilter(subject_id=words.user(ask.message))),
+            page_size=_PORTION,
+        )
+        count = 0
+        while True:
+            forgotten = await self._api.call(self._api.memories.ForgetMemories, request, ask)
+            count += len(forgotten.memory_ids)
+            request.page_token = forgotten.next_page_token
+            if not request.page_token:
+                return {"status": "ok", "cleared": count}
+            if ask.seconds() < _MARGIN_SECONDS:
+                text = f"{count} memories are forgotten and there are more: ask again for the rest"
+                raise Rejected(RATE_LIMIT_EXCEEDED, text)
+
+
+def memory_of(user: str, value: Any) -> pb.Memory:
+    """Make the memory of a person that keeps a JSON value."""
+    kept = {_VALUE: value} if words.is_storable(value) else {_VALUE_JSON: json.dumps(value)}
+    metadata = words.struct(kept, "memory")
+    # As it will be read, so that whoever reads it sees whether somebody has changed the words since.
+    stored = words.plain_value(metadata.fields[_VALUE]) if _VALUE in kept else value
+    return pb.Memory(type=_type(value), content=_content(stored), subject_id=user, metadata=metadata)
+
+
+def value_of(memory: pb.Memory) -> Any:
+    """Return the JSON value that a memory keeps; of one that was stored otherwise, what it says."""
+    kept = memory.metadata.fields
+    if _VALUE in kept:
+        value = words.plain_value(kept[_VALUE])
+    else:
+        try:
+            value = json.loads(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
+        except ValueError:
+            return _described(memory)
+    if _content(value).strip() == memory.content:
+        return value
+    # The text is the truth: somebody has changed it since.
+    name = _speaking(value) if isinstance(value, dict) else ""
+    return {**value, name: memory.content} if name else memory.content
+
+
+def _told(memory: pb.Memory) -> dict[str, Any]:
+    return {
+        "id": lists.memory_id(memory),
+        "timestamp": lists.created(memory).timestamp(),
+        "memory": value_of(memory),
+    }
+
+
+def _described(memory: pb.Memory) -> dict[str, Any]:
+    described: dict[str, Any] = {"type": memory.type, "text": memory.content}
+    if memory.title:
+        described["title"] = memory.title
+    if memory.tags:
+        described["tags"] = list(memory.tags)
+    if memory.data.fields:
+        described["data"] = words.plain(memory.data)
+    return described
+
+
+def _type(value: Any) -> str:
+    """Return the type that a value names, if it can be one."""
+    try:
+        return words.type_name(value.get("type") if isinstance(value, dict) else None)
+    except Rejected:
+        return words.DEFAULT_TYPE
+
+
+def _content(value: Any) -> str:
+    """Return the words by which a value is found: its own, or all of it."""
+    if isinstance(value, str) and value.strip():
+        return words.clean(value)
+    name = _speaking(value) if isinstance(value, dict) else ""
+    if name:
+        return words.clean(value[name])
+    return words.clean(words.compact(value))[:_MOST_CHARACTERS]
+
+
+def _speaking(value: Mapping[str, Any]) -> str:
+    return next((name for name in _TEXTS if isinstance(value.get(name), str) and value[name].strip()), "")

@@ -1,0 +1,77 @@
+"""Memories that are read in pages: as many as an answer has room for, never the whole tenant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2 import fields
+from skein_pc2.messages import timestamp
+from skein_pc2.reasoning import words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_pc2.api import Api
+    from skein_pc2.work import Errand
+
+DEFAULT_LIMIT, MOST = 200, 500
+# A call looks at a bounded number of memories, so a page may be short; after so many the rest is left for another ask.
+_MOST_CALLS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Memories, newest first, and where those that were left out begin."""
+
+    memories: list[pb.Memory] = field(default_factory=list)
+    next_page_token: str = ""
+
+    def rest(self) -> dict[str, Any]:
+        """Write what an answer says of those that were left out."""
+        if not self.next_page_token:
+            return {}
+        return {"truncated": True, "next_page_token": self.next_page_token}
+
+
+async def listed(
+    api: Api, errand: Errand, filter_: pb.MemoryFilter, *, limit: int = DEFAULT_LIMIT, page_token: str = ""
+) -> Page:
+    """Read the newest memories that pass. Raises AioRpcError."""
+    found: list[pb.Memory] = []
+    for _ in range(_MOST_CALLS):
+        request = pb.ListMemoriesRequest(filter=filter_, page_size=limit - len(found), page_token=page_token)
+        response = await api.call(api.memories.ListMemories, request, errand)
+        found += response.memories
+        page_token = response.next_page_token
+        if not page_token or len(found) >= limit:
+            break
+    return Page(found, page_token)
+
+
+def bounds(values: Mapping[str, Any]) -> tuple[int, str]:
+    """Read how many are wanted, and from where on."""
+    limit = fields.whole(values.get("limit"), "limit", default=DEFAULT_LIMIT, least=1)
+    return min(limit, MOST), words.text(values, "page_token")
+
+
+def memory_id(memory: pb.Memory) -> str:
+    """Return the name by which an assistant knows a memory."""
+    return memory.external_id or memory.memory_id
+
+
+def created(memory: pb.Memory) -> datetime:
+    """Return when a memory was made."""
+    return memory.create_time.ToDatetime(tzinfo=UTC)
+
+
+def created_at(memory: pb.Memory) -> str:
+    """Write when a memory was made."""
+    return timestamp(created(memory))
+
+
+def is_expired(memory: pb.Memory, at: datetime) -> bool:
+    """Say whether a memory is past its time."""
+    return memory.HasField("expire_time") and memory.expire_time.ToDatetime(tzinfo=UTC) <= at

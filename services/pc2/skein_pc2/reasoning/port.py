@@ -1,0 +1,119 @@
+"""Port 5596: tells its three dialects apart and answers each message in its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_pc2.dialects import is_health
+from skein_pc2.messages import Frames, Malformed, Message, timestamp
+from skein_pc2.reasoning import commands, coordination, jarvis, talk, words
+from skein_pc2.reasoning.interactions import Interactions
+from skein_pc2.reasoning.keeping import Keeper
+from skein_pc2.reasoning.patterns import Patterns
+from skein_pc2.reasoning.remembering import Remembering
+from skein_pc2.reasoning.twins import Twins
+from skein_pc2.work import Turns
+
+if TYPE_CHECKING:
+    from skein_pc2.api import Api
+    from skein_pc2.health import Health
+    from skein_pc2.reasoning.talk import Action
+
+_ADD_MEMORY = "add_memory"
+_HEALTH_CHECK = "HEALTH_CHECK"
+
+
+class Reasoning:
+    """Answers §1, §2 and §3 of the protocol."""
+
+    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+        """Work on so many messages at the same time; others wait for their turn, health never does."""
+        self._health = health
+        self._talk = talk.Talk(api, Turns(at_once))
+        keeper = Keeper(api)
+        self._jarvis = jarvis.Memories(api).actions
+        self._commands = commands.Commands(api, keeper).actions
+        self._coordinate: Action = coordination.Coordination(keeper).coordinate
+        self._actions: dict[str, Action] = {
+            **self._jarvis,
+            **Interactions(api).actions,
+            **Patterns(api).actions,
+            **Twins(api).actions,
+            # Its add_memory has `content`, that of Jarvis has `memory`.
+            **Remembering(api, keeper).actions,
+        }
+        self._answered = self._refused = 0
+
+    async def answer(self, frames: Frames, *, deadline: float) -> Message:
+        try:
+            message = frames.parsed()
+        except Malformed as malformed:
+            reply = _unread(frames, str(malformed))
+        else:
+            reply = await self._answer(message, deadline)
+        self._answered += 1
+        self._refused += str(reply["status"]).lower() == "error"
+        return reply
+
+    def refused(self, code: str, text: str) -> Message:
+        return undecided(text)
+
+    async def _answer(self, message: Message, deadline: float) -> Message:
+        if is_health(message):
+            return self._health.document()
+        if message.get("action") is not None:
+            return await self._act(message, deadline)
+        if "command" in message:
+            return await self._command(message, deadline)
+        if coordination.KEY in message:
+            return await self._talk.answer(
+                message, self._coordinate, _uncoordinated, name=coordination.KEY, deadline=deadline
+            )
+        return undecided(talk.UNKNOWN_ACTION)
+
+    async def _act(self, message: Message, deadline: float) -> Message:
+        name = talk.verb(message)
+        of_jarvis = name == _ADD_MEMORY and "memory" in message
+        action = self._jarvis[name] if of_jarvis else self._actions.get(name)
+        if action is None:
+            return talk.lower_case(talk.UNKNOWN_ACTION)
+        # Clients of the first dialect's memories read `message`.
+        refusal = talk.lower_case if of_jarvis or name != _ADD_MEMORY else undecided
+        return await self._talk.answer(message, action, refusal, name=name, deadline=deadline)
+
+    async def _command(self, message: Message, deadline: float) -> Message:
+        name = message["command"]
+        if name == _HEALTH_CHECK:
+            return self._checked()
+        action = self._commands.get(name) if isinstance(name, str) else None
+        if action is None:
+            return commands.upper_case(f"Unknown command: {words.shown(name)}")
+        return await self._talk.answer(message, action, commands.upper_case, name=str(name), deadline=deadline)
+
+    def _checked(self) -> Message:
+        return {
+            "status": "success",
+            "agent": self._health.agent,
+            "timestamp": timestamp(),
+            "uptime_seconds": self._health.uptime(),
+            "health": self._health.document(),
+            "metrics": {"messages_answered": self._answered, "messages_refused": self._refused},
+            "version": "1.0",
+        }
+
+
+def undecided(text: str) -> Message:
+    """Refuse what may be of any of the dialects, in the keys of all."""
+    return {"status": "error", "reason": text, "message": text}
+
+
+def _uncoordinated(text: str) -> Message:
+    return {"status": "error", "reason": text, "result": {"status": "error", "reason": text}}
+
+
+def _unread(frames: Frames, text: str) -> Message:
+    """Refuse what cannot be read: as §2 does where its key can be seen in what came."""
+    body = b"".join(frames.body)
+    if b'"command"' in body and b'"action"' not in body:
+        return commands.upper_case(text)
+    return undecided(text)

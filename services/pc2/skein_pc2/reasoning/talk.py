@@ -1,0 +1,85 @@
+"""How one message of port 5596 is answered: in turn, in time, with every refusal in the words of its dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from skein_pc2.errors import Rejected
+from skein_pc2.messages import Message
+from skein_pc2.reasoning import words
+from skein_pc2.work import Errand, Turns
+
+if TYPE_CHECKING:
+    from skein_pc2.api import Api
+
+UNKNOWN_ACTION = "Unknown action"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask(Errand):
+    """One message that can be understood."""
+
+    message: Message
+    # When it came.
+    at: datetime
+
+
+Action = Callable[[Ask], Awaitable[Message]]
+Refusal = Callable[[str], Message]
+
+
+def verb(message: Mapping[str, Any]) -> str:
+    """Return what a message wants, which is "" when it does not say so in a text."""
+    action = message.get("action")
+    return action if isinstance(action, str) else ""
+
+
+def lower_case(text: str) -> Message:
+    """Refuse as §1 and §3 do."""
+    return {"status": "error", "reason": text}
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """Does what a message asks and answers it, whatever happens."""
+
+    api: Api
+    turns: Turns
+
+    async def answer(
+        self, message: Message, action: Action, refusal: Refusal, *, name: str, deadline: float
+    ) -> Message:
+        """Answer a message with what `action` answers before the deadline, else with a refusal."""
+        try:
+            given = message.get("request_id") or message.get("op_id") or secrets.token_hex(8)
+            ask = Ask(request_id=words.shown(given), deadline=deadline, message=message, at=datetime.now(UTC))
+            return await self.turns.do(ask, lambda: action(ask), name=name)
+        except Rejected as no:
+            return refusal(words.said(no))
+
+
+class Lines:
+    """Lets one at a time through by each name, in the order in which they came."""
+
+    def __init__(self) -> None:
+        # The lock of each name, and how many hold or want it.
+        self._places: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def place(self, name: str) -> AsyncIterator[None]:
+        """Wait until those that came before are done."""
+        lock, count = self._places.get(name, (asyncio.Lock(), 0))
+        self._places[name] = lock, count + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, count = self._places.pop(name)
+            if count > 1:
+                self._places[name] = lock, count - 1

@@ -1,0 +1,107 @@
+"""An end of the wire as the voice assistants have it, and a pc2 of the test's own to speak to."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+import zmq.asyncio
+from fix_cluster import Cluster, Tenant, test_environment
+
+from skein_cluster import registry
+from skein_kit.service import Running, running
+from skein_kit.settings import ProcessSettings
+from skein_pc2.service import SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+# The deployed clients wait so long.
+CLIENT_MILLISECONDS = 5000
+ORCHESTRATOR_PORTS = (5570, 5576)
+MAIN_PORTS = (5570, 5576, 5596, 5574, 7140)
+HEALTH_PORTS = (5617, 5597, 5599, 5575, 7141)
+
+
+@dataclass(frozen=True)
+class Assistant:
+    """A voice assistant's end of the wire."""
+
+    context: zmq.asyncio.Context
+    # "127.0.0.1:41234" by the protocol's port.
+    ports: Mapping[int, str]
+
+    @asynccontextmanager
+    async def socket(self, kind: int, port: int) -> AsyncIterator[zmq.asyncio.Socket]:
+        """Connect as the deployed agents do."""
+        peer = self.context.socket(kind)
+        peer.setsockopt(zmq.LINGER, 0)
+        peer.setsockopt(zmq.RCVTIMEO, CLIENT_MILLISECONDS)
+        try:
+            peer.connect(f"tcp://{self.ports[port]}")
+            yield peer
+        finally:
+            peer.close()
+
+    async def say(self, port: int, body: bytes) -> Any:
+        """Send one frame over REQ and return the answer."""
+        async with self.socket(zmq.REQ, port) as peer:
+            await peer.send(body)
+            return json.loads(await peer.recv())
+
+    async def ask(self, action: str, *, port: int = 5570, **envelope: Any) -> Any:
+        """Send an orchestrator's request and return its whole answer."""
+        return await self.say(port, json.dumps({"action": action, **envelope}).encode())
+
+    async def create(self, text: str, **payload: Any) -> str:
+        """Store a memory and return its id."""
+        answer = await self.ask("create", payload={"content": {"text": text}, **payload})
+        assert answer["status"] == "success", answer
+        return str(answer["data"]["memory_id"])
+
+
+@dataclass(frozen=True)
+class Alone(Assistant):
+    """An assistant with a pc2 of its own."""
+
+    environment: dict[str, str]
+    running: Running
+
+
+@asynccontextmanager
+async def assistant_of(environment: Mapping[str, str], **addresses: str) -> AsyncIterator[Alone]:
+    """Run a pc2 of the test's own in front of a gateway."""
+    values = {**test_environment(), **environment}
+    host = registry.host_of(ProcessSettings.read(values), values)
+    host.addresses.update(addresses)
+    context = zmq.asyncio.Context()
+    try:
+        async with running([SERVICE], host) as pc2:
+            ports = {
+                int(name.removeprefix("pc2:")): address
+                for name, address in host.addresses.items()
+                if name.startswith("pc2:")
+            }
+            yield Alone(context, ports, values, pc2)
+    finally:
+        context.term()
+
+
+@pytest.fixture
+async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant]:
+    """Run a pc2 that acts as the test's own tenant."""
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as found:
+        yield found
+
+
+def assert_healthy(document: Mapping[str, Any]) -> None:
+    """Hold a health document against the protocol's."""
+    assert (document["status"], document["ready"], document["initialized"]) == ("ok", True, True)
+    assert document["message"].endswith("is healthy")
+    assert document["timestamp"].endswith("Z")
+    assert document["uptime"] >= 0
+    assert document["active_threads"] >= 1

@@ -1,0 +1,261 @@
+"""Port 7140 when what is asked cannot be done: every message is answered, in words, and nothing is invented."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+from fix_pc2 import Assistant, assert_healthy, assistant_of
+
+from skein.memory.v1 import memory_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Cluster, Tenant
+
+PORT = 7140
+ABOUT_A_MEMORY: list[tuple[str, dict[str, Any]]] = [
+    ("get_memory", {}),
+    ("get_children", {}),
+    ("get_related", {}),
+    ("update_memory", {"update_data": {"content": "mine now"}}),
+    ("update_memory", {"update_data": {"parent_id": None}}),
+    ("delete_memory", {}),
+    ("delete_memory", {"cascade": True}),
+    ("reinforce_memory", {}),
+    ("get_memories_by_group", {}),
+    ("add_to_group", {"memory_id": "mem-mine"}),
+    ("add_relationship", {"target_id": "mem-mine", "relationship_type": "related"}),
+    ("add_memory", {"content": "child"}),
+]
+
+
+async def said(assistant: Assistant, action: str, **data: Any) -> Any:
+    return await assistant.ask(action, port=PORT, data=data)
+
+
+def naming(memory_id: Any) -> dict[str, Any]:
+    """Name a memory in every way that the actions have for it."""
+    return dict.fromkeys(("memory_id", "parent_id", "group_id", "source_id"), memory_id)
+
+
+@pytest.fixture(scope="module")
+async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
+    """Run one pc2 for the tests that store nothing that others would meet."""
+    tenant = await cluster.new_tenant()
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as found:
+        yield found
+
+
+async def test_another_tenants_memory_is_simply_not_found(
+    assistant: Assistant, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    mine = pb.CreateMemoryRequest(memory=pb.Memory(content="mine", external_id="mem-mine"))
+    await tenant.memory.CreateMemory(mine)
+    theirs = pb.Memory(content="secret", external_id="mem-theirs", type="context_group")
+    made = (await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))).memory
+
+    for memory_id, (action, data) in itertools.product(("mem-theirs", made.memory_id), ABOUT_A_MEMORY):
+        names = naming(memory_id)
+        if action == "add_memory":
+            # Its own id is its own affair.
+            del names["memory_id"]
+        answer = await said(assistant, action, **{**names, **data})
+
+        assert answer["status"] == "error", answer
+        assert "secret" not in json.dumps(answer)
+    assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 1
+    kept = await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="mem-theirs"))
+    assert (kept.memory.content, kept.memory.revision) == ("secret", made.revision)
+
+
+async def test_another_tenants_memories_are_in_no_list(assistant: Assistant, other_tenant: Tenant) -> None:
+    theirs = pb.Memory(content="secret tea", external_id="mem-theirs", type="note")
+    await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))
+
+    answers = [
+        await said(assistant, "search_memory", query="tea"),
+        await said(assistant, "search_memory", memory_type="note"),
+        await said(assistant, "semantic_search", query="tea"),
+        await said(assistant, "batch_get_memories", memory_ids=["mem-theirs"]),
+    ]
+
+    assert [answer["memories"] for answer in answers] == [[]] * 4
+    assert answers[3]["failures"][0]["memory_id"] == "mem-theirs"
+
+
+@pytest.mark.parametrize("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])
+async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -> None:
+    for action, data in ABOUT_A_MEMORY[:-1]:
+        answer = await said(shared, action, **{**naming(memory_id), **data})
+
+        assert set(answer) == {"status", "message"}, action
+        assert answer["status"] == "error", action
+        assert answer["message"], action
+
+
+@pytest.mark.parametrize(
+    ("action", "data", "word"),
+    [
+        ("dance", {}, "Unknown action"),
+        ("", {}, "Unknown action"),
+        ("add_memory", {}, "content"),
+        ("add_memory", {"content": " "}, "content"),
+        ("add_memory", {"content": 5}, "content"),
+        ("add_memory", {"content": []}, "content"),
+        ("add_memory", {"content": {"text": 5}}, "content.text"),
+        ("add_memory", {"content": "a\0b"}, "NUL"),
+        ("add_memory", {"content": "\ud800"}, "surrogate"),
+        ("add_memory", {"content": "x" * 200_000}, "long"),
+        ("add_memory", {"content": "a", "memory_type": "no/pe"}, "memory_type"),
+        ("add_memory", {"content": "a", "memory_type": 5}, "memory_type"),
+        ("add_memory", {"content": "a", "memory_tier": "eternal"}, "memory_tier"),
+        ("add_memory", {"content": "a", "memory_tier": 1}, "memory_tier"),
+        ("add_memory", {"content": "a", "importance": 1.1}, "importance"),
+        ("add_memory", {"content": "a", "importance": True}, "importance"),
+        ("add_memory", {"content": "a", "importance": 10**400}, "importance"),
+        ("add_memory", {"content": "a", "metadata": []}, "metadata"),
+        ("add_memory", {"content": "a", "metadata": {"x": 10**400}}, "metadata"),
+        ("add_memory", {"content": "a", "metadata": {"x": "y" * 300_000}}, "metadata"),
+        ("add_memory", {"content": "a", "tags": [1]}, "tags"),
+        ("add_memory", {"content": "a", "tags": ["x" * 300]}, "tags"),
+        ("add_memory", {"content": "a", "ttl": 0}, "ttl"),
+        ("add_memory", {"content": "a", "ttl": 1e300}, "ttl"),
+        ("add_memory", {"content": "a", "expires_at": "tomorrow"}, "expires_at"),
+        ("add_memory", {"content": "a", "expires_at": 1e300}, "expires_at"),
+        ("add_memory", {"content": "a", "expires_at": "0001-01-01T00:00:00+23:00"}, "expires_at"),
+        ("add_memory", {"content": "a", "parent_id": "mem-none"}, ""),
+        ("add_memory", {"content": "a", "parent_id": 5}, "parent_id"),
+        ("update_memory", {"memory_id": "m"}, "update_data"),
+        ("update_memory", {"memory_id": "m", "update_data": {"unknown": 1}}, "update_data"),
+        ("update_memory", {"memory_id": "m", "update_data": []}, "update_data"),
+        ("update_memory", {"memory_id": "m", "update_data": {"content": None}}, "content"),
+        ("delete_memory", {"memory_id": "m", "cascade": "yes"}, "cascade"),
+        ("reinforce_memory", {"memory_id": "m", "reinforcement_factor": 0.5}, "reinforcement_factor"),
+        ("reinforce_memory", {"memory_id": "m", "reinforcement_factor": "x"}, "reinforcement_factor"),
+        ("add_relationship", {"source_id": "m", "target_id": "n"}, "relationship_type"),
+        ("add_relationship", {"source_id": "m", "relationship_type": "r"}, "target_id"),
+        ("add_relationship", {"source_id": "m", "target_id": "n", "relationship_type": "r", "strength": 2}, "strength"),
+        ("search_memory", {}, "query"),
+        ("search_memory", {"query": 5}, "query"),
+        ("search_memory", {"query": "a", "limit": 0}, "limit"),
+        ("search_memory", {"query": "a", "limit": "all"}, "limit"),
+        ("search_memory", {"query": "a", "memory_type": "no/pe"}, "memory_type"),
+        ("search_memory", {"query": "x" * 20_000}, "query"),
+        ("semantic_search", {"query": " "}, "query"),
+        ("semantic_search", {"query": "a", "k": -1}, "k "),
+        ("create_context_group", {}, "name"),
+        ("create_context_group", {"name": "x" * 2000}, "title"),
+        ("batch_add_memories", {}, "memories"),
+        ("batch_add_memories", {"memories": "x"}, "memories"),
+        ("batch_add_memories", {"memories": [{}] * 501}, "500"),
+        ("batch_get_memories", {"memory_ids": "x"}, "memory_ids"),
+        ("batch_get_memories", {"memory_ids": ["x"] * 201}, "200"),
+        ("create_session", {"user_id": 5}, "user_id"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(shared: Assistant, action: str, data: dict[str, Any], word: str) -> None:
+    answer = await said(shared, action, **data)
+
+    assert set(answer) == {"status", "message"}
+    assert answer["status"] == "error"
+    assert word in answer["message"]
+
+
+async def test_a_memory_related_to_itself_is_refused(assistant: Assistant) -> None:
+    memory_id = (await said(assistant, "add_memory", content="a"))["memory_id"]
+
+    answers = [
+        await said(
+            assistant, "add_relationship", source_id=memory_id, target_id=memory_id, relationship_type="related"
+        ),
+        await said(assistant, "update_memory", memory_id=memory_id, update_data={"parent_id": memory_id}),
+    ]
+
+    assert [answer["status"] for answer in answers] == ["error", "error"]
+
+
+async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tenant) -> None:
+    memory = pb.Memory(content="gone", external_id="mem-gone")
+    memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
+    memory.expire_time.FromJsonString("2024-01-01T00:00:00Z")
+    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+
+    answer = await said(assistant, "get_memory", memory_id="mem-gone")
+
+    assert answer == {"status": "error", "message": "The memory has expired"}
+
+
+async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:
+    memory_id = (await said(assistant, "add_memory", content="a"))["memory_id"]
+
+    answer = await said(assistant, "get_memories_by_group", group_id=memory_id)
+
+    assert "no context group" in answer["message"]
+
+
+@pytest.mark.parametrize("where", ["metadata", "content", "update_data"])
+@pytest.mark.parametrize("depth", [90, 200, 900, 20_000])
+async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: int) -> None:
+    nested = '{"a":' * depth + "1" + "}" * depth
+    action = "update_memory" if where == "update_data" else "add_memory"
+    rest = '"content": "x", ' if where == "metadata" else '"memory_id": "m", '
+    body = f'{{"action": "{action}", "request_id": "r", "data": {{{rest}"{where}": {nested}}}}}'
+
+    answer = await shared.say(PORT, body.encode())
+
+    assert answer["status"] in {"success", "error"}
+    if answer["status"] == "success":
+        read = await said(shared, "get_memory", memory_id=answer["memory_id"])
+        assert read["status"] == "success"
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b"null", b'{"action": {}}', b'{"data": {}}'])
+async def test_what_is_no_request_is_answered_in_either_framing(shared: Assistant, body: bytes) -> None:
+    async with shared.socket(zmq.DEALER, PORT) as peer:
+        await peer.send(body)
+        plain = await peer.recv_multipart()
+        await peer.send_multipart([b"", body])
+        delimited = await peer.recv_multipart()
+
+    assert len(plain) == 1
+    assert delimited[0] == b""
+    for answer in (json.loads(plain[0]), json.loads(delimited[1])):
+        assert answer["status"] == "error"
+
+
+async def test_every_action_is_an_error_within_the_clients_time_when_services_are_down() -> None:
+    requests: list[tuple[str, dict[str, Any]]] = [
+        *ABOUT_A_MEMORY,
+        ("search_memory", {"query": "a"}),
+        ("semantic_search", {"query": "a"}),
+        ("create_context_group", {"name": "g"}),
+        ("batch_add_memories", {"memories": [{"content": "a"}]}),
+        ("batch_get_memories", {"memory_ids": ["m"]}),
+        ("create_session", {}),
+    ]
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
+        answers = [await said(alone, action, **{**naming("m"), **data}) for action, data in requests]
+        health = await alone.ask("ping", port=PORT)
+
+    assert {answer["status"] for answer in answers} == {"error"}
+    assert all("try again" in answer["message"] for answer in answers), answers
+    assert_healthy(health)
+
+
+async def test_a_gateway_that_never_answers_is_an_error_within_the_clients_time() -> None:
+    # The system accepts the connection and nobody reads from it.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as alone:
+            began = time.monotonic()
+            answer = await said(alone, "delete_memory", memory_id="m", cascade=True)
+
+    assert answer["status"] == "error"
+    assert time.monotonic() - began < 5

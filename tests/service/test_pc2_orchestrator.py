@@ -1,0 +1,192 @@
+"""Memories through the orchestrator's ports: changed, deleted, and said again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skein.memory.v1 import memory_pb2
+
+if TYPE_CHECKING:
+    from fix_cluster import Tenant
+    from fix_pc2 import Assistant
+
+
+def code(answer: Any) -> str:
+    """Return the code of a refusal."""
+    assert answer["status"] == "error", answer
+    return str(answer["error"]["code"])
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+async def read(assistant: Assistant, memory_id: str) -> Any:
+    answer = await assistant.ask("read", payload={"memory_id": memory_id})
+    assert answer["status"] == "success", answer
+    return answer["data"]
+
+
+async def test_update_changes_what_it_names_and_leaves_the_rest(assistant: Assistant, tenant: Tenant) -> None:
+    content = {"text": "tea at four", "source_agent": "Kitchen", "metadata": {"cups": 2}}
+    created = await assistant.ask("create", payload={"content": content, "tags": ["tea"], "priority": 3})
+    memory_id = created["data"]["memory_id"]
+
+    texted = await assistant.ask("update", payload={"memory_id": memory_id, "content": {"text": "tea at five"}})
+    weighed = await assistant.ask("update", payload={"memory_id": memory_id, "priority": 9, "tags": ["late", "tea"]})
+
+    assert set(texted["data"]) == {"memory_id", "updated_at", "expires_at"}
+    assert texted["data"]["memory_id"] == memory_id
+    assert texted["data"]["expires_at"] is None
+    data = await read(assistant, memory_id)
+    assert data["content"] == {"text": "tea at five", "source_agent": "Kitchen", "metadata": {"cups": 2}}
+    assert (data["priority"], sorted(data["tags"])) == (9, ["late", "tea"])
+    assert data["updated_at"] == weighed["data"]["updated_at"] > created["data"]["created_at"]
+    stored = (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+    assert (stored.content, stored.source_agent, stored.metadata["cups"]) == ("tea at five", "Kitchen", 2)
+
+
+async def test_update_can_empty_tags_and_metadata(assistant: Assistant) -> None:
+    memory_id = await assistant.create("tea", tags=["a"])
+    content = {"text": "tea", "metadata": {"a": 1}, "room": "kitchen"}
+    await assistant.ask("update", payload={"memory_id": memory_id, "content": content})
+    with_room = await read(assistant, memory_id)
+
+    await assistant.ask("update", payload={"memory_id": memory_id, "content": {"metadata": {}}, "tags": []})
+
+    assert with_room["content"]["room"] == "kitchen"
+    data = await read(assistant, memory_id)
+    assert (data["content"], data["tags"]) == ({"text": "tea", "source_agent": None, "metadata": {}}, [])
+
+
+async def test_a_ttl_counts_from_the_update(assistant: Assistant) -> None:
+    memory_id = await assistant.create("tea", ttl=60)
+    before = datetime.now(UTC)
+
+    answer = await assistant.ask("update", payload={"memory_id": memory_id, "ttl": 3600})
+
+    expires = at(answer["data"]["expires_at"])
+    hour = timedelta(seconds=3600)
+    assert before + hour - timedelta(seconds=1) <= expires <= datetime.now(UTC) + hour
+    assert at((await read(assistant, memory_id))["expires_at"]) == expires
+
+
+async def test_an_update_sent_again_is_done_once(assistant: Assistant, tenant: Tenant) -> None:
+    memory_id = await assistant.create("tea")
+    request: dict[str, Any] = {
+        "request_id": "req-12345678",
+        "payload": {"memory_id": memory_id, "ttl": 60, "content": {"text": "coffee"}},
+    }
+
+    first = await assistant.ask("update", timestamp="2023-06-15T08:30:45.123Z", **request)
+    again = await assistant.ask("update", timestamp="2023-06-15T08:30:49.123Z", **request)
+
+    assert again["data"] == first["data"]
+    stored = (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+    assert stored.revision == 2
+
+
+async def test_a_deleted_memory_is_gone_and_deleting_it_again_says_so(assistant: Assistant) -> None:
+    memory_id = await assistant.create("tea at four o'clock")
+
+    deleted = await assistant.ask("delete", request_id="req-1", payload={"memory_id": memory_id})
+    repeated = await assistant.ask("delete", request_id="req-1", payload={"memory_id": memory_id})
+    again = await assistant.ask("delete", request_id="req-2", payload={"memory_id": memory_id})
+    found = await assistant.ask("search", payload={"query": "tea at four", "search_type": "keyword"})
+
+    assert deleted["data"]["deleted"] is True
+    assert repeated["data"] == deleted["data"]
+    assert code(again) == "memory_not_found"
+    assert code(await assistant.ask("read", payload={"memory_id": memory_id})) == "memory_not_found"
+    assert code(await assistant.ask("update", payload={"memory_id": memory_id, "priority": 2})) == "memory_not_found"
+    assert found["data"]["results"] == []
+
+
+@pytest.mark.parametrize("action", ["read", "update", "delete"])
+async def test_another_tenants_memory_cannot_be_touched(
+    assistant: Assistant, other_tenant: Tenant, action: str
+) -> None:
+    memory = memory_pb2.Memory(content="secret", external_id="mem-0123456789abcdef")
+    await other_tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    answer = await assistant.ask(action, payload={"memory_id": "mem-0123456789abcdef", "priority": 1})
+
+    assert code(answer) == "memory_not_found"
+    assert "secret" not in json.dumps(answer)
+    kept = await other_tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="mem-0123456789abcdef"))
+    assert kept.memory.revision == 1
+
+
+async def test_an_expired_memory_is_neither_read_nor_listed(assistant: Assistant, tenant: Tenant) -> None:
+    memory = memory_pb2.Memory(content="gone", external_id="mem-gone")
+    memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
+    memory.expire_time.FromJsonString("2024-01-01T00:00:00Z")
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    named = await assistant.ask("batch_read", payload={"memory_ids": ["mem-gone"]})
+    listed = await assistant.ask("batch_read", payload={})
+    updated = await assistant.ask("update", payload={"memory_id": "mem-gone", "priority": 2})
+
+    assert named["data"]["memories"] == listed["data"]["memories"] == []
+    assert code(updated) == "memory_not_found"
+
+
+async def test_the_same_request_sent_at_once_stores_one_memory(assistant: Assistant) -> None:
+    request: dict[str, Any] = {"session_id": "s", "request_id": "req-1", "payload": {"content": {"text": "once"}}}
+
+    answers = await asyncio.gather(*(assistant.ask("create", **request) for _ in range(5)))
+
+    assert len({answer["data"]["memory_id"] for answer in answers}) == 1
+    listed = await assistant.ask("batch_read", payload={})
+    assert listed["data"]["total_count"] == 1
+
+
+async def test_one_bad_message_among_many_at_once_spoils_no_other(assistant: Assistant) -> None:
+    texts = [f"turn {number}" if number != 10 else "x" * 100_001 for number in range(20)]
+
+    created = await asyncio.gather(*(assistant.ask("create", payload={"content": {"text": text}}) for text in texts))
+    named = [answer.get("data", {"memory_id": "mem-none"})["memory_id"] for answer in created]
+    found = await asyncio.gather(*(assistant.ask("read", payload={"memory_id": name}) for name in named))
+
+    assert [answer["status"] for answer in created].index("error") == 10
+    assert created[10]["error"]["details"]["reason"] == "CONTENT_TOO_LONG"
+    assert code(found[10]) == "memory_not_found"
+    said = [answer["data"]["content"]["text"] for answer in found if answer["status"] == "success"]
+    assert said == [text for text in texts if len(text) < 100]
+
+
+async def test_spaces_around_a_text_and_fields_of_the_senders_own_come_back(assistant: Assistant) -> None:
+    content = {"text": "  tea\n", "room": {"name": "kitchen", "floor": 1, "tall": 2.5, "doors": [True, None]}}
+    created = await assistant.ask("create", payload={"content": content})
+
+    data = await read(assistant, created["data"]["memory_id"])
+
+    assert data["content"] == {**content, "source_agent": None, "metadata": {}}
+    assert '"floor": 1,' in json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"memory_id": ""},
+        {"memory_id": 5},
+        {"memory_id": "m"},
+        {"memory_id": "m", "content": None, "tags": None, "ttl": None, "priority": None},
+        {"memory_id": "m", "content": {}},
+        {"memory_id": "m", "content": {"text": " "}},
+        {"memory_id": "m", "content": []},
+        {"memory_id": "m", "ttl": 0},
+        {"memory_id": "m", "ttl": "60"},
+        {"memory_id": "m", "priority": 11},
+        {"memory_id": "m", "tags": [1]},
+        {"memory_id": "a\u0000b", "content": {"text": "a\u0000b"}},
+    ],
+)
+async def test_an_update_that_makes_no_sense_is_refused(assistant: Assistant, payload: dict[str, Any]) -> None:
+    assert code(await assistant.ask("update", payload=payload)) == "validation_error"

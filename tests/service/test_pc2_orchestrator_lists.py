@@ -1,0 +1,319 @@
+"""Many memories at a time through the orchestrator's ports: pages, searches, deletions, summaries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skein.memory.v1 import memory_pb2
+
+if TYPE_CHECKING:
+    from fix_cluster import Tenant
+    from fix_pc2 import Assistant
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def code(answer: Any) -> str:
+    """Return the code of a refusal."""
+    assert answer["status"] == "error", answer
+    return str(answer["error"]["code"])
+
+
+def iso(minute: int) -> str:
+    return (START + timedelta(minutes=minute)).isoformat().replace("+00:00", "Z")
+
+
+async def store(tenant: Tenant, count: int, **fields: Any) -> None:
+    """Store memories `m0`, `m1` … of one minute each from START on."""
+    memories = []
+    for number in range(count):
+        memory = memory_pb2.Memory(content=f"memory number {number}", external_id=f"m{number}", **fields)
+        memory.create_time.FromDatetime(START + timedelta(minutes=number))
+        memories.append(memory)
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+
+async def batch(assistant: Assistant, **payload: Any) -> Any:
+    answer = await assistant.ask("batch_read", payload=payload)
+    assert answer["status"] == "success", answer
+    return answer["data"]
+
+
+def ids(data: Any) -> list[str]:
+    return [memory["memory_id"] for memory in data["memories"]]
+
+
+async def test_memories_are_read_by_name_in_the_order_asked(
+    assistant: Assistant, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    await store(tenant, 3)
+    theirs = memory_pb2.Memory(content="secret", external_id="theirs")
+    await other_tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=theirs))
+
+    data = await batch(assistant, memory_ids=["m2", "nobody", "m0", "theirs", "m2"])
+
+    assert ids(data) == ["m2", "m0"]
+    assert data["total_count"] == 2
+    assert data["page_info"] == {"limit": 200, "offset": 0, "has_more": False}
+    assert set(data["memories"][0]) >= {"memory_id", "memory_type", "content", "tags", "created_at", "priority"}
+
+
+async def test_a_filter_holds_for_named_memories_too(assistant: Assistant, tenant: Tenant) -> None:
+    await store(tenant, 5, type="context", tags=["even"])
+    wanted = await assistant.create("another", memory_type="user_preference")
+    named = ["m0", "m1", "m2", "m3", "m4", wanted]
+
+    by_type = await batch(assistant, memory_ids=named, filter={"memory_type": "user_preference"})
+    by_tag = await batch(assistant, memory_ids=named, filter={"tags": ["even"], "limit": 2, "offset": 1})
+    by_time = await batch(assistant, memory_ids=named, filter={"time_range": {"start": iso(1), "end": iso(3)}})
+    in_order = await batch(assistant, memory_ids=["m1", "m3", "m2"], filter={"sort": {"field": "created_at"}})
+
+    assert ids(by_type) == [wanted]
+    assert (ids(by_tag), by_tag["total_count"], by_tag["page_info"]["has_more"]) == (["m1", "m2"], 5, True)
+    assert ids(by_time) == ["m1", "m2"]
+    assert ids(in_order) == ["m3", "m2", "m1"]
+
+
+async def test_pages_follow_one_another_to_the_end(assistant: Assistant, tenant: Tenant) -> None:
+    await store(tenant, 7)
+
+    pages = [await batch(assistant, filter={"limit": 3, "offset": offset}) for offset in (0, 3, 6, 9)]
+
+    assert [ids(page) for page in pages] == [["m6", "m5", "m4"], ["m3", "m2", "m1"], ["m0"], []]
+    assert [page["page_info"]["has_more"] for page in pages] == [True, True, False, False]
+    # What follows is not counted: it is at least one when there is more.
+    assert [page["total_count"] for page in pages] == [4, 7, 7, 7]
+    assert pages[1]["page_info"] == {"limit": 3, "offset": 3, "has_more": True}
+
+
+async def test_lists_are_filtered(assistant: Assistant, tenant: Tenant) -> None:
+    await store(tenant, 4, type="context", tags=["a"])
+    other = await assistant.create("tea", memory_type="user_preference", tags=["b", "c"])
+
+    assert ids(await batch(assistant, filter={"memory_type": "User-Preference"})) == [other]
+    assert ids(await batch(assistant, filter={"tags": ["c", "d"]})) == [other]
+    assert ids(await batch(assistant, filter={"time_range": {"end": iso(2)}})) == ["m1", "m0"]
+    assert ids(await batch(assistant, filter={"time_range": {"start": iso(2), "end": iso(60)}})) == ["m3", "m2"]
+    assert ids(await batch(assistant, filter={"memory_type": "context", "tags": ["b"]})) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "order", "expected"),
+    [
+        ("created_at", "desc", ["m2", "m1", "m0"]),
+        ("created_at", "asc", ["m0", "m1", "m2"]),
+        ("updated_at", "desc", ["m0", "m1", "m2"]),
+        ("updated_at", "asc", ["m2", "m1", "m0"]),
+        ("priority", "desc", ["m1", "m2", "m0"]),
+        ("priority", "asc", ["m0", "m2", "m1"]),
+    ],
+)
+async def test_lists_come_in_the_order_asked(
+    assistant: Assistant, tenant: Tenant, field: str, order: str, expected: list[str]
+) -> None:
+    await store(tenant, 3)
+    for memory_id, priority in (("m2", 5), ("m1", 9), ("m0", 2)):
+        await assistant.ask("update", payload={"memory_id": memory_id, "priority": priority})
+
+    assert ids(await batch(assistant, filter={"sort": {"field": field, "order": order}})) == expected
+
+
+async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
+    assistant: Assistant, tenant: Tenant
+) -> None:
+    batches = [[memory_pb2.Memory(content=f"{part} {number}") for number in range(501)] for part in range(2)]
+    for memories in batches:
+        await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+    refused = await assistant.ask("batch_read", payload={"filter": {"sort": {"field": "priority", "order": "asc"}}})
+    indexed = await batch(assistant, filter={"sort": {"field": "priority"}, "offset": 1000, "limit": 1})
+
+    assert code(refused) == "validation_error"
+    assert (len(indexed["memories"]), indexed["page_info"]["has_more"], indexed["total_count"]) == (1, True, 1002)
+
+
+async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
+    assistant: Assistant, tenant: Tenant
+) -> None:
+    for number in range(36):
+        memory = memory_pb2.Memory(content=f"{number} " + "word " * 19_900, external_id=f"m{number}")
+        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    data = await batch(assistant, filter={"limit": 36})
+    rest = await batch(assistant, filter={"limit": 36, "offset": data["page_info"]["limit"]})
+
+    assert data["page_info"]["limit"] == len(data["memories"]) < 36
+    assert data["page_info"]["has_more"] is True
+    assert sorted([*ids(data), *ids(rest)]) == sorted(f"m{number}" for number in range(36))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"memory_ids": "a\ud800"},
+        {"memory_ids": 5},
+        {"memory_ids": [5]},
+        {"memory_ids": []},
+        {"memory_ids": ["x" * 256]},
+        {"memory_ids": [f"m{number}" for number in range(201)]},
+        {"filter": []},
+        {"filter": {"limit": 0}},
+        {"filter": {"limit": "5"}},
+        {"filter": {"offset": -1}},
+        {"filter": {"offset": 1001}},
+        {"filter": {"offset": 1.5}},
+        {"filter": {"sort": {"field": "content"}}},
+        {"filter": {"sort": {"order": "sideways"}}},
+        {"filter": {"sort": 5}},
+        {"filter": {"time_range": "today"}},
+        {"filter": {"time_range": {"start": "yesterday"}}},
+        {"filter": {"memory_type": "no/pe"}},
+        {"filter": {"tags": [f"t{number}" for number in range(51)]}},
+    ],
+)
+async def test_a_list_that_makes_no_sense_is_refused(assistant: Assistant, payload: dict[str, Any]) -> None:
+    assert code(await assistant.ask("batch_read", payload=payload)) == "validation_error"
+
+
+async def test_bulk_delete_deletes_what_passes_its_filter(
+    assistant: Assistant, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    await store(tenant, 4, type="context", tags=["a"])
+    await store(other_tenant, 4, type="context", tags=["a"])
+    kept = await assistant.create("tea", memory_type="context", tags=["b"])
+
+    answer = await assistant.ask(
+        "bulk_delete", payload={"filter": {"memory_type": "context", "older_than": iso(3), "tags": ["a", "z"]}}
+    )
+
+    assert answer["data"] == {
+        "deleted_count": 3,
+        "filter_applied": {"memory_type": "context", "older_than": "2026-03-01T12:03:00.000Z", "tags": ["a", "z"]},
+        "has_more": False,
+    }
+    assert ids(await batch(assistant)) == [kept, "m3"]
+    theirs = await other_tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+    assert len(theirs.memories) == 4
+
+
+async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistant) -> None:
+    await assistant.create("one", tags=["x"])
+    request: dict[str, Any] = {"request_id": "req-1", "payload": {"filter": {"tags": ["x"]}}}
+
+    first = await assistant.ask("bulk_delete", **request)
+    await assistant.create("two", tags=["x"])
+    again = await assistant.ask("bulk_delete", **request)
+
+    assert first["data"]["deleted_count"] == 1
+    assert again["data"] == first["data"]
+    assert (await batch(assistant))["total_count"] == 1
+
+
+async def test_bulk_delete_takes_a_bounded_number_and_says_that_there_are_more(
+    assistant: Assistant, tenant: Tenant
+) -> None:
+    for part in range(2):
+        memories = [memory_pb2.Memory(content=f"{part} {number}", tags=["x"]) for number in range(510)]
+        await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+    counts, has_more = [], True
+    while has_more:
+        data = (await assistant.ask("bulk_delete", payload={"filter": {"tags": ["x"]}}))["data"]
+        counts.append(data["deleted_count"])
+        has_more = data["has_more"]
+
+    assert sum(counts) == 1020
+    assert len(counts) > 1
+    assert max(counts) <= 1000
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"filter": {}},
+        {"filter": None},
+        {"filter": "all"},
+        {"filter": {"tags": []}},
+        {"filter": {"memory_type": None, "older_than": None, "tags": None}},
+        {"filter": {"time_range": {}}},
+        {"filter": {"older_than": "a while"}},
+        {"filter": {"memory_type": "context", "oldre_than": "2020-01-01T00:00:00Z"}},
+    ],
+)
+async def test_a_bulk_delete_that_does_not_say_what_deletes_nothing(
+    assistant: Assistant, payload: dict[str, Any]
+) -> None:
+    await assistant.create("kept", memory_type="context")
+
+    assert code(await assistant.ask("bulk_delete", payload=payload)) == "validation_error"
+    assert (await batch(assistant))["total_count"] == 1
+
+
+async def test_a_summary_tells_of_the_memories_that_pass(assistant: Assistant, tenant: Tenant) -> None:
+    texts = [
+        "Ana drinks green tea in the morning.",
+        "The green tea comes from Japan and Ana loves it.",
+        "Ana buys green tea every month.",
+    ]
+    for number, text in enumerate(texts):
+        memory = memory_pb2.Memory(content=text, type="user_preference")
+        memory.create_time.FromDatetime(START + timedelta(minutes=number))
+        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    await assistant.create("The boiler was serviced in May.", memory_type="context")
+
+    whole = (await assistant.ask("summarize", payload={"memory_type": "user_preference"}))["data"]
+    span = {"start": iso(1), "end": iso(2)}
+    part = (await assistant.ask("summarize", payload={"time_range": span}))["data"]
+
+    assert whole["memory_count"] == 3
+    assert "green tea" in whole["summary"]
+    assert "boiler" not in whole["summary"]
+    assert whole["time_range"] == {"start": "2026-03-01T12:00:00.000Z", "end": "2026-03-01T12:02:00.000Z"}
+    assert (part["summary"], part["memory_count"]) == (texts[1], 1)
+    assert part["time_range"] == {"start": "2026-03-01T12:01:00.000Z", "end": "2026-03-01T12:02:00.000Z"}
+
+
+async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant: Assistant) -> None:
+    nothing = (await assistant.ask("summarize", payload={}))["data"]
+    await assistant.create("tea")
+    word = (await assistant.ask("summarize", payload={"memory_type": "conversation"}))["data"]
+
+    assert nothing == {
+        "summary": "",
+        "memory_count": 0,
+        "time_range": {"start": None, "end": None},
+        "has_more": False,
+    }
+    assert (word["summary"], word["memory_count"]) == ("tea", 1)
+
+
+async def test_a_hybrid_search_leaves_out_what_is_neither_said_nor_meant_when_asked_to(assistant: Assistant) -> None:
+    wanted = await assistant.create("Ana drinks green tea")
+    await assistant.create("The boiler was serviced in May")
+
+    async def found(**filters: Any) -> list[str]:
+        answer = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
+        return [result["memory_id"] for result in answer["data"]["results"]]
+
+    assert await found(min_similarity=0.99) == [wanted]
+    assert (await found())[0] == wanted
+
+
+async def test_search_is_filtered_by_type_time_and_tags_together(assistant: Assistant, tenant: Tenant) -> None:
+    await store(tenant, 4, type="context", tags=["a"])
+
+    async def found(**filters: Any) -> list[str]:
+        payload = {"query": "memory number", "search_type": "keyword", "filters": filters}
+        answer = await assistant.ask("search", payload=payload)
+        assert answer["data"]["total_count"] == len(answer["data"]["results"])
+        return sorted(result["memory_id"] for result in answer["data"]["results"])
+
+    span = {"start": iso(1), "end": iso(3)}
+    assert await found(memory_types=["context", "fact"], tags=["a", "b"], time_range=span) == ["m1", "m2"]
+    assert await found(memory_types=["fact"], tags=["a"], time_range=span) == []
+    assert len(await found(limit=3)) == 3
+    assert len(await found(limit=1000)) == 4

@@ -1,0 +1,412 @@
+"""Ports 7240 and 5598: what happens in a tenant's memory, told over SUB sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import uuid
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+import zmq.asyncio
+import zmq.auth
+from fix_pc2 import Assistant, assistant_of
+
+from skein.memory.v1 import history_pb2, memory_pb2, scores_pb2
+from skein_kit.settings import SettingInvalid
+from skein_pc2.curve import SERVER, Certificates, admitting, made
+from skein_pc2.publishing import DROPPED, publishing
+from skein_pc2.router import Door, PortInUse
+from skein_pc2.settings import speaks_jarvis
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from fix_cluster import Cluster, Tenant
+
+    from skein_pc2.publishing import Publisher
+
+EVENT_PORTS = (7240, 5598)
+SECONDS = 30.0
+FRAME = re.compile(r"(memory_added|memory_updated|memory_deleted) (\{.*\})")
+
+
+class Listener:
+    """A SUB socket that is known to hear."""
+
+    def __init__(self, socket: zmq.asyncio.Socket) -> None:
+        self.socket = socket
+
+    async def next(self) -> tuple[str, dict[str, Any]]:
+        (frame,) = await self.socket.recv_multipart()
+        found = FRAME.fullmatch(frame.decode())
+        assert found is not None, frame
+        return found[1], json.loads(found[2])
+
+    async def told(self, count: int) -> list[tuple[str, str]]:
+        """Return the next events: what happened, and to what."""
+        async with asyncio.timeout(SECONDS):
+            found = [await self.next() for _ in range(count)]
+        return [(topic, said["memory_id"]) for topic, said in found]
+
+
+async def store(tenant: Tenant, content: str = "tea", **fields: Any) -> memory_pb2.Memory:
+    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, **fields))
+    return (await tenant.memory.CreateMemory(request)).memory
+
+
+@asynccontextmanager
+async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: bytes = b"") -> AsyncIterator[Listener]:
+    """Subscribe, and wait until what is stored is heard: a subscription takes its time to arrive."""
+    async with assistant.socket(zmq.SUB, port) as peer:
+        peer.setsockopt(zmq.RCVTIMEO, int(SECONDS * 1000))
+        peer.subscribe(topic)
+        peer.subscribe(b"memory_added")
+        poller = zmq.asyncio.Poller()
+        poller.register(peer, zmq.POLLIN)
+        names: list[str] = []
+        async with asyncio.timeout(SECONDS):
+            while not names or not await poller.poll(100):
+                names.append(f"probe-{uuid.uuid4()}")
+                await store(tenant, "probe", external_id=names[-1])
+            listener = Listener(peer)
+            while (await listener.next())[1]["memory_id"] != names[-1]:
+                pass
+        if topic:
+            peer.unsubscribe(b"memory_added")
+        yield listener
+
+
+@pytest.mark.parametrize("port", EVENT_PORTS)
+async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
+    async with listening(assistant, tenant, port) as listener:
+        here = (await assistant.ask("add_memory", port=7140, data={"content": "tea"}))["memory_id"]
+        there = await assistant.create("coffee")
+        typed = await store(tenant)
+        await assistant.ask("update_memory", port=7140, data={"memory_id": here, "update_data": {"content": "x"}})
+        reinforce = scores_pb2.ReinforceRequest(memory_id=there)
+        await tenant.memory.Reinforce(reinforce)
+        await assistant.ask("delete_memory", port=7140, data={"memory_id": here})
+        await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=here))
+        ids = memory_pb2.MemorySelection(memory_ids=[there])
+        await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
+        await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=ids))
+
+        told = await listener.told(9)
+
+    assert told == [
+        ("memory_added", here),
+        ("memory_added", there),
+        ("memory_added", typed.memory_id),
+        ("memory_updated", here),
+        ("memory_updated", there),
+        ("memory_deleted", here),
+        ("memory_added", here),
+        ("memory_deleted", there),
+        ("memory_deleted", there),
+    ]
+
+
+async def test_a_frame_says_what_happened_when_and_where_in_the_log(assistant: Assistant, tenant: Tenant) -> None:
+    async with listening(assistant, tenant, 7240) as listener:
+        memory = await store(tenant, external_id="mem-1")
+        topic, said = await listener.next()
+        await store(tenant, external_id="mem-2")
+
+    changes = await tenant.history.ListChanges(history_pb2.ListChangesRequest(position=said["position"]))
+    assert topic == "memory_added"
+    assert set(said) == {"memory_id", "event_type", "timestamp", "position"}
+    assert (said["memory_id"], said["event_type"]) == ("mem-1", "memory_created")
+    assert said["timestamp"].endswith("Z")
+    assert memory.content not in json.dumps(said)
+    # A reader of the log goes on from there.
+    assert [change.event_type for change in changes.changes] == ["memory_created"]
+
+
+async def test_a_subscriber_hears_the_topics_that_it_asked_for(assistant: Assistant, tenant: Tenant) -> None:
+    async with listening(assistant, tenant, 7240, b"memory_deleted") as listener:
+        memory = await store(tenant)
+        await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
+
+        assert (await listener.next())[0] == "memory_deleted"
+
+
+async def test_another_tenants_memory_is_not_told_of(
+    assistant: Assistant, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    async with listening(assistant, tenant, 7240) as listener:
+        await store(other_tenant, external_id="theirs")
+        await store(tenant, external_id="mine")
+
+        assert await listener.told(1) == [("memory_added", "mine")]
+
+
+async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscriber(
+    assistant: Assistant, tenant: Tenant
+) -> None:
+    async with AsyncExitStack() as stack:
+        listeners = [await stack.enter_async_context(listening(assistant, tenant, port)) for port in EVENT_PORTS]
+        position = (await tenant.history.ListChanges(history_pb2.ListChangesRequest(page_size=1000))).position
+        # The second one's probes.
+        while await listeners[0].socket.poll(100):
+            await listeners[0].next()
+
+        async def write(writer: int) -> None:
+            for batch in range(5):
+                memories = [memory_pb2.Memory(content="x", external_id=f"m-{writer}-{batch}-{n}") for n in range(25)]
+                await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+        _, *heard = await asyncio.gather(
+            asyncio.gather(*(write(writer) for writer in range(4))), *(one.told(500) for one in listeners)
+        )
+
+    page = history_pb2.ListChangesRequest(position=position, page_size=1000)
+    log = (await tenant.history.ListChanges(page)).changes
+    listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1000))
+    names = {memory.memory_id: memory.external_id for memory in listed.memories}
+    expected = [("memory_added", names[change.entity_id]) for change in log]
+    assert len(expected) == 500
+    assert heard == [expected, expected]
+
+
+async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Cluster, tenant: Tenant) -> None:
+    async with (
+        gate(cluster.endpoint) as shut,
+        assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as alone,
+        listening(alone, tenant, 7240) as listener,
+    ):
+        told = []
+        for number in range(3):
+            shut.close()
+            names = [f"m-{number}-{n}" for n in range(5)]
+            for name in names:
+                await store(tenant, external_id=name)
+            shut.open()
+            await store(tenant, external_id=f"after-{number}")
+            told += [(name, await listener.told(1)) for name in [*names, f"after-{number}"]]
+
+    assert all(heard == [("memory_added", name)] for name, heard in told)
+
+
+class Gate:
+    """A way to the gateway that can be shut, with everything that is on it."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._host, _, port = endpoint.rpartition(":")
+        self._port = int(port)
+        self._is_open = True
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.address = ""
+
+    def close(self) -> None:
+        self._is_open = False
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def open(self) -> None:
+        self._is_open = True
+
+    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._is_open:
+            writer.transport.abort()
+            return
+        other_reader, other_writer = await asyncio.open_connection(self._host, self._port)
+        self._writers |= {writer, other_writer}
+        ways = [pump(reader, other_writer), pump(other_reader, writer)]
+        await asyncio.gather(*ways, return_exceptions=True)
+        self._writers -= {writer, other_writer}
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def gate(endpoint: str) -> AsyncIterator[Gate]:
+    found = Gate(endpoint)
+    server = await asyncio.start_server(found.pass_on, "127.0.0.1", 0)
+    found.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield found
+    finally:
+        server.close()
+        found.close()
+
+
+@asynccontextmanager
+async def publisher(kind: type[Door] = Door) -> AsyncIterator[tuple[Publisher, Assistant]]:
+    """Open a port of the test's own."""
+    context = zmq.asyncio.Context()
+    # Subscribers keep little themselves.
+    context.rcvhwm = 5
+    try:
+        door = kind(number=1, host="127.0.0.1", port=0, networks=())
+        async with publishing(context, door, queued=10) as found:
+            yield found, Assistant(context, {1: found.address})
+    finally:
+        context.term()
+
+
+async def arrived(found: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
+    """Wait until a subscriber hears."""
+    async with asyncio.timeout(SECONDS):
+        while not await peer.poll(20):
+            found.publish(word)
+    while await peer.poll(50):
+        await peer.recv()
+
+
+async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_are_counted() -> None:
+    before = DROPPED.labels("1")._value.get()
+    async with (
+        publisher() as (found, assistant),
+        assistant.socket(zmq.SUB, 1) as silent,
+        assistant.socket(zmq.SUB, 1) as reader,
+    ):
+        for peer in (silent, reader):
+            peer.subscribe(b"")
+            await arrived(found, peer, "probe")
+        heard = []
+        for number in range(1000):
+            found.publish(f"{number} " + "x" * 50_000)
+            heard.append(int((await reader.recv()).partition(b" ")[0]))
+        dropped = DROPPED.labels("1")._value.get() - before
+        kept = []
+        while await silent.poll(200):
+            word = (await silent.recv()).partition(b" ")[0]
+            kept += [int(word)] if word != b"probe" else []
+
+    assert heard == list(range(1000))
+    assert dropped > 0
+    assert len(kept) + dropped == 1000
+    # Up to where its queue was full it lost nothing.
+    assert kept == list(range(len(kept)))
+
+
+async def test_a_subscriber_that_leaves_is_forgotten_and_another_may_come() -> None:
+    async with publisher() as (found, assistant):
+        for _ in range(3):
+            async with assistant.socket(zmq.SUB, 1) as peer:
+                peer.subscribe(b"")
+                await arrived(found, peer, "here")
+                assert found.has_subscribers
+            async with asyncio.timeout(SECONDS):
+                while found.has_subscribers:
+                    await asyncio.sleep(0.01)
+
+
+async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
+    async with publisher() as (found, assistant):
+        host, _, port = assistant.ports[1].rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10)
+        await writer.drain()
+        async with assistant.socket(zmq.SUB, 1) as peer:
+            peer.subscribe(b"")
+            await arrived(found, peer, "still here")
+        writer.close()
+        del reader
+
+
+class Closed(Door):
+    """Where nobody may come in."""
+
+    def admits(self, address: str) -> bool:
+        return not address
+
+
+async def test_who_may_not_come_in_hears_nothing() -> None:
+    async with publisher(Closed) as (found, assistant), assistant.socket(zmq.SUB, 1) as peer:
+        peer.subscribe(b"")
+        for _ in range(10):
+            found.publish("not for you")
+            assert not await peer.poll(20)
+
+        assert not found.has_subscribers
+
+
+async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path) -> None:
+    server, kitchen = made(tmp_path, SERVER), made(tmp_path, "kitchen")
+    elsewhere = tmp_path / "elsewhere"
+    stranger = made(elsewhere, "stranger")
+    certificates = Certificates.read(tmp_path)
+    context = zmq.asyncio.Context()
+    heard = {}
+    try:
+        door = Door(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
+        async with admitting(context, certificates), publishing(context, door) as found:
+            for secret in (kitchen, stranger, None):
+                with context.socket(zmq.SUB) as peer:
+                    peer.linger = 0
+                    if secret is not None:
+                        peer.curve_publickey, peer.curve_secretkey = zmq.auth.load_certificate(secret)
+                        peer.curve_serverkey = zmq.auth.load_certificate(server.with_suffix(".key"))[0]
+                    peer.subscribe(b"")
+                    peer.connect(f"tcp://{found.address}")
+                    waits = 100 if secret == kitchen else 10
+                    for _ in range(waits):
+                        found.publish("in secret")
+                        if await peer.poll(20):
+                            break
+                    heard[secret] = bool(await peer.poll(0))
+    finally:
+        context.term()
+
+    assert heard == {kitchen: True, stranger: False, None: False}
+
+
+async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
+    async with assistant_of({}) as first:
+        taken = first.ports[7240].rpartition(":")[2]
+        async with assistant_of({"SKEIN_PC2_PORT_5598": taken}) as second:
+            answer = await second.ask("ping", port=7140)
+
+    assert 5598 not in second.ports
+    assert 7240 in second.ports
+    assert answer["status"] == "ok"
+    assert "SKEIN_PC2_PORT_5598" in log.getvalue()
+
+
+async def test_a_port_in_use_is_an_error_of_its_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        context = zmq.asyncio.Context()
+        door = Door(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
+        try:
+            with pytest.raises(PortInUse):
+                async with publishing(context, door):
+                    pass
+        finally:
+            context.term()
+
+
+@pytest.mark.parametrize(("text", "jarvis"), [("", False), ("events", False), ("jarvis", True), (" Jarvis ", True)])
+def test_what_port_5598_is_may_be_said(text: str, *, jarvis: bool) -> None:
+    assert speaks_jarvis({"SKEIN_PC2_5598": text}) is jarvis
+    with pytest.raises(SettingInvalid, match="events or jarvis"):
+        speaks_jarvis({"SKEIN_PC2_5598": f"{text}x"})
+
+
+async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluster, tenant: Tenant) -> None:
+    environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
+    async with assistant_of(environment, gateway=cluster.endpoint) as alone:
+        added = await alone.ask("add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"})
+        answer = await alone.ask("get_memories", port=5598, user_id="ana")
+        async with listening(alone, tenant, 7240) as listener:
+            await store(tenant, external_id="m")
+            told = await listener.told(1)
+
+    assert added["status"] == "ok"
+    assert [memory["memory"] for memory in answer["memories"]] == [{"type": "note", "text": "likes tea"}]
+    assert told == [("memory_added", "m")]

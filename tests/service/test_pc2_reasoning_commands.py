@@ -1,0 +1,493 @@
+"""Port 5596 in the dialect whose verbs are commands in upper case."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fix_pc2 import Assistant, assert_healthy
+from google.protobuf import json_format
+
+from skein.memory.v1 import memory_pb2
+
+if TYPE_CHECKING:
+    from fix_cluster import Tenant
+
+PORT = 5596
+NOTHING = "mem_0000000000000000"
+
+
+async def command(assistant: Assistant, name: str, **fields: Any) -> Any:
+    """Send a command and return its answer."""
+    return await assistant.say(PORT, json.dumps({"command": name, **fields}).encode())
+
+
+async def store(assistant: Assistant, content: str, **data: Any) -> str:
+    """Store a memory and return its id."""
+    answer = await command(assistant, "STORE_MEMORY", data={"content": content, **data})
+    assert answer["status"] == "SUCCESS", answer
+    return str(answer["data"]["memory_id"])
+
+
+async def found(assistant: Assistant, **query: Any) -> list[dict[str, Any]]:
+    """Return what a query finds."""
+    answer = await command(assistant, "QUERY_MEMORY", query=query)
+    assert answer["status"] == "SUCCESS", answer
+    assert answer["message"] == f"Found {len(answer['data']['memories'])} matching memories"
+    return list(answer["data"]["memories"])
+
+
+async def contents(assistant: Assistant, **query: Any) -> set[str]:
+    """Return what the memories say that a query finds."""
+    return {memory["content"] for memory in await found(assistant, **query)}
+
+
+async def memory(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
+    """Read a memory as a typed client does."""
+    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+
+
+def own(memory: memory_pb2.Memory) -> dict[str, Any]:
+    """Return what the port keeps of a memory, as any client reads it."""
+    return dict(json_format.MessageToDict(memory.metadata)["pc2"])
+
+
+def ago(**span: float) -> str:
+    """Write a time in the past."""
+    return (datetime.now(UTC) - timedelta(**span)).isoformat()
+
+
+async def test_a_ping_is_echoed(assistant: Assistant) -> None:
+    answer = await command(assistant, "TEST_PING", data="Hello")
+
+    assert (
+        answer.pop("data").items()
+        >= {
+            "echo": "Hello",
+            "agent": "UnifiedMemoryReasoningAgent",
+            "location": "PC2",
+        }.items()
+    )
+    assert answer == {"status": "SUCCESS", "message": "TEST_PING received and processed"}
+    assert (await command(assistant, "TEST_PING", data={"a": [1, None]}))["data"]["echo"] == {"a": [1, None]}
+
+
+async def test_health_is_answered(assistant: Assistant) -> None:
+    await command(assistant, "BOGUS")
+
+    answer = await command(assistant, "HEALTH_CHECK")
+
+    assert (answer["status"], answer["version"]) == ("success", "1.0")
+    assert answer["agent"] == "UnifiedMemoryReasoningAgent"
+    assert answer["uptime_seconds"] >= 0
+    assert answer["timestamp"].endswith("Z")
+    assert answer["metrics"] == {"messages_answered": 1, "messages_refused": 1}
+    assert_healthy(answer["health"])
+
+
+UNKNOWN_COMMANDS: list[Any] = ["BOGUS", "test_ping", "", 7, None, ["TEST_PING"]]
+
+
+async def test_an_unknown_command_is_refused(assistant: Assistant) -> None:
+    for name in UNKNOWN_COMMANDS:
+        answer = await assistant.say(PORT, json.dumps({"command": name}).encode())
+
+        assert answer == {"status": "ERROR", "message": f"Unknown command: {name}"}
+
+
+async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Tenant) -> None:
+    answer = await command(
+        assistant,
+        "STORE_MEMORY",
+        data={
+            "content": "The sky is blue",
+            "type": "web_data",
+            "url": "https://sky.example",
+            "title": "Sky",
+            "source_agent": "WebScraper",
+            "metadata": {"lang": "en"},
+        },
+    )
+
+    memory_id = answer["data"]["memory_id"]
+    stored = await memory(tenant, memory_id)
+    assert answer == {
+        "status": "SUCCESS",
+        "message": "Memory stored successfully",
+        "data": {"memory_id": memory_id},
+    }
+    assert memory_id.startswith("mem_")
+    assert stored.external_id == memory_id
+    assert (stored.content, stored.type, stored.title) == ("The sky is blue", "web_data", "Sky")
+    assert (stored.source, stored.source_agent) == ("WebScraper", "WebScraper")
+    assert stored.metadata["lang"] == "en"
+    # A typed client reads what the port knows of it.
+    assert own(stored)["url"] == "https://sky.example"
+    assert own(stored)["strength"] == 1
+    (record,) = await found(assistant, id=memory_id)
+    assert (
+        record.items()
+        >= {
+            "id": memory_id,
+            "content": "The sky is blue",
+            "type": "web_data",
+            "source": "WebScraper",
+            "strength": 1,
+            "forgotten": False,
+            "url": "https://sky.example",
+            "title": "Sky",
+            "metadata": {"lang": "en"},
+        }.items()
+    )
+    assert record["created_at"] == record["last_accessed"]
+
+
+UNSTORABLE_MEMORIES: list[Any] = [
+    None,
+    {},
+    [],
+    "text",
+    {"type": "a"},
+    {"content": ""},
+    {"content": 5},
+    {"content": "a\0"},
+    {"content": "\ud800"},
+    {"content": "a", "type": ["x"]},
+    {"content": "a", "title": "x" * 2000},
+    {"content": "a", "source_agent": "x" * 300},
+    {"content": "a", "source_agent": {}},
+    {"content": "a", "metadata": "m"},
+    {"content": "a", "metadata": {"deep": json.loads("[" * 40 + "]" * 40)}},
+    {"content": "x" * 100_001},
+]
+
+
+async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant) -> None:
+    for data in UNSTORABLE_MEMORIES:
+        answer = await command(assistant, "STORE_MEMORY", data=data)
+
+        assert answer["status"] == "ERROR"
+        assert set(answer) == {"status", "message"}
+        assert "Skein failed" not in answer["message"]
+
+
+async def test_a_query_goes_by_id_then_ids_then_keywords_then_source(assistant: Assistant) -> None:
+    sky = await store(assistant, "The sky is blue", source_agent="Scraper")
+    sea = await store(assistant, "The sea is green", source_agent="Sailor")
+    await store(assistant, "Grass grows", source_agent="Sailor")
+
+    everything = {"id": sky, "ids": [sea], "keywords": ["grass"], "source": "Sailor"}
+    assert await contents(assistant, **everything) == {"The sky is blue"}
+    assert await contents(assistant, ids=[sea, NOTHING, sky]) == {"The sea is green", "The sky is blue"}
+    assert await contents(assistant, ids=[sea], keywords=["sky"]) == {"The sea is green"}
+    assert await contents(assistant, keywords=["sky", "grass"]) == {"The sky is blue", "Grass grows"}
+    assert await contents(assistant, keywords=["sky", "sea"], source="Sailor") == {"The sea is green"}
+    assert await contents(assistant, keywords="sky", min_strength=0.1) == {"The sky is blue"}
+    assert await contents(assistant, source="Sailor") == {"The sea is green", "Grass grows"}
+    assert await contents(assistant, source='no"body') == set()
+    assert await contents(assistant, keywords=["volcano"]) == set()
+    assert await contents(assistant, id=NOTHING) == set()
+
+
+async def test_a_query_finds_what_a_typed_client_stored(assistant: Assistant, tenant: Tenant) -> None:
+    typed = memory_pb2.Memory(content="Typed about volcanoes", type="fact", source_agent="Geologist")
+    typed.create_time.FromJsonString("2024-01-01T00:00:00Z")
+    stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))).memory
+
+    by_words = await found(assistant, keywords=["volcano"])
+    by_agent = await found(assistant, source="Geologist")
+    (by_id,) = await found(assistant, id=stored.memory_id)
+
+    assert [record["id"] for record in by_words] == [record["id"] for record in by_agent] == [stored.memory_id]
+    # Strength is this dialect's: what comes through other doors is not forgotten here.
+    assert (by_id["strength"], by_id["forgotten"], by_id["source"]) == (1, False, "Geologist")
+    assert by_id["created_at"] == "2024-01-01T00:00:00.000Z"
+
+
+UNANSWERABLE_QUERIES: list[Any] = [
+    None,
+    {},
+    {"id": ""},
+    {"ids": []},
+    {"keywords": []},
+    {"min_strength": 0.5},
+    [],
+    "sky",
+    {"id": 5},
+    {"ids": [5]},
+    {"ids": ["a\0"]},
+    {"id": "a\0"},
+    {"id": "x" * 300},
+    {"keywords": [None]},
+    {"keywords": {"a": 1}},
+    {"keywords": ["x" * 20_000]},
+    {"keywords": ["a\0"]},
+    {"keywords": ["\ud800"]},
+    {"keywords": [str(number) for number in range(51)]},
+    {"keywords": ["sky"], "min_strength": "much"},
+    {"keywords": ["sky"], "source": 5},
+    {"source": "x" * 5000},
+    {"source": ["x"]},
+]
+
+
+async def test_a_query_that_cannot_be_answered_is_refused(assistant: Assistant) -> None:
+    for query in UNANSWERABLE_QUERIES:
+        answer = await command(assistant, "QUERY_MEMORY", query=query)
+
+        assert answer["status"] == "ERROR", answer
+        assert "Skein failed" not in answer["message"]
+        if not query:
+            assert answer["message"] in {"No query parameters provided", "query is an object"}
+
+
+async def test_a_query_without_parameters_is_refused_as_documented(assistant: Assistant) -> None:
+    answer = await command(assistant, "QUERY_MEMORY", query={})
+
+    assert answer == {"status": "ERROR", "message": "No query parameters provided"}
+
+
+async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenant: Tenant) -> None:
+    memory_id = await store(assistant, "The sky is blue")
+
+    first = await command(assistant, "REINFORCE_MEMORY", memory_id=memory_id)
+    for _ in range(9):
+        last = await command(assistant, "REINFORCE_MEMORY", memory_id=memory_id)
+
+    assert first == {
+        "status": "SUCCESS",
+        "message": f"Memory {memory_id} reinforced successfully",
+        "data": {"memory_id": memory_id, "strength": 1.2},
+    }
+    assert last["data"]["strength"] == 5
+    assert (await found(assistant, id=memory_id))[0]["strength"] == 5
+    kept = own(await memory(tenant, memory_id))
+    assert (kept["strength"], kept["reinforcements"]) == (5, 10)
+
+
+async def test_reinforcements_at_once_all_count(assistant: Assistant) -> None:
+    memory_id = await store(assistant, "busy")
+
+    answers = await asyncio.gather(*(command(assistant, "REINFORCE_MEMORY", memory_id=memory_id) for _ in range(6)))
+
+    assert {answer["status"] for answer in answers} == {"SUCCESS"}
+    assert (await found(assistant, id=memory_id))[0]["strength"] == round(1.2**6, 6)
+
+
+async def test_a_typed_clients_memory_is_reinforced_too(assistant: Assistant, tenant: Tenant) -> None:
+    typed = memory_pb2.Memory(content="typed")
+    typed.metadata["own"] = "stays"
+    stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))).memory
+
+    answer = await command(assistant, "REINFORCE_MEMORY", memory_id=stored.memory_id)
+
+    assert answer["data"]["strength"] == 1.2
+    assert (await memory(tenant, stored.memory_id)).metadata["own"] == "stays"
+
+
+@pytest.mark.parametrize("name", ["REINFORCE_MEMORY", "DELETE_MEMORY"])
+async def test_a_memory_that_is_not_there_is_not_found(assistant: Assistant, name: str) -> None:
+    assert await command(assistant, name, memory_id=NOTHING) == {
+        "status": "ERROR",
+        "message": f"Memory {NOTHING} not found",
+    }
+    for wrong in (None, "", 5, [NOTHING], "x" * 300, "a\0", "\ud800"):
+        answer = await command(assistant, name, memory_id=wrong)
+
+        assert answer["status"] == "ERROR"
+        assert "Skein failed" not in answer["message"]
+
+
+async def test_a_deleted_memory_is_gone_for_everybody(assistant: Assistant, tenant: Tenant) -> None:
+    memory_id = await store(assistant, "The sky is blue")
+
+    deleted = await command(assistant, "DELETE_MEMORY", memory_id=memory_id)
+    again = await command(assistant, "DELETE_MEMORY", memory_id=memory_id)
+
+    assert deleted == {"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}
+    assert again == {"status": "ERROR", "message": f"Memory {memory_id} not found"}
+    assert await contents(assistant, keywords=["sky"]) == set()
+    assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+
+
+async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assistant, tenant: Tenant) -> None:
+    memories = [
+        {"id": "idle", "content": "one idle week", "strength": 1.0, "last_accessed": ago(days=7, minutes=5)},
+        {"id": "gone", "content": "one idle month", "strength": 1.0, "last_accessed": ago(days=30, minutes=5)},
+    ]
+    await command(assistant, "SYNC_MEMORIES", memories=memories)
+
+    by_words = await contents(assistant, keywords=["idle"])
+    strong = await contents(assistant, keywords=["idle"], min_strength=0.9)
+    everything = await found(assistant, keywords=["idle"], include_forgotten=True, min_strength=0.1)
+    by_id = await found(assistant, id="gone")
+    for _ in range(5):
+        answer = await command(assistant, "REINFORCE_MEMORY", memory_id="gone")
+
+    assert by_words == {"one idle week"}
+    assert strong == set()
+    assert {record["id"]: record["forgotten"] for record in everything} == {"idle": False, "gone": True}
+    assert {record["id"]: record["strength"] for record in everything} == {
+        "idle": round(0.9**7, 6),
+        "gone": round(0.9**30, 6),
+    }
+    # A query ends the idleness, and gives nothing back of what idleness has taken.
+    assert by_id[0]["strength"] == round(0.9**30, 6)
+    assert datetime.fromisoformat(by_id[0]["last_accessed"]) > datetime.now(UTC) - timedelta(minutes=1)
+    assert answer["data"]["strength"] == round(0.9**30 * 1.2**5, 6)
+    assert await contents(assistant, keywords=["idle"]) == {"one idle week", "one idle month"}
+    assert own(await memory(tenant, "gone"))["decays"] == 30
+
+
+async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
+    memory_id = await store(assistant, "The sky is blue")
+    await command(assistant, "REINFORCE_MEMORY", memory_id=memory_id)
+    before = await command(assistant, "GET_MEMORY_STATUS")
+    idle = {"id": "gone", "content": "long ago", "last_accessed": ago(days=30, minutes=5)}
+    await command(assistant, "SYNC_MEMORIES", memories=[idle])
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="typed")))
+
+    answer = await command(assistant, "GET_MEMORY_STATUS")
+
+    data = answer["data"]
+    assert answer["status"] == "SUCCESS"
+    assert set(data) == {
+        "total_memories",
+        "active_memories",
+        "forgotten_memories",
+        "total_reinforcements",
+        "total_decays",
+        "last_decay_check",
+        "last_sync",
+        "timestamp",
+    }
+    assert (data["total_memories"], data["active_memories"], data["forgotten_memories"]) == (3, 2, 1)
+    assert (data["total_reinforcements"], data["total_decays"]) == (1, 30)
+    assert before["data"]["last_sync"] is None
+    assert data["last_sync"].endswith("Z")
+
+
+async def test_synchronizing_takes_over_what_is_newer(assistant: Assistant, tenant: Tenant) -> None:
+    stored = await store(assistant, "before")
+    old, new = ago(days=2), ago(hours=-1)
+
+    first = await command(
+        assistant,
+        "SYNC_MEMORIES",
+        memories=[
+            {"id": "m2", "content": "new here", "type": "fact", "created_at": "2024-05-01T00:00:00Z", "strength": 2.5},
+            {"id": stored, "content": "stale", "last_accessed": old, "strength": 4},
+        ],
+    )
+    second = await command(
+        assistant,
+        "SYNC_MEMORIES",
+        memories=[{"id": stored, "content": "after", "last_accessed": new, "strength": 0.5, "metadata": {"a": 1}}],
+    )
+
+    fresh, changed = await memory(tenant, "m2"), await memory(tenant, stored)
+    assert first["message"] == "Synchronized 1 memories"
+    assert first["data"] == {"synced_count": 1, "total_memories": 2}
+    assert second["data"] == {"synced_count": 1, "total_memories": 2}
+    assert (fresh.content, fresh.type) == ("new here", "fact")
+    assert fresh.create_time.ToDatetime(tzinfo=UTC) == datetime(2024, 5, 1, tzinfo=UTC)
+    # The stronger of the two.
+    assert (changed.content, own(changed)["strength"], changed.metadata["a"]) == ("after", 1, 1)
+
+
+async def test_synchronizing_again_changes_nothing(assistant: Assistant, tenant: Tenant) -> None:
+    memories = [{"id": "a", "content": "said", "last_accessed": ago(hours=1)}, {"id": "b", "content": "undated"}]
+    for _ in range(2):
+        answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+
+    assert answer["data"] == {"synced_count": 2, "total_memories": 2}
+    assert [(await memory(tenant, name)).revision for name in ("a", "b")] == [1, 1]
+
+
+async def test_many_changes_are_synchronized_at_once_or_in_parts(assistant: Assistant) -> None:
+    before = [{"id": f"m{number}", "content": "before"} for number in range(20)]
+    after = [{**memory, "content": "after"} for memory in before]
+    await command(assistant, "SYNC_MEMORIES", memories=before)
+
+    answer = await command(assistant, "SYNC_MEMORIES", memories=after)
+    while "remaining_count" in answer["data"]:
+        answer = await command(assistant, "SYNC_MEMORIES", memories=after)
+
+    records = await found(assistant, ids=[memory["id"] for memory in before])
+    assert answer["data"]["synced_count"] == 20
+    assert {record["content"] for record in records} == {"after"}
+
+
+async def test_what_was_deleted_is_not_brought_back_by_a_peer(assistant: Assistant) -> None:
+    memories = [{"id": "a", "content": "deleted"}, {"content": "without an id"}]
+    await command(assistant, "SYNC_MEMORIES", memories=memories[:1])
+    await command(assistant, "DELETE_MEMORY", memory_id="a")
+
+    answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+
+    assert answer["data"] == {"synced_count": 1, "total_memories": 1}
+    assert await found(assistant, id="a") == []
+
+
+async def test_of_two_words_of_one_memory_the_newer_counts(assistant: Assistant) -> None:
+    memories = [
+        {"id": "a", "content": "newer", "last_accessed": ago(hours=1)},
+        {"id": "a", "content": "older", "last_accessed": ago(hours=3)},
+    ]
+
+    answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+
+    assert answer["data"]["synced_count"] == 1
+    assert await contents(assistant, id="a") == {"newer"}
+
+
+UNSYNCHRONIZABLE: list[Any] = [
+    None,
+    [],
+    {},
+    "text",
+    [1],
+    [{}],
+    [{"id": "a"}],
+    [{"id": 5, "content": "a"}],
+    [{"id": "x" * 300, "content": "a"}],
+    [{"id": "a\0", "content": "a"}],
+    [{"id": "a", "content": "a", "strength": "much"}],
+    [{"id": "a", "content": "a", "last_accessed": "yesterday"}],
+    [{"id": "a", "content": "a", "created_at": 10**30}],
+    [{"id": "a", "content": "a", "created_at": "1900-01-01T00:00:00Z"}],
+    [{"id": "a", "content": "a\0"}],
+    [{"id": "a", "content": "a", "type": 1}],
+    [{"id": "a", "content": "a"}] * 501,
+]
+
+
+async def test_what_cannot_be_synchronized_is_refused_whole(assistant: Assistant, tenant: Tenant) -> None:
+    for memories in UNSYNCHRONIZABLE:
+        answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+
+        assert answer["status"] == "ERROR"
+        assert "Skein failed" not in answer["message"]
+        assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+
+
+async def test_a_dual_writer_finds_its_memories_under_its_own_uuids(assistant: Assistant, tenant: Tenant) -> None:
+    """Write as a client does that keeps a store of its own and sends each memory here as well, at times twice."""
+    written = {
+        f"5f0c1d9e-0000-4000-8000-{number:012d}": {"content": f"turn {number}", "last_accessed": ago(minutes=number)}
+        for number in range(10)
+    }
+    for memory_id, values in written.items():
+        for _ in range(2):
+            answer = await command(assistant, "SYNC_MEMORIES", memories=[{"id": memory_id, **values}])
+            assert answer["data"]["synced_count"] == 1
+
+    records = await found(assistant, ids=list(written))
+
+    assert {record["id"]: record["content"] for record in records} == {
+        memory_id: values["content"] for memory_id, values in written.items()
+    }
+    assert (await memory(tenant, next(iter(written)))).content == "turn 0"

@@ -1,0 +1,328 @@
+"""Port 5574, the Session Memory Agent, and its word on port 6583 that it is alive."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+import zmq
+from fix_pc2 import Assistant, assert_healthy, assistant_of
+
+from skein.session.v1 import session_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Cluster, Tenant
+
+PORT, PULSE = 5574, 6583
+
+
+@pytest.fixture(scope="module")
+async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
+    """Run one pc2 for the tests that store nothing that others would meet."""
+    tenant = await cluster.new_tenant()
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as found:
+        yield found
+
+
+async def said(assistant: Assistant, action: str, **fields: Any) -> Any:
+    """Ask the session agent."""
+    return await assistant.ask(action, port=PORT, **fields)
+
+
+async def done(assistant: Assistant, action: str, **fields: Any) -> Any:
+    """Ask what must work."""
+    answer = await said(assistant, action, **fields)
+    assert answer["status"] == "success", answer
+    return answer
+
+
+async def talk(assistant: Assistant, session_id: str, *turns: str) -> None:
+    for number, content in enumerate(turns):
+        role = "user" if number % 2 == 0 else "assistant"
+        await done(assistant, "add_interaction", session_id=session_id, role=role, content=content)
+
+
+async def context_of(assistant: Assistant, session_id: str, **fields: Any) -> list[tuple[str, str]]:
+    answer = await done(assistant, "get_context", session_id=session_id, **fields)
+    return [(turn["role"], turn["content"]) for turn in answer["context"]]
+
+
+async def test_a_session_of_its_own_id_is_what_a_typed_client_reads(assistant: Assistant, tenant: Tenant) -> None:
+    own = str(uuid.uuid4())
+
+    answer = await done(
+        assistant, "create_session", session_id=own, user_id="ana", metadata={"room": "kitchen"}, request_id="req-1"
+    )
+
+    assert (answer["session_id"], answer["request_id"]) == (own, "req-1")
+    stored = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=own))).session
+    assert (stored.subject_id, stored.metadata["room"]) == ("ana", "kitchen")
+
+
+async def test_a_session_without_an_id_gets_one_and_the_default_user(assistant: Assistant, tenant: Tenant) -> None:
+    answer = await done(assistant, "create_session")
+
+    stored = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=answer["session_id"]))
+    assert stored.session.subject_id == "default"
+    assert "request_id" not in answer
+
+
+async def test_a_session_that_is_made_again_stays_as_it_is(assistant: Assistant) -> None:
+    await done(assistant, "create_session", session_id="s")
+    await talk(assistant, "s", "hello")
+
+    again = await done(assistant, "create_session", session_id="s")
+
+    assert again["session_id"] == "s"
+    assert await context_of(assistant, "s") == [("user", "hello")]
+
+
+async def test_a_request_sent_again_makes_one_session_and_one_turn(assistant: Assistant) -> None:
+    first = await done(assistant, "create_session", request_id="r1")
+    again = await done(assistant, "create_session", request_id="r1")
+    turn = {"session_id": first["session_id"], "role": "user", "content": "once", "request_id": "r2"}
+    await done(assistant, "add_interaction", **turn)
+    await done(assistant, "add_interaction", **turn)
+
+    assert again["session_id"] == first["session_id"]
+    assert await context_of(assistant, first["session_id"]) == [("user", "once")]
+
+
+async def test_what_is_said_is_read_by_a_typed_client_and_the_reverse(assistant: Assistant, tenant: Tenant) -> None:
+    await done(
+        assistant, "add_interaction", session_id="s", role="user", content="Is there tea?", metadata={"mood": "calm"}
+    )
+    request = session_pb2.AppendMessagesRequest(
+        session_id="s",
+        messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, content="In the cupboard.")],
+    )
+    await tenant.sessions.AppendMessages(request)
+
+    answer = await done(assistant, "get_context", session_id="s")
+    stored = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
+
+    assert answer["session_id"] == "s"
+    assert [turn["content"] for turn in answer["context"]] == ["Is there tea?", "In the cupboard."]
+    assert [turn["role"] for turn in answer["context"]] == ["user", "assistant"]
+    assert all(turn["timestamp"].endswith("Z") for turn in answer["context"])
+    assert stored[0].role == session_pb2.MESSAGE_ROLE_USER
+    assert dict(stored[0].metadata) == {"mood": "calm"}
+
+
+async def test_a_role_that_skein_does_not_have_comes_back_as_it_was_given(assistant: Assistant, tenant: Tenant) -> None:
+    for role in ("tool", "system", "human", "CoordinatorAgent"):
+        await done(assistant, "add_interaction", session_id="s", role=role, content="x")
+
+    stored = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
+
+    assert [role for role, _ in await context_of(assistant, "s")] == ["tool", "system", "human", "CoordinatorAgent"]
+    assert [message.role for message in stored] == [
+        session_pb2.MESSAGE_ROLE_TOOL,
+        session_pb2.MESSAGE_ROLE_SYSTEM,
+        session_pb2.MESSAGE_ROLE_USER,
+        session_pb2.MESSAGE_ROLE_ASSISTANT,
+    ]
+
+
+async def test_a_context_keeps_the_newest_turns_within_its_budget_oldest_first(assistant: Assistant) -> None:
+    await talk(assistant, "s", "a" * 40, "b" * 40, "c" * 40)
+
+    assert [text[0] for _, text in await context_of(assistant, "s", max_tokens=20)] == ["b", "c"]
+    assert [text[0] for _, text in await context_of(assistant, "s", max_tokens=29)] == ["b", "c"]
+    assert [text[0] for _, text in await context_of(assistant, "s", max_tokens=30)] == ["a", "b", "c"]
+    assert await context_of(assistant, "s", max_tokens=9) == []
+    assert await context_of(assistant, "s", max_tokens=0) == []
+
+
+async def test_a_context_of_many_turns_is_bounded_by_tokens_alone(assistant: Assistant, tenant: Tenant) -> None:
+    turns = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"{n:04d}") for n in range(250)]
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s", messages=turns, create_session=True)
+    )
+
+    assert [text for _, text in await context_of(assistant, "s", max_tokens=220)] == [
+        f"{n:04d}" for n in range(30, 250)
+    ]
+
+
+async def test_a_cleared_session_is_empty_and_goes_on(assistant: Assistant, tenant: Tenant) -> None:
+    await talk(assistant, "s", "one", "two")
+
+    answer = await done(assistant, "clear_session", session_id="s", request_id=7)
+    await talk(assistant, "s", "three")
+
+    assert (answer["session_id"], answer["request_id"]) == ("s", 7)
+    assert await context_of(assistant, "s") == [("user", "three")]
+    stored = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))
+    assert [message.content for message in stored.messages] == ["three"]
+
+
+async def test_a_deleted_session_is_gone_and_its_id_stays_taken(assistant: Assistant, tenant: Tenant) -> None:
+    await talk(assistant, "s", "one")
+
+    await done(assistant, "delete_session", session_id="s")
+    answers = [
+        await said(assistant, "delete_session", session_id="s"),
+        await said(assistant, "get_context", session_id="s"),
+        await said(assistant, "add_interaction", session_id="s", role="user", content="two"),
+        await said(assistant, "create_session", session_id="s"),
+    ]
+
+    assert [answer["status"] for answer in answers] == ["error"] * 4
+    assert "choose another" in answers[3]["message"]
+    with pytest.raises(grpc.aio.AioRpcError):
+        await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))
+
+
+async def test_another_tenants_session_is_not_there(assistant: Assistant, other_tenant: Tenant) -> None:
+    turn = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="secret")
+    await other_tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="theirs", messages=[turn], create_session=True)
+    )
+
+    answers = [
+        await said(assistant, "get_context", session_id="theirs"),
+        await said(assistant, "clear_session", session_id="theirs"),
+        await said(assistant, "delete_session", session_id="theirs"),
+    ]
+
+    assert [answer["status"] for answer in answers] == ["error"] * 3
+    kept = await other_tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="theirs"))
+    assert len(kept.messages) == 1
+
+
+async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assistant, tenant: Tenant) -> None:
+    await talk(assistant, "s", "one")
+    await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s"))
+
+    answer = await said(assistant, "add_interaction", session_id="s", role="user", content="two", request_id="r")
+
+    assert (answer["status"], answer["request_id"]) == ("error", "r")
+    assert "ended" in answer["message"]
+    assert await context_of(assistant, "s") == [("user", "one")]
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "word"),
+    [
+        ("dance", {}, "Unknown action"),
+        (["create_session"], {}, "Unknown action"),
+        (None, {}, "Unknown action"),
+        ("get_context", {}, "session_id"),
+        ("get_context", {"session_id": ""}, "session_id"),
+        ("get_context", {"session_id": 5}, "session_id"),
+        ("get_context", {"session_id": "s" * 300}, "session_id"),
+        ("get_context", {"session_id": "never"}, "session"),
+        ("get_context", {"session_id": "a\0b"}, ""),
+        ("get_context", {"session_id": "\ud800"}, "surrogate"),
+        ("get_context", {"session_id": "s", "max_tokens": "many"}, "max_tokens"),
+        ("get_context", {"session_id": "s", "max_tokens": -1}, "max_tokens"),
+        ("get_context", {"session_id": "s", "max_tokens": True}, "max_tokens"),
+        ("add_interaction", {"session_id": "s", "content": "x"}, "role"),
+        ("add_interaction", {"session_id": "s", "role": "user"}, "content"),
+        ("add_interaction", {"session_id": "s", "role": "user", "content": " "}, "content"),
+        ("add_interaction", {"session_id": "s", "role": "user", "content": {"a": 1}}, "content"),
+        ("add_interaction", {"session_id": "s", "role": "user", "content": "a\0b"}, "NUL"),
+        ("add_interaction", {"session_id": "s", "role": "user", "content": "x" * 200_000}, "long"),
+        ("add_interaction", {"session_id": "s", "role": "user", "content": "x", "metadata": []}, "metadata"),
+        ("create_session", {"session_id": 5}, "session_id"),
+        ("create_session", {"user_id": {}}, "user_id"),
+        ("create_session", {"metadata": "x"}, "metadata"),
+        ("create_session", {"metadata": {"a": "\0"}}, ""),
+        ("clear_session", {"session_id": "never"}, "session"),
+        ("create_session", {"data": 7}, "data"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(shared: Assistant, action: Any, fields: dict[str, Any], word: str) -> None:
+    answer = await said(shared, action, request_id="r", **fields)
+
+    assert (answer["status"], answer["request_id"]) == ("error", "r")
+    assert word in answer["message"]
+    assert set(answer) == {"status", "message", "request_id"}
+
+
+@pytest.mark.parametrize("request_id", [{"deep": 1}, [1], "x" * 5000])
+async def test_a_request_id_that_is_none_does_not_come_back(shared: Assistant, request_id: Any) -> None:
+    answer = await done(shared, "create_session", request_id=request_id)
+
+    assert "request_id" not in answer
+
+
+@pytest.mark.parametrize("field", ["metadata", "request_id", "content"])
+@pytest.mark.parametrize("depth", [300, 900, 20_000])
+async def test_deep_nesting_is_answered(shared: Assistant, field: str, depth: int) -> None:
+    nested = '{"a":' * depth + "1" + "}" * depth
+    body = f'{{"action":"add_interaction","session_id":"s","role":"user","content":"x","{field}":{nested}}}'
+
+    answer = await shared.say(PORT, body.encode())
+
+    assert answer["status"] in {"success", "error"}
+    assert answer["status"] == "error" or field == "request_id"
+
+
+async def test_a_dealer_is_answered_in_its_own_framing(assistant: Assistant) -> None:
+    async with assistant.socket(zmq.DEALER, PORT) as peer:
+        await peer.send(b'{"action": "create_session", "session_id": "d"}')
+        plain = await peer.recv_multipart()
+        await peer.send_multipart([b"", b'{"action": "get_context", "session_id": "d"}'])
+        delimited = await peer.recv_multipart()
+
+    assert len(plain) == 1
+    assert json.loads(plain[0])["session_id"] == "d"
+    assert delimited[0] == b""
+    assert json.loads(delimited[1])["context"] == []
+
+
+async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
+        answer = await said(alone, "get_context", session_id="s", request_id="r")
+        health = await said(alone, "health_check")
+
+    assert (answer["status"], answer["request_id"]) == ("error", "r")
+    assert "try again" in answer["message"]
+    assert_healthy(health)
+
+
+async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster, tenant: Tenant) -> None:
+    environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
+    async with (
+        assistant_of(environment, gateway=cluster.endpoint) as alone,
+        alone.socket(zmq.SUB, PULSE) as listener,
+    ):
+        listener.subscribe(b"")
+        first = await listener.recv_multipart()
+        for name in ("s1", "s2", "s3"):
+            await done(alone, "create_session", session_id=name)
+        await done(alone, "delete_session", session_id="s3")
+        await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s2"))
+        async with asyncio.timeout(10):
+            while json.loads(await listener.recv())["metrics"]["active_sessions"] != 1:
+                pass
+
+    assert len(first) == 1
+    document = json.loads(first[0])
+    assert document["timestamp"].endswith("Z")
+    assert document == {
+        "component": "session_memory_agent",
+        "status": "running",
+        "timestamp": document["timestamp"],
+        "metrics": {"active_sessions": 0},
+    }
+
+
+async def test_a_number_that_nobody_can_tell_is_not_invented() -> None:
+    environment = {"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PULSE_SECONDS": "0.05"}
+    async with (
+        assistant_of(environment, gateway="127.0.0.1:1") as alone,
+        alone.socket(zmq.SUB, PULSE) as listener,
+    ):
+        listener.subscribe(b"")
+        document = json.loads(await listener.recv())
+
+    assert (document["status"], document["metrics"]) == ("degraded", {"active_sessions": None})

@@ -1,0 +1,114 @@
+"""Sessions put into a number of tokens, and the names that sessions have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein.session.v1 import session_pb2 as pb
+from skein_pc2.errors import Rejected
+from skein_pc2.reasoning.context import TYPE, context_of
+from skein_pc2.reasoning.interactions import session_of
+
+AT = datetime(2026, 1, 2, 23, 4, 5, tzinfo=UTC)
+TYPES = ("user_query", "system_response", "error", "code", "decision")
+
+
+def message(content: str, kind: str = "user_query") -> pb.Message:
+    made = pb.Message(role=pb.MESSAGE_ROLE_USER, content=content)
+    made.metadata[TYPE] = kind
+    return made
+
+
+def texts(document: dict[str, Any]) -> int:
+    """Count the characters that a document tells."""
+    parts = [document["conversation_summary"], document["code_context"]]
+    return sum(len(part) for part in [*parts, *document["errors_encountered"], *document["key_decisions"]])
+
+
+@given(
+    st.lists(st.tuples(st.text(min_size=1, max_size=60), st.sampled_from(TYPES)), max_size=30),
+    st.integers(min_value=0, max_value=200),
+    st.text(max_size=100),
+)
+def test_the_budget_is_honoured_exactly(said: list[tuple[str, str]], max_tokens: int, earlier: str) -> None:
+    newest_first = [message(content, kind) for content, kind in said]
+
+    context = context_of(newest_first, max_tokens=max_tokens, earlier=earlier)
+
+    assert len(context.summary) <= 4 * max_tokens
+    assert texts(context.document(None)) <= 4 * max_tokens
+
+
+@given(st.lists(st.tuples(st.text(min_size=1, max_size=60), st.sampled_from(TYPES)), max_size=30))
+def test_what_has_room_is_told_whole_in_order(said: list[tuple[str, str]]) -> None:
+    newest_first = [message(content, kind) for content, kind in said]
+
+    context = context_of(newest_first, max_tokens=10_000, earlier="not told")
+
+    assert [line.content for line in context.lines] == [content for content, _ in reversed(said)]
+    assert context.earlier == ""
+
+
+def test_the_newest_is_kept_and_cut_when_it_alone_is_too_long() -> None:
+    context = context_of([message("z" * 100), message("older")], max_tokens=10)
+
+    assert context.summary == "User: " + "z" * 33 + "…"
+
+
+def test_an_old_decision_is_found_beneath_much_talk() -> None:
+    talk = [message("blah " * 10) for _ in range(100)]
+
+    context = context_of([*talk, message("use Postgres", "decision")], max_tokens=100)
+
+    assert context.document(None)["key_decisions"] == ["use Postgres"]
+    assert context.summary.startswith("Decision: use Postgres\nUser: blah")
+
+
+def test_many_errors_leave_room_for_what_was_said() -> None:
+    errors = [message("failed " * 5, "error") for _ in range(100)]
+
+    context = context_of([message("What now?"), *errors], max_tokens=100)
+
+    assert "User: What now?" in context.summary
+    assert 0 < len(context.document(None)["errors_encountered"]) < 100
+
+
+def test_a_type_is_known_in_any_case() -> None:
+    assert context_of([message("d", "DECISION")], max_tokens=10).document(None)["key_decisions"] == ["d"]
+
+
+def test_a_message_without_words_takes_no_room() -> None:
+    assert context_of([pb.Message(role=pb.MESSAGE_ROLE_TOOL)], max_tokens=10).summary == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "session_id"),
+    [
+        ({"session_id": "s"}, "s"),
+        ({"session_id": "s", "user_id": "ana", "project": "boat"}, "s"),
+        ({"user_id": "ana", "project": "boat"}, "ana_boat"),
+        ({"user_id": "ana"}, "ana_2026-01-02"),
+        ({"user_id": "ana", "project": ""}, "ana_2026-01-02"),
+        ({"session_id": None, "user_id": "ana", "project": None}, "ana_2026-01-02"),
+    ],
+)
+def test_a_session_is_named_by_itself_or_by_person_and_project_or_day(said: dict[str, object], session_id: str) -> None:
+    assert session_of(said, AT) == session_id
+
+
+def test_days_are_those_of_utc() -> None:
+    there = AT.astimezone(timezone(timedelta(hours=9)))
+
+    assert there.day == 3
+    assert session_of({"user_id": "ana"}, there) == "ana_2026-01-02"
+
+
+@pytest.mark.parametrize("said", [{}, {"project": "boat"}, {"user_id": " "}, {"user_id": 5}, {"session_id": ["s"]}])
+def test_a_session_without_a_name_is_refused(said: dict[str, object]) -> None:
+    with pytest.raises(Rejected):
+        session_of(said, AT)

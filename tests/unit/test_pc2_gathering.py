@@ -1,0 +1,98 @@
+"""What several messages ask for at the same time is done together, and nobody waits for company."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skein_pc2.errors import Rejected
+from skein_pc2.gathering import Gathering
+from skein_pc2.work import Errand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass
+class Service:
+    """Doubles numbers when it is let; refuses those below 0, and batches that have one."""
+
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    calls: list[list[int]] = field(default_factory=list)
+
+    async def alone(self, number: int, _errand: Errand) -> int:
+        self.calls.append([number])
+        await self.may_answer.wait()
+        if number < 0:
+            raise Rejected("validation_error", str(number))
+        return 2 * number
+
+    async def together(self, numbers: Sequence[int], _errand: Errand) -> list[int | None]:
+        self.calls.append(list(numbers))
+        await self.may_answer.wait()
+        if min(numbers) < 0:
+            raise Rejected("validation_error", "one of them")
+        return [None if number == 0 else 2 * number for number in numbers]
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+async def done(service: Service, numbers: Sequence[int], **options: int) -> list[int | BaseException]:
+    """Ask for all of them at once."""
+    gathering = Gathering(service.alone, service.together, **options)
+    errand = Errand(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
+    tasks = [asyncio.create_task(gathering.do(number, errand)) for number in numbers]
+    await asyncio.sleep(0)
+    service.may_answer.set()
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_what_comes_while_calls_are_under_way_goes_together(service: Service) -> None:
+    assert await done(service, range(1, 8)) == [2, 4, 6, 8, 10, 12, 14]
+    assert service.calls == [[1], [2], [3, 4, 5, 6, 7]]
+
+
+async def test_no_call_takes_more_than_it_may(service: Service) -> None:
+    assert await done(service, range(1, 9), under_way=1, most=3) == [2, 4, 6, 8, 10, 12, 14, 16]
+    assert service.calls == [[1], [2, 3, 4], [5, 6, 7], [8]]
+
+
+async def test_one_at_fault_is_told_alone_and_the_others_are_done(service: Service) -> None:
+    results = await done(service, [1, 2, 3, -4, 5])
+
+    assert [result for result in results if isinstance(result, int)] == [2, 4, 6, 10]
+    assert str(results[3]) == "-4"
+    assert service.calls[2:] == [[3, -4, 5], [3], [-4], [5]]
+
+
+async def test_what_a_batch_does_not_answer_is_asked_for_alone(service: Service) -> None:
+    assert await done(service, [1, 2, 0, 4]) == [2, 4, 0, 8]
+    assert service.calls[2:] == [[0, 4], [0]]
+
+
+async def test_a_refusal_leaves_the_place_to_the_next(service: Service) -> None:
+    results = await done(service, [-1, -2, -3], under_way=1, most=1)
+
+    assert [str(result) for result in results] == ["-1", "-2", "-3"]
+    assert service.calls == [[-1], [-2], [-3]]
+
+
+async def test_whoever_gives_up_is_passed_over(service: Service) -> None:
+    gathering = Gathering(service.alone, service.together, under_way=1)
+    errand = Errand(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
+    tasks = [asyncio.create_task(gathering.do(number, errand)) for number in (1, 2, 3)]
+    await asyncio.sleep(0)
+
+    tasks[0].cancel()
+    tasks[1].cancel()
+    service.may_answer.set()
+
+    assert await tasks[2] == 6
+    assert service.calls == [[1], [3]]
+    assert await gathering.do(4, errand) == 8
