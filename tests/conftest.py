@@ -25,4 +25,5 @@ pytest_plugins = [
     "fix_tenancy",
     "fix_logs",
     "fix_memory",
+    "fix_pc2",
 ]

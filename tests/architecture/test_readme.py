@@ -23,6 +23,8 @@ SECTIONS = (
         "Two commands",
         "One request, followed",
         "Getting in",
+        "Console",
+        "MCP",
         "In containers",
         "Ports",
         "Settings",

@@ -76,9 +76,9 @@ def data_folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def running(folder: Path, form: str) -> AsyncIterator[Subject]:
+async def running(folder: Path, form: str, **settings: str) -> AsyncIterator[Subject]:
     """Run a cluster in one of the FORMS until the block ends, then let it drain. Raises DidNotStart."""
-    ports = _ports(form)
+    ports = {**_ports(form), **settings}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,

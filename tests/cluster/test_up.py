@@ -87,7 +87,14 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others(data_d
         second = await skein("up", environment=running.environment)
         code = await running.stop()
 
-    for text in (credentials["endpoint"], credentials["http"], "credentials.json", "skein.log", "skein recall"):
+    for text in (
+        credentials["endpoint"],
+        credentials["http"],
+        "credentials.json",
+        "skein.log",
+        "skein recall",
+        "console",
+    ):
         assert text in running.panel.replace("│\n│", "")
     for name in ("credentials.json", "system.key"):
         assert stat.S_IMODE((data_dir / name).stat().st_mode) == 0o600

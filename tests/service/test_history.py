@@ -170,6 +170,45 @@ async def test_filters_choose_by_type_kind_and_thing(tenant: Tenant) -> None:
     assert len(await chosen(entity_type="memory")) == 3
 
 
+@pytest.mark.parametrize("page_size", [1, 2, 50])
+async def test_the_newest_come_first_when_they_are_asked_first(tenant: Tenant, page_size: int) -> None:
+    made = [await remember(tenant) for _ in range(5)]
+
+    assert ids(await listed(tenant, page_size=page_size, newest_first=True)) == made[::-1]
+
+
+async def test_newest_first_goes_back_from_before_a_position_and_filters(tenant: Tenant) -> None:
+    first, second = await remember(tenant), await remember(tenant)
+    await rename(tenant, first)
+    last = (await listed(tenant))[-1]
+
+    assert ids(await listed(tenant, newest_first=True, position=last.position)) == [second, first]
+    of_first = await listed(tenant, page_size=1, newest_first=True, filter=pb.ChangeFilter(entity_id=first))
+    assert [change.event_type for change in of_first] == ["memory_updated", "memory_created"]
+    created = pb.ChangeFilter(event_types=["memory_created"])
+    assert ids(await listed(tenant, newest_first=True, filter=created)) == [second, first]
+
+
+async def test_a_watch_from_the_newest_page_sends_what_comes_after_it(tenant: Tenant) -> None:
+    for _ in range(3):
+        await remember(tenant)
+    page = await tenant.history.ListChanges(pb.ListChangesRequest(page_size=1, newest_first=True))
+
+    later = await remember(tenant)
+
+    assert ids(await listed(tenant, position=page.position)) == [later]
+
+
+async def test_changes_made_meanwhile_move_no_page_of_the_newest(tenant: Tenant) -> None:
+    made = [await remember(tenant) for _ in range(3)]
+    page = await tenant.history.ListChanges(pb.ListChangesRequest(page_size=1, newest_first=True))
+    await remember(tenant)
+
+    following = pb.ListChangesRequest(page_size=2, newest_first=True, page_token=page.next_page_token)
+
+    assert ids((await tenant.history.ListChanges(following)).changes) == made[1::-1]
+
+
 async def test_an_event_that_never_comes_is_refused(tenant: Tenant) -> None:
     wanted = pb.ChangeFilter(event_types=["memory_created", "memory_invented"])
 

@@ -42,18 +42,29 @@ async def connection(database: TestDatabase) -> AsyncIterator[asyncpg.Connection
     [
         ("read_changes", "changes_position", {}),
         ("read_changes_of_entity", "changes_entity", {"entity_id": "entity 5"}),
+        ("read_changes_back", "changes_position", {}),
+        ("read_changes_of_entity_back", "changes_entity", {"entity_id": "entity 5"}),
     ],
 )
 async def test_the_log_is_read_from_a_place_by_an_index(
     connection: asyncpg.Connection[asyncpg.Record], name: str, index: str, more: dict[str, Any]
 ) -> None:
     query = QUERIES[name]
-    values = query.bind({"tenant_id": TENANT, "transaction": 200, "change_id": UUID(int=0), "count": 50} | more)
+    values = query.bind(
+        {
+            "tenant_id": TENANT,
+            "transaction": 3000 if name.endswith("_back") else 200,
+            "change_id": UUID(int=0),
+            "count": 50,
+        }
+        | more
+    )
 
     rows = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS OFF, COSTS OFF) {query.text}", *values)
     plan = "\n".join(row[0] for row in rows)
 
     assert index in plan
     assert "Seq Scan" not in plan
-    assert "ROW(transaction, change_id) >" in plan.partition("Index Cond")[2].partition("\n")[0]
+    compared = "<" if name.endswith("_back") else ">"
+    assert f"ROW(transaction, change_id) {compared}" in plan.partition("Index Cond")[2].partition("\n")[0]
     assert "Rows Removed" not in plan

@@ -15,12 +15,12 @@ from skein_kit.errors import FailedPrecondition, FieldInvalid
 from skein_kit.ids import first_id
 from skein_kit.properties import MAX_PROPERTIES, properties_of
 from skein_kit.settings import SettingInvalid
+from skein_kit.summaries import Turn, extract
 from skein_session.errors import SessionArchived, SessionEnded
 from skein_session.lifecycle import Standing, idle_before
 from skein_session.literals import inner_words, like
 from skein_session.model import ChatModel
 from skein_session.spans import LAST_ID, NO_ID, spans
-from skein_session.summaries import Turn, extract
 from skein_session.windows import TOKENS_OF_A_MESSAGE, Window, tokens_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)

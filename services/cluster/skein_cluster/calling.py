@@ -12,7 +12,7 @@ from grpc import aio
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
-from skein.memory.v1 import history_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
+from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -66,6 +66,16 @@ class Api:
     def links(self) -> memory_pb2_grpc.LinkServiceAsyncStub:
         """Links between memories."""
         return memory_pb2_grpc.LinkServiceStub(self.channel)
+
+    @property
+    def blocks(self) -> blocks_pb2_grpc.BlockServiceAsyncStub:
+        """Core memory: the texts that agents carry in every prompt."""
+        return blocks_pb2_grpc.BlockServiceStub(self.channel)
+
+    @property
+    def curation(self) -> curation_pb2_grpc.CurationServiceAsyncStub:
+        """Conflicts, aliases, trust in sources."""
+        return curation_pb2_grpc.CurationServiceStub(self.channel)
 
     @property
     def recall(self) -> recall_pb2_grpc.RecallServiceAsyncStub:

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "archive": "archive",
     "models": "models",
     "bench": "bench",
+    "pc2": "pc2",
 }
 
 

@@ -122,6 +122,7 @@ def panel(cluster: Embedded, data_dir: Path, log: Path | None, seconds: float, *
     lines = [
         ("gRPC", cluster.credentials.endpoint),
         ("HTTP", cluster.credentials.http),
+        ("console", "" if is_demo else f"{cluster.credentials.http}/ (the api_key of the credentials lets you in)"),
         ("metrics", metrics),
         ("pc2", pc2_ports(cluster)),
         ("credentials", str(data_dir / CREDENTIALS_FILE)),

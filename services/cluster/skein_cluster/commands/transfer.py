@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,58 +16,114 @@ from skein.memory.v1 import archives_pb2
 from skein_client.pages import items
 from skein_cluster import console, options
 from skein_cluster.calling import as_tenant
+from skein_cluster.commands.mapping import show_comparison, show_report
 from skein_cluster.exits import Exit, Failure
+from skein_cluster.transfer.comparing import Comparison
 from skein_cluster.transfer.exporting import export
-from skein_cluster.transfer.importing import Importer, Report, check
-from skein_cluster.transfer.locomo import read_locomo
-from skein_cluster.transfer.records import Kind, RecordInvalid, read_jsonl
+from skein_cluster.transfer.moving import bring_all, bring_one, chosen, compare_all, compare_one, try_out
+from skein_cluster.transfer.records import FIELDS
+from skein_cluster.transfer.report import Report
+from skein_cluster.transfer.sources import FORMATS
+from skein_cluster.transfer.sources.base import Notes, Tally
+from skein_cluster.transfer.sources.files import READERS, open_file
 from skein_cluster.transfer.whole import FORMS, MODES, Done, export_whole, import_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from skein_cluster.calling import Api
-    from skein_cluster.transfer.records import Record, Unreadable
+    from skein_cluster.transfer.sources.base import Realm, Source
 
-_FORMATS: Mapping[str, Callable[[Path], Iterator[Record | Unreadable]]] = {"jsonl": read_jsonl, "locomo": read_locomo}
+_FORMS = (*READERS, *FORMS, *FORMATS)
+# Differences that seed 004's plan allows a dual write: 0.1 %.
+_THRESHOLD = 0.001
 # Refusals that a person wants to see at once; --json has all.
 _SHOWN = 20
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What an import is asked to do."""
+
+    form: str
+    source: str
+    vectors: str
+    realm: str
+    is_all: bool
+    is_dry: bool
+    is_comparison: bool
+    threshold: float
+    as_json: bool
+
+
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice([*_FORMATS, *FORMS]))
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Check the file and write nothing; jsonl and locomo call nobody.")
+@click.argument("form", metavar="FORMAT", type=click.Choice(_FORMS))
+@click.argument("source")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Read everything and write nothing; calls nobody.")
+@click.option("--realm", default="", metavar="KEY", help="Which realm of the source comes into the tenant of the key.")
+@click.option("--all", "is_all", is_flag=True, help="As the operator: a tenant for each realm, and who signs in there.")
+@click.option("--vectors", default="", metavar="FILE", help="For longterm-d1: a dump of the vectors, as JSON lines.")
+@click.option("--compare", "is_comparison", is_flag=True, help="Write nothing; say what is missing or different here.")
 @click.option(
-    "--mode", type=click.Choice(list(MODES)), default="merge", show_default=True, help="What to do with what is there."
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    default=_THRESHOLD,
+    show_default=True,
+    help="With --compare: the share of differences that still ends with 0.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(list(MODES)),
+    default="merge",
+    show_default=True,
+    help="For skein and memoryvault: what to do with what is there.",
 )
 @options.caller
 @options.as_json
-def import_command(
-    form: str, file: Path, mode: str, environment: dict[str, str], *, dry_run: bool, as_json: bool
-) -> None:
-    """Import FILE into the tenant. Repeating it adds nothing twice.
+def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None:
+    """Import SOURCE into the tenant. Repeating it adds nothing twice, and goes on where it was interrupted.
 
-    FORMAT is jsonl (sessions, messages, memories and links, one JSON object per line: what `skein export` writes),
-    locomo (long conversations as snap-research/LoCoMo publishes them), skein (what `skein export --whole` writes) or
-    memoryvault (its memoryvault_export_v1). --mode is for the last two. Ends with 1 when records were refused.
-    """
-    if form in FORMS:
-        text = file.read_text("utf-8")
-        _show_whole(asyncio.run(_import_whole(environment, text, form, mode, dry_run=dry_run)), as_json=as_json)
+    \b
+    FORMAT is one of
+      jsonl                 what `skein export` writes: a JSON object per line
+      locomo                conversations as snap-research/LoCoMo publishes them
+      skein, memoryvault    skein_export_v1 and memoryvault_export_v1, whole
+      duyetbot-d1, memoryvault-d1, longterm-d1
+                            D1 databases: an SQLite file or the SQL of an export
+      memoryvault-json      memoryvault_export_v1, with a mapping report
+      agentmem-pg, orchestrator-pg
+                            the URL of a Postgres database
+      session-memory-agent, contextual-memory, jarvis-memory
+                            SQLite or JSON stores
+
+    The mapping report says what was read, written, there already, changed on the way, left behind and refused. Ends
+    with 1 when records were refused, or with --compare when more than the threshold is missing or different.
+    """  # noqa: D301 - click wants the backspace itself.
+    wanted = Asked(**asked)
+    _check(wanted)
+    if wanted.form in FORMS:
+        _whole(environment, wanted, mode)
         return
     report = Report()
-    try:
-        records = list(_FORMATS[form](file))
-    except RecordInvalid as error:
-        raise Failure(str(error), Exit.REFUSED) from error
-    with progress(f"{'checking' if dry_run else 'importing'} {file.name}", len(records)) as done:
-        if dry_run:
-            check(records, report, done)
-        else:
-            asyncio.run(_import(environment, records, report, done))
-    _show(report, dry_run=dry_run, as_json=as_json)
-    if report.refused:
+    with _opened(wanted) as source:
+        realms = chosen(source, wanted.realm, every=wanted.is_all)
+        if wanted.is_comparison:
+            _compare(environment, wanted, source, realms, report)
+            return
+        tenants: dict[str, str] = {}
+        with progress(f"{'checking' if wanted.is_dry else 'importing'} {wanted.form}", None) as done:
+            if wanted.is_dry:
+                try_out(source, realms, report, done, every=wanted.is_all)
+            elif wanted.is_all:
+                tenants = asyncio.run(bring_all(environment, source, realms, report, done))
+            else:
+                asyncio.run(bring_one(environment, source, realms, report, done))
+        has_people = not wanted.is_all and next(iter(source.people(Notes())), None) is not None
+    show_report(report, dry_run=wanted.is_dry, as_json=wanted.as_json, tenants=tenants)
+    if has_people:
+        click.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
+    if report.refused_count:
         sys.exit(Exit.REFUSED)
 
 
@@ -85,7 +141,7 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
         console.err().print(f"Exported {count} items.")
     else:
         counts, left = asyncio.run(_export(environment, output.write))
-        console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in Kind)}.")
+        console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in FIELDS)}.")
     if left:
         click.echo(
             f"Without {left} memories that lie in cold storage: `skein archive list` names the archives, and "
@@ -95,7 +151,7 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Show a bar on stderr when that is a terminal; yield what to call with the number of records done."""
     bar = Progress(
         TextColumn("{task.description}"),
@@ -111,14 +167,59 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-async def _import(
-    environment: Mapping[str, str],
-    records: Sequence[Record | Unreadable],
-    report: Report,
-    done: Callable[[int], None],
+def _check(wanted: Asked) -> None:
+    """Raise UsageError for options that do not go together."""
+    takes_vectors = wanted.form in FORMATS and FORMATS[wanted.form].has_vectors
+    if wanted.vectors and not takes_vectors:
+        raise click.UsageError(f"--vectors is not for {wanted.form}.")
+    if wanted.realm and wanted.is_all:
+        raise click.UsageError("Give either --realm or --all.")
+    if wanted.is_comparison and wanted.is_dry:
+        raise click.UsageError("--compare writes nothing; leave --dry-run out.")
+    if wanted.form in FORMS and (wanted.realm or wanted.is_all):
+        raise click.UsageError(f"A file of the format {wanted.form} has no realms; leave --realm and --all out.")
+
+
+def _opened(wanted: Asked) -> AbstractContextManager[Source]:
+    if wanted.form in READERS:
+        return open_file(wanted.form, wanted.source)
+    return FORMATS[wanted.form].open(wanted.source, wanted.vectors)
+
+
+def _compare(
+    environment: Mapping[str, str], wanted: Asked, source: Source, realms: Sequence[Realm], report: Report
 ) -> None:
-    async with as_tenant(environment) as api:
-        await Importer(api, report, done).run(records)
+    with progress(f"comparing {wanted.form}", None) as done:
+        hold = compare_all if wanted.is_all else compare_one
+        comparison = asyncio.run(hold(environment, source, realms, report, done))
+    show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
+    if comparison.share > wanted.threshold:
+        sys.exit(Exit.REFUSED)
+
+
+def _whole(environment: Mapping[str, str], wanted: Asked, mode: str) -> None:
+    """Import a whole memory; compare it by asking what overwriting would change."""
+    try:
+        text = Path(wanted.source).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        message = f"{wanted.source} cannot be read ({reason}): check its name and who may read it."
+        raise Failure(message, Exit.REFUSED) from None
+    if not wanted.is_comparison:
+        done = asyncio.run(_import_whole(environment, text, wanted.form, mode, dry_run=wanted.is_dry))
+        _show_whole(done, as_json=wanted.as_json)
+        return
+    done = asyncio.run(_import_whole(environment, text, wanted.form, "overwrite", dry_run=True))
+    comparison = Comparison(
+        in_source=done.created + done.updated + done.unchanged,
+        in_skein=done.updated + done.unchanged,
+        missing={kind: Tally(count) for kind, count in done.created.items()},
+        different={(kind, "some field"): Tally(count) for kind, count in done.updated.items()},
+        unreadable=len(done.refused),
+    )
+    show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
+    if comparison.share > wanted.threshold:
+        sys.exit(Exit.REFUSED)
 
 
 async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[Mapping[str, int], int]:
@@ -157,37 +258,6 @@ def _show_whole(done: Done, *, as_json: bool) -> None:
             click.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
     if done.refused:
         sys.exit(Exit.REFUSED)
-
-
-def _show(report: Report, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        console.print_json(
-            {
-                "dry_run": dry_run,
-                "read": {kind: report.read[kind] for kind in Kind},
-                "written": {kind: report.written[kind] for kind in Kind},
-                "skipped": {kind: report.skipped[kind] for kind in Kind},
-                "pending_embedding_count": report.pending,
-                "refused": [asdict(refused) for refused in report.refused],
-            }
-        )
-        return
-    made = console.table("", "read", "written", "skipped", "refused", numbers=("read", "written", "skipped", "refused"))
-    lines = []
-    for kind in (*Kind, ""):
-        refused = sum(1 for entry in report.refused if entry.kind == kind)
-        read = report.read[kind or "unreadable"]
-        if read:
-            name = _plural(kind) if kind else "unreadable"
-            lines.append((name, read, report.written[kind], report.skipped[kind], refused))
-    console.rows(made, lines, empty="The file holds no records.")
-    if report.pending:
-        click.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
-    for entry in report.refused[:_SHOWN]:
-        name = f"{entry.kind} {entry.name}: " if entry.kind else ""
-        click.echo(f"{entry.where}: {name}{entry.reason}", err=True)
-    if len(report.refused) > _SHOWN:
-        click.echo(f"… and {len(report.refused) - _SHOWN} more; --json lists all.", err=True)
 
 
 def _plural(kind: str) -> str:

@@ -7,7 +7,7 @@ export is no snapshot.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skein_cluster.calling import Api
-    from skein_cluster.transfer.records import Item
 
 _PAGE = 500
 # Archived ones too, which no list shows unless it is asked to.
@@ -29,7 +28,7 @@ async def export(api: Api, write: Callable[[str], object]) -> Counter[str]:
     """Write every record of the tenant as a line, and return how many of each kind."""
     counts: Counter[str] = Counter()
 
-    def put(kind: Kind, item: Item) -> None:
+    def put(kind: Kind, item: Any) -> None:
         write(line_of(kind, item) + "\n")
         counts[kind] += 1
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import asyncio
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import session_pb2
 from skein_client.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -16,94 +15,101 @@ from skein_client.errors import (
     ResourceExhausted,
     SkeinError,
 )
-from skein_client.pages import items
+from skein_cluster.exits import Exit, Failure
 from skein_cluster.failures import sentence
 from skein_cluster.transfer.records import Kind, Record, Unreadable
+from skein_cluster.transfer.report import Report
+from skein_cluster.transfer.writers import WRITERS
+from skein_cluster.transfer.writers.base import PutAgain, Recomputed, Shared, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 
     from skein_cluster.calling import Api
+
+__all__ = ["BATCH", "Importer", "Report", "check", "chunks"]
+
+Result = TypeVar("Result")
 
 BATCH = 100
 # Well below the 4 MiB that a request may have.
 BATCH_BYTES = 1_000_000
+# Records that are read ahead.
+_CHUNK = 500
 # What the record itself is to blame for; anything else ends the import.
 _REFUSALS = (InvalidArgument, AlreadyExists, NotFound, FailedPrecondition, ResourceExhausted)
-# The id or link is there already, so the record is.
-_THERE = frozenset({"EXTERNAL_ID_TAKEN", "SESSION_EXISTS", "LINK_EXISTS"})
-# The session is at fault, not one of the messages.
-_WHOLE_SESSION = frozenset({"SESSION_NOT_FOUND", "SESSION_ENDED"})
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """One record that was not taken."""
-
-    where: str
-    kind: str
-    name: str
-    reason: str
-
-
-@dataclass(slots=True)
-class Report:
-    """What became of the records, by kind."""
-
-    read: Counter[str] = field(default_factory=Counter)
-    written: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
-    refused: list[Refused] = field(default_factory=list)
-    # Written, found by their words already and by meaning soon.
-    pending: int = 0
-
-    def refuse(self, record: Record | Unreadable, reason: str) -> None:
-        """Note a record that was not taken."""
-        if isinstance(record, Unreadable):
-            self.refused.append(Refused(record.where, "", "", reason))
-        else:
-            self.refused.append(Refused(record.where, str(record.kind), record.name, reason))
+# What passes by itself.
+_PASSING = frozenset({"RATE_LIMITED", "TOO_MANY_ATTEMPTS"})
+# How long a rate limit is waited for when it names no time.
+_PAUSE_SECONDS = 1.0
 
 
 class Importer:
     """One import. Records come in the order of the file, which says in which order messages follow each other."""
 
-    def __init__(self, api: Api, report: Report, done: Callable[[int], None], *, batch: int = BATCH) -> None:
-        """Write through `api`, `batch` records a call, and call `done` with the number dealt with, as it goes on."""
-        self._api = api
-        self._batch = batch
+    def __init__(
+        self,
+        api: Api,
+        report: Report,
+        done: Callable[[int], None],
+        *,
+        batch: int = BATCH,
+        at_once: int = 1,
+        operator: Api | None = None,
+    ) -> None:
+        """Write through `api`, `batch` records a call and `at_once` calls side by side.
+
+        `done` is called with the number dealt with, as it goes on. With an operator's `Api` models are registered that
+        the cluster does not know.
+        """
         self._report = report
         self._done = done
+        self._batch = batch
+        self._slots = asyncio.Semaphore(at_once)
+        self._shared = Shared(api, report, operator)
+        self._writers: dict[Kind, Writer] = {}
         self._waiting: list[Record] = []
         self._bytes = 0
-        # Ids of messages that a session holds, for the sessions met so far.
-        self._held: dict[str, set[str]] = {}
-        self._seen: set[tuple[Kind, str]] = set()
-        self._opened: list[session_pb2.Session] = []
+        self._kind: Kind | None = None
+        # Batches under way, by what their records have in common.
+        self._under_way: dict[asyncio.Task[None], str] = {}
 
     async def run(self, records: Iterable[Record | Unreadable]) -> None:
         """Import all records."""
-        for record in records:
-            if isinstance(record, Unreadable):
-                self._report.read["unreadable"] += 1
-                self._report.refuse(record, record.reason)
-                self._done(1)
-                continue
-            self._report.read[record.kind] += 1
-            if self._must_flush(record):
-                await self._flush()
-            self._waiting.append(record)
-            self._bytes += record.item.ByteSize()
-        await self._flush()
-        for session in self._opened:
-            await self._give_state(session)
+        try:
+            async for chunk in chunks(records):
+                for record in chunk:
+                    await self._take(record)
+            await self._flush()
+            await self._settle(None)
+        finally:
+            for task in self._under_way:
+                task.cancel()
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+        for writer in self._writers.values():
+            await writer.finish()
+
+    async def _take(self, record: Record | Unreadable) -> None:
+        self._report.arrived(record)
+        if isinstance(record, Unreadable):
+            self._done(1)
+            return
+        if self._must_flush(record):
+            await self._flush()
+        if record.kind is not self._kind:
+            # Records refer to records of earlier kinds, so these are written first.
+            await self._settle(None)
+            self._kind = record.kind
+        self._waiting.append(record)
+        self._bytes += record.item.ByteSize()
 
     def _must_flush(self, record: Record) -> bool:
         if not self._waiting:
             return False
         last = self._waiting[-1]
         return (
-            _group(last) != _group(record)
+            last.kind is not record.kind
+            or self._writer(last.kind).group(last) != self._writer(record.kind).group(record)
             or len(self._waiting) >= self._batch
             or self._bytes + record.item.ByteSize() > BATCH_BYTES
         )
@@ -112,145 +118,139 @@ class Importer:
         batch, self._waiting, self._bytes = self._waiting, [], 0
         if not batch:
             return
-        kind = batch[0].kind
-        if kind is Kind.SESSION:
-            await self._one_by_one(batch, self._create_session)
-        elif kind is Kind.MESSAGE:
-            await self._messages(batch)
-        elif kind is Kind.MEMORY:
-            await self._memories(batch)
-        else:
-            await self._one_by_one(batch, self._create_link)
-        self._done(len(batch))
+        writer = self._writer(batch[0].kind)
+        group = writer.group(batch[0])
+        if group:
+            # The messages of a session follow each other.
+            await self._settle(group)
+        await self._slots.acquire()
+        self._raise_failed()
+        task = asyncio.create_task(self._import(writer, batch))
+        self._under_way[task] = group
 
-    async def _one_by_one(self, batch: Sequence[Record], create: Callable[[Any], Awaitable[None]]) -> None:
-        for record in batch:
-            try:
-                await create(record.item)
-            except _REFUSALS as error:
-                self._not_taken(record, error)
-            else:
-                self._report.written[record.kind] += 1
+    async def _settle(self, group: str | None) -> None:
+        """Wait for the batches of a group, or for all."""
+        tasks = [task for task, other in self._under_way.items() if group is None or other == group]
+        if tasks:
+            await asyncio.gather(*tasks)
+        self._raise_failed()
 
-    async def _create_session(self, session: session_pb2.Session) -> None:
-        wanted = session_pb2.Session()
-        wanted.CopyFrom(session)
-        # It takes messages first; its state comes at the end.
-        wanted.ClearField("state")
-        wanted.ClearField("end_reason")
-        await self._api.sessions.CreateSession(session_pb2.CreateSessionRequest(session=wanted))
-        self._held[session.session_id] = set()
-        self._opened.append(session)
+    def _raise_failed(self) -> None:
+        """Forget batches that are done; raise what ended one."""
+        for task in [task for task in self._under_way if task.done()]:
+            del self._under_way[task]
+            task.result()
 
-    async def _create_link(self, link: memory_pb2.Link) -> None:
-        await self._api.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
-
-    async def _messages(self, batch: Sequence[Record]) -> None:
-        session_id = _group(batch[0])[1]
+    async def _import(self, writer: Writer, batch: Sequence[Record]) -> None:
         try:
-            held = await self._messages_of(session_id)
-        except NotFound as error:
-            for record in batch:
-                self._report.refuse(record, sentence(error))
-            return
-        fresh = self._fresh(batch, held)
-
-        async def append(records: Sequence[Record]) -> None:
-            messages = [record.item for record in records]
-            answer = await self._api.sessions.AppendMessages(
-                session_pb2.AppendMessagesRequest(session_id=session_id, messages=messages)  # type: ignore[arg-type]  # Only messages come here.
-            )
-            self._report.pending += answer.pending_embedding_count
-
-        await self._all_or_parts(fresh, append)
-
-    async def _memories(self, batch: Sequence[Record]) -> None:
-        names = list(dict.fromkeys(record.name for record in batch))
-        answer = await self._api.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
-        fresh = self._fresh(batch, set(names) - set(answer.not_found))
-
-        async def create(records: Sequence[Record]) -> None:
-            memories = [record.item for record in records]
-            answer = await self._api.memories.BatchCreateMemories(
-                memory_pb2.BatchCreateMemoriesRequest(memories=memories)  # type: ignore[arg-type]  # Only memories come here.
-            )
-            self._report.pending += answer.pending_embedding_count
-
-        await self._all_or_parts(fresh, create)
-
-    def _fresh(self, batch: Sequence[Record], there: set[str]) -> list[Record]:
-        """Return the records that are new to the tenant and to this import; count the others as skipped."""
-        fresh: list[Record] = []
-        for record in batch:
-            identity = (record.kind, record.name)
-            if record.name in there or identity in self._seen:
-                self._report.skipped[record.kind] += 1
+            fresh = await self._fresh(writer, batch)
+            if writer.is_batched:
+                await self._all_or_parts(writer, fresh)
             else:
-                fresh.append(record)
-                self._seen.add(identity)
-        return fresh
+                await asyncio.gather(*(self._all_or_parts(writer, [record]) for record in fresh))
+            self._done(len(batch))
+        finally:
+            self._slots.release()
 
-    async def _all_or_parts(
-        self, records: Sequence[Record], write: Callable[[Sequence[Record]], Awaitable[None]]
-    ) -> None:
-        """Write records in one call; when that is refused, in halves, so that the faulty ones alone are left out."""
+    async def _fresh(self, writer: Writer, batch: Sequence[Record]) -> list[Record]:
+        """Return the records that are new to the tenant and to this batch; count the others as skipped."""
+        there: set[str] = set()
+        if writer.looks_first:
+            try:
+                there = await _patiently(lambda: writer.held(batch))
+            except NotFound as error:
+                for record in batch:
+                    self._report.refuse(record, sentence(error))
+                return []
+        fresh: dict[str, Record] = {}
+        for record in batch:
+            if record.name in there or record.name in fresh:
+                await self._skip(writer, record)
+            else:
+                fresh[record.name] = record
+        return list(fresh.values())
+
+    async def _all_or_parts(self, writer: Writer, records: Sequence[Record]) -> None:
+        """Write records in one call; when that is refused, in parts, so that the faulty ones alone are left out."""
         if not records:
             return
         try:
-            await write(records)
+            await _patiently(lambda: writer.write(records))
+        except Recomputed as which:
+            self._report.recompute(records[0], str(which))
+        except PutAgain:
+            self._report.skip(records[0])
         except _REFUSALS as error:
-            if len(records) == 1 or error.reason in _WHOLE_SESSION:
+            if len(records) == 1 or error.reason in writer.of_all:
                 for record in records:
-                    self._not_taken(record, error)
+                    await self._not_taken(writer, record, error)
                 return
-            middle = len(records) // 2
-            await self._all_or_parts(records[:middle], write)
-            await self._all_or_parts(records[middle:], write)
+            step = 1 if error.reason in writer.apart else (len(records) + 1) // 2
+            for first in range(0, len(records), step):
+                await self._all_or_parts(writer, records[first : first + step])
         else:
-            self._report.written[records[0].kind] += len(records)
+            for record in records:
+                self._report.wrote(record)
 
-    async def _messages_of(self, session_id: str) -> set[str]:
-        """Return the ids, of either form, of the messages that a session holds. Raises NotFound."""
-        if session_id not in self._held:
-            request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000, show_stored=True)
-            held: set[str] = set()
-            async for message in items(self._api.sessions.ListMessages, request, "messages"):
-                held |= {message.message_id, message.external_id}
-            self._held[session_id] = held
-        return self._held[session_id]
-
-    async def _give_state(self, session: session_pb2.Session) -> None:
-        if session.state in {session_pb2.SESSION_STATE_ENDED, session_pb2.SESSION_STATE_ARCHIVED}:
-            await self._api.sessions.EndSession(
-                session_pb2.EndSessionRequest(session_id=session.session_id, reason=session.end_reason)
-            )
-        elif session.state in {session_pb2.SESSION_STATE_PAUSED, session_pb2.SESSION_STATE_COMPLETED}:
-            request = session_pb2.UpdateSessionRequest(
-                session=session_pb2.Session(session_id=session.session_id, state=session.state)
-            )
-            request.update_mask.paths.append("state")
-            await self._api.sessions.UpdateSession(request)
-
-    def _not_taken(self, record: Record, error: SkeinError) -> None:
-        if error.reason in _THERE:
-            self._report.skipped[record.kind] += 1
+    async def _not_taken(self, writer: Writer, record: Record, error: SkeinError) -> None:
+        if error.reason in writer.there:
+            await self._skip(writer, record)
         else:
-            self._seen.discard((record.kind, record.name))
             self._report.refuse(record, sentence(error))
+
+    async def _skip(self, writer: Writer, record: Record) -> None:
+        self._report.skip(record)
+        await writer.skipped(record)
+
+    def _writer(self, kind: Kind) -> Writer:
+        if kind not in self._writers:
+            self._writers[kind] = WRITERS[kind](self._shared)
+        return self._writers[kind]
+
+
+class StoppedByLimit(Failure):
+    """The tenant's quota is used up: nothing more can be written, and what was written stays."""
+
+    def __init__(self, error: SkeinError) -> None:
+        """Say so, and how to go on."""
+        super().__init__(
+            f"{sentence(error)} What was written stays; raise the quota and run the same command again.", Exit.REFUSED
+        )
+
+
+async def chunks(records: Iterable[Record | Unreadable]) -> AsyncIterator[list[Record | Unreadable]]:
+    """Read records in a thread, some ahead, one call at a time; the source is at rest when this ends."""
+    iterator = iter(records)
+    reading = asyncio.create_task(asyncio.to_thread(_next, iterator))
+    try:
+        while chunk := await asyncio.shield(reading):
+            reading = asyncio.create_task(asyncio.to_thread(_next, iterator))
+            yield chunk
+    finally:
+        if not reading.done():
+            with suppress(Exception):
+                await reading
+
+
+async def _patiently(call: Callable[[], Awaitable[Result]]) -> Result:
+    """Make a call; where the cluster asks for patience, have it. Raises StoppedByLimit for a quota."""
+    while True:
+        try:
+            return await call()
+        except ResourceExhausted as error:
+            if error.reason == "QUOTA_EXCEEDED":
+                raise StoppedByLimit(error) from error
+            if error.reason not in _PASSING:
+                raise
+            await asyncio.sleep(error.retry_after or _PAUSE_SECONDS)
 
 
 def check(records: Iterable[Record | Unreadable], report: Report, done: Callable[[int], None]) -> None:
     """Read all records and write none."""
     for record in records:
-        if isinstance(record, Unreadable):
-            report.read["unreadable"] += 1
-            report.refuse(record, record.reason)
-        else:
-            report.read[record.kind] += 1
+        report.arrived(record)
         done(1)
 
 
-def _group(record: Record) -> tuple[Kind, str]:
-    """Return what records must share to go into one call."""
-    session = record.item.session_id if isinstance(record.item, session_pb2.Message) else ""
-    return record.kind, session
+def _next(iterator: Iterator[Record | Unreadable]) -> list[Record | Unreadable]:
+    return list(islice(iterator, _CHUNK))

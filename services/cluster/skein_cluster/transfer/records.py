@@ -1,6 +1,6 @@
-"""Records of the `jsonl` format: a JSON object on each line, and the protobuf message that it stands for.
+"""Records that an import writes; and those of the `jsonl` format, a JSON object on each line.
 
-`sample/README.md` describes the format to people; the tables here are the same description for the program.
+`sample/README.md` describes that format to people; the tables here are the same description for the program.
 """
 
 from __future__ import annotations
@@ -22,16 +22,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-Item = session_pb2.Session | session_pb2.Message | memory_pb2.Memory | memory_pb2.Link
+    from google.protobuf.message import Message
 
 
 class Kind(StrEnum):
-    """What a record is."""
+    """What a record is, in the order in which records refer to each other; beside it what its item is."""
 
-    SESSION = "session"
-    MESSAGE = "message"
-    MEMORY = "memory"
-    LINK = "link"
+    SUBJECT = "subject"  # Subject
+    AGENT = "agent"  # Agent
+    TOOL = "tool"  # Tool
+    TOOL_ATTACHMENT = "tool_attachment"  # AttachToolRequest
+    BLOCK = "block"  # Block
+    BLOCK_ATTACHMENT = "block_attachment"  # AttachBlockRequest
+    SESSION = "session"  # Session
+    MESSAGE = "message"  # Message
+    ITEM = "item"  # PutItemRequest
+    AGENT_STATE = "agent_state"  # AgentState
+    MEMORY = "memory"  # Memory
+    EMBEDDING = "embedding"  # PutEmbeddingRequest, by external_id
+    LINK = "link"  # Link
+    TRUST = "trust"  # SetSourceTrustRequest
+    ALIAS = "alias"  # ResolveEntityRequest
+    CONFLICT = "conflict"  # ResolveConflictRequest
+    POLICY = "policy"  # UpdatePolicyRequest
+    WATCH = "watch"  # Watch
 
 
 class RecordInvalid(Exception):
@@ -45,16 +59,15 @@ class Record:
     # "line 12", or the id that it has in its own format.
     where: str
     kind: Kind
-    item: Item
+    # Which message that is for which kind, Kind says.
+    item: Any
+    # Of which table of its source; empty where a source has none.
+    table: str = ""
 
     @property
     def name(self) -> str:
         """Return the id by which the record is known in its file."""
-        if isinstance(self.item, session_pb2.Session):
-            return self.item.session_id
-        if isinstance(self.item, memory_pb2.Link):
-            return f"{self.item.from_memory_id} {self.item.relation} {self.item.to_memory_id}"
-        return self.item.external_id
+        return " ".join(str(getattr(self.item, name)) for name in _NAMES[self.kind]).strip()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +76,30 @@ class Unreadable:
 
     where: str
     reason: str
+    table: str = ""
+
+
+# The fields of an item that name it.
+_NAMES: Mapping[Kind, tuple[str, ...]] = {
+    Kind.SUBJECT: ("subject_id",),
+    Kind.AGENT: ("agent_id",),
+    Kind.TOOL: ("tool_id",),
+    Kind.TOOL_ATTACHMENT: ("agent_id", "tool_id"),
+    Kind.BLOCK: ("block_id",),
+    Kind.BLOCK_ATTACHMENT: ("agent_id", "block_id"),
+    Kind.SESSION: ("session_id",),
+    Kind.MESSAGE: ("external_id",),
+    Kind.ITEM: ("session_id", "key"),
+    Kind.AGENT_STATE: ("agent_id", "session_id"),
+    Kind.MEMORY: ("external_id",),
+    Kind.EMBEDDING: ("external_id", "model"),
+    Kind.LINK: ("from_memory_id", "relation", "to_memory_id"),
+    Kind.TRUST: ("source",),
+    Kind.ALIAS: ("alias_memory_id",),
+    Kind.CONFLICT: ("a_memory_id", "b_memory_id"),
+    Kind.POLICY: (),
+    Kind.WATCH: ("display_name",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +269,7 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "metadata": _structured("metadata"),
     },
 }
-_MESSAGES: Mapping[Kind, type[Item]] = {
+_MESSAGES: Mapping[Kind, type[Message]] = {
     Kind.SESSION: session_pb2.Session,
     Kind.MESSAGE: session_pb2.Message,
     Kind.MEMORY: memory_pb2.Memory,
@@ -255,8 +292,8 @@ def parse(where: str, line: str | bytes) -> Record:
         raise RecordInvalid("is no JSON object")
     given = {name: value for name, value in values.items() if value is not None}
     name = given.pop("record", None)
-    if name not in list(Kind):
-        raise RecordInvalid(f"record: should be one of {', '.join(Kind)}")
+    if name not in list(FIELDS):
+        raise RecordInvalid(f"record: should be one of {', '.join(FIELDS)}")
     kind = Kind(name)
     fields = FIELDS[kind]
     unknown = sorted(set(given) - set(fields))
@@ -272,7 +309,7 @@ def parse(where: str, line: str | bytes) -> Record:
     return Record(where=where, kind=kind, item=_item(kind, given))
 
 
-def line_of(kind: Kind, item: Item) -> str:
+def line_of(kind: Kind, item: Message) -> str:
     """Write one line; fields that are empty are left out."""
     values: dict[str, Any] = {"record": str(kind)}
     for name, field in FIELDS[kind].items():
@@ -296,7 +333,7 @@ def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
                 yield Unreadable(where=where, reason=str(error))
 
 
-def _item(kind: Kind, given: Mapping[str, Any]) -> Item:
+def _item(kind: Kind, given: Mapping[str, Any]) -> Message:
     item = _MESSAGES[kind]()
     for name, value in given.items():
         field = FIELDS[kind][name]

@@ -1,0 +1,162 @@
+"""How `skein import` tells what became of a source: the mapping report and the comparison."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skein_cluster import console
+from skein_cluster.transfer.records import FIELDS, Kind
+from skein_cluster.transfer.report import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_cluster.transfer.comparing import Comparison
+    from skein_cluster.transfer.report import Report
+
+# Refusals that a person wants to see at once; --json has more.
+_SHOWN = 20
+
+
+def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mapping[str, str]) -> None:
+    """Print what was read, written, changed on the way, left behind and refused."""
+    if as_json:
+        console.print_json({**_as_json(report), "dry_run": dry_run, "tenants": dict(tenants)})
+        return
+    numbers = ("read", "written", "there already", "refused")
+    lines = [
+        (table, _plural(kind) if kind else "unreadable", count, *_outcomes(report, table, kind))
+        for (table, kind), count in _in_order(report)
+    ]
+    if all(not table for table, *_ in lines):
+        console.rows(
+            console.table("", *numbers, numbers=numbers),
+            [line[1:] for line in lines],
+            empty="The source holds no records.",
+        )
+    else:
+        made = console.table("from", "as", *numbers, numbers=numbers)
+        console.rows(made, lines, empty="The source holds no records.")
+    _show_notes(report)
+    for realm, tenant_id in tenants.items():
+        click.echo(f"realm {realm}: tenant {tenant_id}")
+    if report.pending:
+        click.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
+    for entry in report.refused[:_SHOWN]:
+        name = f"{entry.kind} {entry.name}: " if entry.kind else ""
+        click.echo(f"{entry.where}: {name}{entry.reason}", err=True)
+    if report.refused_count > _SHOWN:
+        click.echo(f"… and {report.refused_count - _SHOWN} more; --json lists them.", err=True)
+
+
+def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) -> None:
+    """Print what is missing and what is different."""
+    passes = comparison.share <= threshold
+    if as_json:
+        console.print_json(
+            {
+                "in_source": dict(comparison.in_source),
+                "in_skein": dict(comparison.in_skein),
+                "missing": {kind: asdict(tally) for kind, tally in comparison.missing.items()},
+                "different": [
+                    {"kind": kind, "fields": fields.split(", "), **asdict(tally)}
+                    for (kind, fields), tally in comparison.different.items()
+                ],
+                "unchecked": dict(comparison.unchecked),
+                "unreadable": comparison.unreadable,
+                "inconsistency": comparison.share,
+                "threshold": threshold,
+                "passes": passes,
+            }
+        )
+        return
+    numbers = ("in the source", "in Skein", "missing", "different")
+    lines = []
+    for kind in sorted(comparison.in_source, key=_place):
+        missing = comparison.missing.get(kind)
+        different = sum(tally.count for (other, _), tally in comparison.different.items() if other == kind)
+        counts = (comparison.in_source[kind], comparison.in_skein[kind], missing.count if missing else 0, different)
+        lines.append((_plural(kind), *counts))
+    console.rows(console.table("", *numbers, numbers=numbers), lines, empty="The source holds no records.")
+    for kind, tally in comparison.missing.items():
+        click.echo(f"{tally.count} {_plural(kind)} missing, such as {', '.join(tally.samples)}")
+    for (kind, fields), tally in comparison.different.items():
+        click.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {', '.join(tally.samples)}")
+    for kind, count in comparison.unchecked.items():
+        click.echo(f"{count} {_plural(kind)} not compared: nothing reads them back")
+    if comparison.unreadable:
+        click.echo(f"{comparison.unreadable} rows left out, which an import refuses as well (--dry-run says why)")
+    verdict = "within" if passes else "above"
+    click.echo(f"{comparison.share:.4%} are inconsistent, {verdict} the threshold of {threshold:.4%}.")
+
+
+def _show_notes(report: Report) -> None:
+    if report.notes.coercions:
+        made = console.table("table", "column", "rows", "changed on the way", "such as", numbers=("rows",))
+        changed = [
+            (table, column, tally.count, how, ", ".join(tally.samples[:2]))
+            for (table, column, how), tally in sorted(report.notes.coercions.items())
+        ]
+        console.rows(made, changed, empty="")
+    if report.notes.leavings:
+        made = console.table("table", "rows", "left behind", numbers=("rows",))
+        left = [(table, count, why) for (table, why), count in sorted(report.notes.leavings.items())]
+        console.rows(made, left, empty="")
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    kinds = [*FIELDS, *(kind for kind in report.read if kind not in {*FIELDS, "unreadable"})]
+    return {
+        "read": {kind: report.read[kind] for kind in kinds},
+        "written": {kind: report.written[kind] for kind in kinds},
+        "skipped": {kind: report.skipped[kind] for kind in kinds},
+        "pending_embedding_count": report.pending,
+        "refused_count": report.refused_count,
+        "refused": [asdict(refused) for refused in report.refused],
+        "rows": dict(report.notes.rows),
+        "records": [
+            {
+                "table": table,
+                "kind": str(kind),
+                "read": count,
+                **{str(outcome): report.outcomes[table, kind, outcome] for outcome in Outcome},
+            }
+            for (table, kind), count in _in_order(report)
+        ],
+        "coerced": [
+            {"table": table, "column": column, "how": how, "count": tally.count, "samples": tally.samples}
+            for (table, column, how), tally in sorted(report.notes.coercions.items())
+        ],
+        "left": [
+            {"table": table, "why": why, "count": count}
+            for (table, why), count in sorted(report.notes.leavings.items())
+        ],
+    }
+
+
+def _outcomes(report: Report, table: str, kind: str) -> tuple[object, ...]:
+    written, skipped, refused = (
+        report.outcomes[table, kind, outcome] for outcome in (Outcome.WRITTEN, Outcome.SKIPPED, Outcome.REFUSED)
+    )
+    return written, skipped, refused
+
+
+def _in_order(report: Report) -> list[tuple[tuple[str, str], int]]:
+    """Return what was read in the order of tables and kinds."""
+    tables = list(dict.fromkeys(table for table, _ in report.records))
+    return sorted(report.records.items(), key=lambda entry: (tables.index(entry[0][0]), _place(entry[0][1])))
+
+
+def _place(kind: str) -> int:
+    kinds = list(Kind)
+    return kinds.index(Kind(kind)) if kind in kinds else len(kinds)
+
+
+def _plural(kind: str) -> str:
+    words = str(kind).replace("_", " ")
+    return {"memory": "memories", "policy": "policies", "alias": "aliases", "trust": "trust", "watch": "watches"}.get(
+        words, f"{words}s"
+    )

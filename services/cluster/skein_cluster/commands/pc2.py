@@ -1,0 +1,57 @@
+"""`skein pc2`: what the ports of the voice assistants need to be opened to other machines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from skein_cluster import console, options
+from skein_cluster.exits import Exit, Failure
+from skein_pc2 import curve
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@click.group()
+def pc2_command() -> None:
+    """Prepare the ports of the voice assistants."""
+
+
+@pc2_command.command("certificates")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--client", "clients", multiple=True, help="Admit a client and make its certificate (repeatable).")
+@options.as_json
+def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> None:
+    """Make certificates for SECURE_ZMQ=1 in FOLDER, which SKEIN_PC2_CERTIFICATES names then.
+
+    The ports' own is made once and kept. Give each client its NAME.key_secret, and server.key; what must stay here is
+    NAME.key, by which it is admitted from then on, without a restart. Remove that file to bar the client.
+    """
+    for name in clients:
+        if name == curve.SERVER or not _NAME.fullmatch(name):
+            message = (
+                f"A client's name is of letters, digits, dots and dashes, and not {curve.SERVER}: {name!r} is not."
+            )
+            raise Failure(message, Exit.USAGE)
+    taken = [name for name in clients if curve.files(folder, name)]
+    if taken or len(set(clients)) < len(clients):
+        message = f"There is a certificate for {taken[0] if taken else 'one of them'} already; nothing was made."
+        raise Failure(message, Exit.REFUSED)
+    names = [*([] if curve.files(folder, curve.SERVER) else [curve.SERVER]), *clients]
+    try:
+        made = [str(curve.made(folder, name)) for name in names]
+    except OSError as error:
+        message = f"The folder {folder} cannot be written: {error.strerror}."
+        raise Failure(message, Exit.CANNOT_START) from None
+    if as_json:
+        console.print_json({"folder": str(folder), "made": made})
+        return
+    for path in made:
+        click.echo(path)
+    if clients:
+        console.err().print(
+            Text("Move each client's .key_secret to the client, with server.key, and keep it there only.")
+        )

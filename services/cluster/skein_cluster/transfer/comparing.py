@@ -1,0 +1,145 @@
+"""Holding a source against what the tenant has: what is missing, what is different, in which fields. Writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from skein_client.errors import NotFound
+from skein_cluster.transfer.importing import chunks
+from skein_cluster.transfer.records import Kind, Record, Unreadable
+from skein_cluster.transfer.report import Report
+from skein_cluster.transfer.sources.base import Tally
+from skein_cluster.transfer.writers import WRITERS
+from skein_cluster.transfer.writers.base import Shared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skein_cluster.calling import Api
+    from skein_cluster.transfer.writers.base import Writer
+
+_BATCH = 100
+# Postgres keeps microseconds.
+_NANOS = 1_000
+_EXACT = 1e-6
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What was found, by kind; ids and names of fields, never content."""
+
+    in_source: Counter[str] = field(default_factory=Counter)
+    in_skein: Counter[str] = field(default_factory=Counter)
+    missing: dict[str, Tally] = field(default_factory=dict)
+    # By kind and the fields that differ.
+    different: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    # What no RPC reads back, by kind.
+    unchecked: Counter[str] = field(default_factory=Counter)
+    # What an import would refuse.
+    unreadable: int = 0
+
+    @property
+    def differences(self) -> int:
+        """Return how many records are missing or different."""
+        tallies = [*self.missing.values(), *self.different.values()]
+        return sum(tally.count for tally in tallies)
+
+    @property
+    def share(self) -> float:
+        """Return how large a part of the source that is."""
+        return self.differences / max(1, sum(self.in_source.values()))
+
+    def lack(self, record: Record) -> None:
+        """Count a record that is missing."""
+        self.missing.setdefault(record.kind, Tally()).add(record.name)
+
+    def differ(self, record: Record, fields: Sequence[str]) -> None:
+        """Count a record that differs."""
+        self.different.setdefault((record.kind, ", ".join(fields)), Tally()).add(record.name)
+
+
+async def compare(
+    api: Api, records: Iterable[Record | Unreadable], comparison: Comparison, done: Callable[[int], None]
+) -> None:
+    """Hold all records against the tenant of `api`."""
+    shared = Shared(api, Report())
+    writers: dict[Kind, Writer] = {}
+
+    async def look(kind: Kind, batch: Sequence[Record]) -> None:
+        writer = writers.setdefault(kind, WRITERS[kind](shared))
+        if not writer.is_comparable:
+            comparison.unchecked[kind] += len(batch)
+            return
+        try:
+            found = await writer.find(batch)
+        except NotFound:
+            found = {}
+        for record in batch:
+            _hold(writer, record, found.get(record.name), comparison)
+
+    async for chunk in chunks(records):
+        by_kind: dict[Kind, list[Record]] = {}
+        for record in chunk:
+            if isinstance(record, Unreadable):
+                comparison.unreadable += 1
+            else:
+                by_kind.setdefault(record.kind, []).append(record)
+        await asyncio.gather(
+            *(
+                look(kind, some[first : first + _BATCH])
+                for kind, some in by_kind.items()
+                for first in range(0, len(some), _BATCH)
+            )
+        )
+        done(len(chunk))
+
+
+def _hold(writer: Writer, record: Record, found: Message | None, comparison: Comparison) -> None:
+    comparison.in_source[record.kind] += 1
+    if found is None:
+        comparison.lack(record)
+        return
+    comparison.in_skein[record.kind] += 1
+    wanted = writer.shown(record.item)
+    if fields := differing(wanted, found, writer.not_compared):
+        comparison.differ(record, fields)
+
+
+def differing(wanted: Message, found: Message, but: Iterable[str]) -> list[str]:
+    """Return the fields that `wanted` has and `found` has otherwise; what the source leaves open may be anything."""
+    names: list[str] = []
+    for descriptor, value in wanted.ListFields():
+        if descriptor.name in set(but) or descriptor.name not in found.DESCRIPTOR.fields_by_name:
+            continue
+        if not _alike(value, getattr(found, descriptor.name)):
+            names.append(descriptor.name)
+    return names
+
+
+def _alike(wanted: Any, found: Any) -> bool:
+    if not isinstance(wanted, Message | str | bytes | int | float):
+        # Repeated; tags and the like come back in an order of their own.
+        by_text = [sorted(map(str, map(_plain, values))) for values in (wanted, found)]
+        return by_text[0] == by_text[1]
+    if isinstance(wanted, str):
+        return wanted.strip() == str(found).strip()
+    if isinstance(wanted, float):
+        return math.isclose(wanted, found, abs_tol=_EXACT)
+    if isinstance(wanted, Message) and wanted.DESCRIPTOR.full_name == "google.protobuf.Timestamp":
+        return bool(_microseconds(wanted) == _microseconds(found))
+    return bool(_plain(wanted) == _plain(found))
+
+
+def _microseconds(time: Any) -> int:
+    return int(time.seconds) * 1_000_000 + int(time.nanos) // _NANOS
+
+
+def _plain(value: Any) -> Any:
+    return json_format.MessageToDict(value) if isinstance(value, Message) else value

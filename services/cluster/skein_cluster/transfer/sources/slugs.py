@@ -1,0 +1,20 @@
+"""Slugs of the tenants that are made for a source's realms."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+_MOST = 63
+_GIVEN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+def slug_of(name: str, key: str, given: str = "") -> str:
+    """Return the slug that the realm has already, or one of its name and its key, which tells equal names apart."""
+    if given and len(given) <= _MOST and _GIVEN.fullmatch(given):
+        return given
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    end = hashlib.sha256(key.encode()).hexdigest()[:8]
+    return f"{words[: _MOST - len(end) - 1].strip('-')}-{end}" if words else end

@@ -1,0 +1,369 @@
+"""Moving in from a Memory Orchestrator: its own tables, filled as years leave them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fix_cluster import Cluster, Tenant
+from fix_command import skein
+from fix_moving import a_database, changed, fill, holding, left, move_in, outcome, refusal_of, refusals
+from google.protobuf.json_format import MessageToDict
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_cluster.transfer.sources import FORMATS
+from skein_cluster.transfer.sources.base import Notes, SourceInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import asyncpg
+
+DDL = """
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE sessions (
+    session_id VARCHAR(64) PRIMARY KEY,
+    user_id VARCHAR(64),
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    ended_at TIMESTAMP,
+    metadata JSONB,
+    summary TEXT,
+    is_archived BOOLEAN NOT NULL DEFAULT FALSE,
+    session_type VARCHAR(32) NOT NULL
+);
+CREATE TABLE memory_entries (
+    memory_id VARCHAR(64) PRIMARY KEY,
+    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE CASCADE,
+    memory_type VARCHAR(32) NOT NULL,
+    content JSONB NOT NULL,
+    text_content TEXT GENERATED ALWAYS AS (content->>'text') STORED,
+    source_agent VARCHAR(64),
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    expires_at TIMESTAMP,
+    priority INTEGER NOT NULL DEFAULT 5,
+    is_active BOOLEAN NOT NULL DEFAULT TRUE,
+    CONSTRAINT valid_priority CHECK (priority BETWEEN 1 AND 10)
+);
+CREATE TABLE memory_tags (
+    tag_id SERIAL PRIMARY KEY,
+    memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    tag VARCHAR(64) NOT NULL,
+    CONSTRAINT unique_memory_tag UNIQUE (memory_id, tag)
+);
+CREATE TABLE vector_embeddings (
+    embedding_id SERIAL PRIMARY KEY,
+    memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    embedding VECTOR(1536) NOT NULL,
+    embedding_model VARCHAR(64) NOT NULL,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    CONSTRAINT unique_memory_embedding UNIQUE (memory_id, embedding_model)
+);
+CREATE TABLE user_profiles (
+    user_id VARCHAR(64) PRIMARY KEY,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    profile_data JSONB,
+    preferences JSONB,
+    is_active BOOLEAN NOT NULL DEFAULT TRUE
+);
+CREATE TABLE agent_states (
+    state_id SERIAL PRIMARY KEY,
+    agent_id VARCHAR(64) NOT NULL,
+    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE SET NULL,
+    state_data JSONB NOT NULL,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    expires_at TIMESTAMP,
+    CONSTRAINT unique_agent_session UNIQUE (agent_id, session_id)
+);
+CREATE TABLE memory_relationships (
+    relationship_id SERIAL PRIMARY KEY,
+    source_memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    target_memory_id VARCHAR(64) NOT NULL REFERENCES memory_entries(memory_id) ON DELETE CASCADE,
+    relationship_type VARCHAR(32) NOT NULL,
+    metadata JSONB,
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    CONSTRAINT unique_memory_relationship UNIQUE (source_memory_id, target_memory_id, relationship_type)
+);
+CREATE TABLE memory_access_logs (
+    log_id SERIAL PRIMARY KEY,
+    memory_id VARCHAR(64) REFERENCES memory_entries(memory_id) ON DELETE SET NULL,
+    session_id VARCHAR(64) REFERENCES sessions(session_id) ON DELETE SET NULL,
+    agent_id VARCHAR(64),
+    operation VARCHAR(16) NOT NULL,
+    timestamp TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    request_data JSONB,
+    success BOOLEAN NOT NULL,
+    error_message TEXT,
+    ip_address VARCHAR(45)
+);
+"""
+T0 = datetime(2024, 3, 1, 8, 30)  # noqa: DTZ001 - its columns have no zone.
+MODEL = f"moving-{uuid.uuid4().hex[:8]}"
+VECTOR = "[" + ",".join(["0.5"] + ["0.01"] * 1535) + "]"
+
+
+def said(**content: Any) -> str:
+    return json.dumps(content)
+
+
+@pytest.fixture
+async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connection[asyncpg.Record]]]:
+    """A Memory Orchestrator that was used for a while, by people and by scripts."""
+    async with a_database(cluster, DDL) as (url, connection):
+        await fill(
+            connection,
+            "user_profiles",
+            {"user_id": "u1", "profile_data": said(name="Ada"), "preferences": said(theme="dark"), "created_at": T0},
+            {"user_id": "u2", "profile_data": '["not", "an object"]', "is_active": False},
+        )
+        await fill(
+            connection,
+            "sessions",
+            {
+                "session_id": "s1",
+                "user_id": "u1",
+                "created_at": T0,
+                "metadata": said(room="kitchen"),
+                "session_type": "conversation",
+            },
+            {"session_id": "s2", "created_at": T0, "ended_at": T0 + timedelta(hours=1), "session_type": "task"},
+            {"session_id": "s3", "created_at": T0, "summary": "Long ago.", "is_archived": True, "session_type": "task"},
+        )
+        # What was written before the constraints were.
+        await connection.execute("ALTER TABLE memory_entries DROP CONSTRAINT valid_priority")
+        await connection.execute("ALTER TABLE memory_entries DROP CONSTRAINT memory_entries_session_id_fkey")
+        entry = {"memory_type": "conversation", "created_at": T0, "updated_at": T0}
+        talk = said(text="Ada takes tea at eight.", source_agent="butler", metadata={"mood": "calm"}, turn=3)
+        await fill(
+            connection,
+            "memory_entries",
+            {**entry, "memory_id": "m1", "session_id": "s1", "content": talk, "priority": 10},
+            {**entry, "memory_id": "m2", "content": said(text="No sugar."), "source_agent": "cook", "priority": 1,
+             "updated_at": T0 + timedelta(days=1), "expires_at": datetime(2999, 1, 1)},  # noqa: DTZ001 - no zone.
+            {**entry, "memory_id": "m3", "content": said(text="Gone."), "is_active": False},
+            {**entry, "memory_id": "m4", "content": said(text="Over."), "expires_at": T0},
+            {**entry, "memory_id": "m5", "memory_type": "User-Preference", "content": said(lights={"hall": "dim"})},
+            {**entry, "memory_id": "m6", "content": '"just words"', "priority": 0},
+            {**entry, "memory_id": "m7", "session_id": "gone", "content": said(text="Whose session?"), "priority": 99},
+            {**entry, "memory_id": "m8", "content": said(metadata={"empty": True})},
+            {**entry, "memory_id": "m9", "memory_type": "episodic", "content": said(text="It whistled.", kettle=1)},
+        )  # fmt: skip
+        await fill(
+            connection,
+            "memory_tags",
+            *({"memory_id": "m1", "tag": tag} for tag in ("tea", " tea", "morning")),
+        )
+        for memory_id in ("m1", "m3"):
+            statement = (
+                "INSERT INTO vector_embeddings (memory_id, embedding, embedding_model) VALUES ($1, $2::text::vector, "
+            )
+            await connection.execute(f"{statement}$3)", memory_id, VECTOR, MODEL)
+        await fill(
+            connection,
+            "agent_states",
+            {"agent_id": "butler", "session_id": "s1", "state_data": said(step=2)},
+            {"agent_id": "butler", "state_data": said(mood="old"), "updated_at": T0},
+            {"agent_id": "butler", "state_data": said(mood="new")},
+            {"agent_id": "cook", "state_data": said(stale=True), "expires_at": T0},
+        )
+        link = {"source_memory_id": "m1", "created_at": T0}
+        await fill(
+            connection,
+            "memory_relationships",
+            {**link, "target_memory_id": "m2", "relationship_type": "Follow-Up", "metadata": said(by="hand")},
+            {**link, "target_memory_id": "m3", "relationship_type": "reference"},
+        )
+        await fill(connection, "memory_access_logs", *({"operation": "read", "success": True} for _ in range(3)))
+        yield url, connection
+
+
+async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
+    return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
+
+
+async def test_what_an_orchestrator_kept_is_read_through_typed_calls_with_its_own_ids_and_times(
+    cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
+) -> None:
+    done = await skein("import", "orchestrator-pg", source[0], environment=holding(cluster, tenant))
+
+    assert done.code == 1, done.err
+    assert "1 to 10 became importance 0 to 1" in done.out
+    assert "postgresql://" not in done.out + done.err
+    m1, m2, m7, m9 = [await memory_of(tenant, name) for name in ("m1", "m2", "m7", "m9")]
+    assert (m1.content, m1.type, m1.importance, m1.session_id) == ("Ada takes tea at eight.", "conversation", 1.0, "s1")
+    assert (sorted(m1.tags), m1.source_agent) == (["morning", "tea"], "butler")
+    assert m1.create_time.ToDatetime(tzinfo=UTC) == T0.replace(tzinfo=UTC)
+    assert MessageToDict(m1.data)["turn"] == 3
+    assert MessageToDict(m1.metadata) == {"mood": "calm"}
+    assert (m2.importance, m2.source_agent, m2.expire_time.ToDatetime().year) == (0.0, "cook", 2999)
+    assert MessageToDict(m2.metadata) == {"orchestrator": {"updated_at": "2024-03-02T08:30:00Z"}}
+    assert MessageToDict((await memory_of(tenant, "m5")).data) == {"lights": {"hall": "dim"}}
+    assert (await memory_of(tenant, "m5")).type == "user_preference"
+    assert (await memory_of(tenant, "m6")).content == "just words"
+    assert (m7.session_id, m7.importance) == ("", 1.0)
+    assert MessageToDict(m7.metadata) == {"orchestrator": {"session_id": "gone"}}
+    assert MessageToDict(m9.metadata)["orchestrator"]["content"]["kettle"] == 1
+
+
+async def test_sessions_links_states_and_people_come_along(
+    cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
+) -> None:
+    await move_in(cluster, tenant, "orchestrator-pg", source[0])
+
+    for session_id, state in (("s1", "ACTIVE"), ("s2", "ENDED"), ("s3", "ARCHIVED")):
+        found = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
+        assert found.session.state == session_pb2.SessionState.Value(f"SESSION_STATE_{state}")
+        assert found.session.create_time.ToDatetime() == T0
+    links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="m1"))
+    assert [(link.relation, link.label) for link in links.links] == [("follow_up", "Follow-Up")]
+    states = (await tenant.sessions.ListAgentStates(states_pb2.ListAgentStatesRequest())).states
+    assert {(state.agent_id, state.session_id): MessageToDict(state.state_data) for state in states} == {
+        ("butler", ""): {"mood": "new"},
+        ("butler", "s1"): {"step": 2.0},
+    }
+    ada = (await tenant.tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id="u1"))).subject
+    assert (ada.display_name, MessageToDict(ada.preferences)) == ("Ada", {"theme": "dark"})
+
+
+async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_writes_nothing(
+    cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
+) -> None:
+    dry = await move_in(cluster, tenant, "orchestrator-pg", source[0], "--dry-run")
+    first = await move_in(cluster, tenant, "orchestrator-pg", source[0])
+    again = await move_in(cluster, tenant, "orchestrator-pg", source[0])
+
+    report = first.json
+    assert {kind: outcome(report, kind) for kind in report["read"]} == {
+        "subject": (2, 2, 0),
+        "session": (3, 3, 0),
+        "agent_state": (2, 2, 0),
+        "memory": (6, 6, 0),
+        "embedding": (1, 0, 0),
+        "link": (1, 1, 0),
+        "message": (0, 0, 0),
+    }
+    assert changed(report, "memory_entries", "priority") == {
+        "1 to 10 became importance 0 to 1": 6,
+        "moved into 1 to 10": 2,
+    }
+    assert changed(report, "vector_embeddings", "embedding")
+    assert left(report) == {
+        "agent_states": 2,
+        "memory_access_logs": 3,
+        "memory_entries": 2,
+        "memory_relationships": 1,
+        "vector_embeddings": 1,
+    }
+    assert refusals(report) == {"memory_entries m8": "content holds no text and nothing else"}
+    assert (dry.json["read"], dry.json["left"]) == (report["read"], report["left"])
+    assert not any(dry.json["written"].values())
+    assert not any(again.json["written"].values())
+    assert again.json["skipped"]["memory"] == 6
+
+
+async def test_vectors_are_kept_where_their_model_is_known(
+    cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
+) -> None:
+    model = recall_pb2.EmbeddingModel(model=MODEL, provider="caller", dimensions=1536)
+    await cluster.operator.recall.RegisterEmbeddingModel(
+        recall_pb2.RegisterEmbeddingModelRequest(embedding_model=model)
+    )
+    try:
+        done = await move_in(cluster, tenant, "orchestrator-pg", source[0])
+        again = await move_in(cluster, tenant, "orchestrator-pg", source[0])
+    finally:
+        await cluster.operator.recall.DropModel(recall_pb2.DropModelRequest(model=MODEL))
+
+    assert outcome(done.json, "embedding") == (1, 1, 0)
+    assert outcome(again.json, "embedding") == (1, 0, 1)
+
+
+async def test_a_comparison_finds_what_was_changed_on_one_side(
+    cluster: Cluster, tenant: Tenant, source: tuple[str, asyncpg.Connection[asyncpg.Record]]
+) -> None:
+    await move_in(cluster, tenant, "orchestrator-pg", source[0])
+    same = await move_in(cluster, tenant, "orchestrator-pg", source[0], "--compare")
+    await source[1].execute("UPDATE memory_entries SET priority = 2 WHERE memory_id = 'm1'")
+    await fill(
+        source[1],
+        "memory_entries",
+        {"memory_id": "late", "memory_type": "context", "content": said(text="Written meanwhile.")},
+    )
+
+    after = await move_in(cluster, tenant, "orchestrator-pg", source[0], "--compare")
+
+    assert (same.code, same.json["missing"], same.json["different"]) == (0, {}, [])
+    assert after.code == 1
+    assert after.json["missing"] == {"memory": {"count": 1, "samples": ["late"]}}
+    (different,) = after.json["different"]
+    assert (different["fields"], different["samples"]) == (["importance"], ["m1"])
+
+
+async def test_an_import_changes_nothing_in_its_source_and_waits_for_nobody(
+    cluster: Cluster, tenant: Tenant, source: tuple[str, asyncpg.Connection[asyncpg.Record]]
+) -> None:
+    async with source[1].transaction():
+        await source[1].execute("UPDATE memory_entries SET priority = 3 WHERE memory_id = 'm1'")
+        done = await move_in(cluster, tenant, "orchestrator-pg", source[0])
+        assert outcome(done.json, "memory") == (6, 6, 0)
+
+    assert (await memory_of(tenant, "m1")).importance == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("ALTER TABLE memory_entries DROP COLUMN priority, DROP COLUMN memory_type", "no column memory_type"),
+        ("DROP TABLE memory_entries CASCADE", "no table memory_entries"),
+        ("CREATE ROLE {role} LOGIN PASSWORD 'open sesame'", "may not read"),
+    ],
+)
+async def test_what_is_no_such_database_or_may_not_be_read_is_said_in_one_sentence(
+    cluster: Cluster, change: str, words: str
+) -> None:
+    role = f"reader_{uuid.uuid4().hex}"
+    async with a_database(cluster, DDL) as (url, connection):
+        await connection.execute(change.format(role=role))
+        source = url.replace("postgres@", f"{role}:open%20sesame@", 1) if "ROLE" in change else url
+
+        said = await refusal_of("orchestrator-pg", source)
+
+        if "ROLE" in change:
+            await connection.execute(f"DROP ROLE {role}")
+    assert words in said
+    assert "sesame" not in said
+
+
+async def test_a_connection_that_ends_meanwhile_is_said_in_one_sentence(
+    source: tuple[str, asyncpg.Connection[asyncpg.Record]],
+) -> None:
+    opened = FORMATS["orchestrator-pg"].open(source[0])
+    found = await asyncio.to_thread(opened.__enter__)
+    (realm,) = found.tenants()
+    await source[1].execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name = 'skein import' AND datname = current_database()"
+    )
+
+    with pytest.raises(SourceInvalid, match="The connection to the database ended"):
+        await asyncio.to_thread(list, found.records(realm, Notes()))
+    await asyncio.to_thread(opened.__exit__, None, None, None)
+
+
+async def test_a_database_that_is_not_there_is_named_without_the_password(cluster: Cluster) -> None:
+    url = cluster.postgres.url(user="postgres", database="nowhere").replace("postgres@", "postgres:hushhush@", 1)
+
+    said = await refusal_of("orchestrator-pg", url)
+
+    assert "There is no such database" in said
+    assert "hushhush" not in said
