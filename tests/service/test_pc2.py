@@ -334,6 +334,65 @@ async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
     assert answer == {"status": "error"}
 
 
+class Unspeakable:
+    """A dialect whose answers are no JSON."""
+
+    async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
+        return {"status": float("nan")}
+
+    def refused(self, code: str, text: str) -> dict[str, Any]:
+        return {"status": code}
+
+
+class Slow:
+    """A dialect that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+
+    async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
+        await self.may_answer.wait()
+        return {"status": "ok"}
+
+    def refused(self, code: str, text: str) -> dict[str, Any]:
+        return {"status": code}
+
+
+async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
+    door = Door(number=1, host="127.0.0.1", port=0, networks=())
+    context = zmq.asyncio.Context()
+    try:
+        async with listening(context, door, Unspeakable(), waiting=10) as router:
+            answer = await Assistant(context, {1: router.address}).say(1, b"{}")
+    finally:
+        context.term()
+
+    assert answer == {"status": "internal_error"}
+
+
+async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() -> None:
+    # Long enough for any machine: nothing here ends by time.
+    door = Door(number=1, host="127.0.0.1", port=0, networks=(), answer_seconds=60)
+    context = zmq.asyncio.Context()
+    slow = Slow()
+    try:
+        async with listening(context, door, slow, waiting=1000) as router:
+            assistant = Assistant(context, {1: router.address})
+            async with assistant.socket(zmq.DEALER, 1) as heavy, assistant.socket(zmq.REQ, 1) as light:
+                for _ in range(6):
+                    await heavy.send(b"x" * 4 * 1024 * 1024)
+                refused = [json.loads(await heavy.recv())["status"] for _ in range(2)]
+                await light.send(b"x" * 4 * 1024 * 1024)
+                slow.may_answer.set()
+                answered = [json.loads(await heavy.recv())["status"] for _ in range(4)]
+                other = json.loads(await light.recv())["status"]
+    finally:
+        context.term()
+
+    assert refused == ["rate_limit_exceeded"] * 2
+    assert [*answered, other] == ["ok"] * 5
+
+
 class Deaf(zmq.asyncio.Socket):
     """A socket that cannot receive."""
 

@@ -268,6 +268,17 @@ async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenan
     assert (kept["strength"], kept["reinforcements"]) == (5, 10)
 
 
+async def test_a_command_that_is_sent_again_with_its_request_id_is_done_once(assistant: Assistant) -> None:
+    memory_id = await store(assistant, "once")
+    request = {"memory_id": memory_id, "request_id": "req-1"}
+
+    strengths = [(await command(assistant, "REINFORCE_MEMORY", **request))["data"]["strength"] for _ in range(2)]
+    deletions = [await command(assistant, "DELETE_MEMORY", **request) for _ in range(2)]
+
+    assert strengths == [1.2, 1.2]
+    assert deletions == [{"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}] * 2
+
+
 async def test_reinforcements_at_once_all_count(assistant: Assistant) -> None:
     memory_id = await store(assistant, "busy")
 

@@ -115,6 +115,23 @@ async def test_what_is_said_is_read_by_a_typed_client_and_the_reverse(assistant:
     assert dict(stored[0].metadata) == {"mood": "calm"}
 
 
+async def test_what_is_sent_without_waiting_is_done_in_its_order(assistant: Assistant, tenant: Tenant) -> None:
+    turns = [f"turn {number}" for number in range(12)]
+    messages: list[dict[str, Any]] = [
+        {"action": "create_session", "user_id": "ana"},
+        *({"action": "add_interaction", "role": "user", "content": turn} for turn in turns),
+    ]
+    async with assistant.socket(zmq.DEALER, PORT) as peer:
+        for message in messages:
+            await peer.send_json({**message, "session_id": "in-order"})
+        answers = [json.loads((await peer.recv_multipart())[0]) for _ in messages]
+
+    session = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="in-order"))).session
+    assert {answer["status"] for answer in answers} == {"success"}
+    assert session.subject_id == "ana"
+    assert [content for _, content in await context_of(assistant, "in-order")] == turns
+
+
 async def test_a_role_that_skein_does_not_have_comes_back_as_it_was_given(assistant: Assistant, tenant: Tenant) -> None:
     for role in ("tool", "system", "human", "CoordinatorAgent"):
         await done(assistant, "add_interaction", session_id="s", role=role, content="x")

@@ -9,7 +9,8 @@ from grpc import aio
 
 from skein_pc2.api import Api
 from skein_pc2.reasoning.keeping import Keeper
-from skein_pc2.reasoning.talk import Ask, Lines
+from skein_pc2.reasoning.talk import Ask
+from skein_pc2.work import Lines
 
 
 async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:

@@ -113,9 +113,10 @@ def test_a_pattern_that_is_accepted_is_kept_as_it_is(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*b", r"(.*)*x", r"(\w+\s?)*$", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_patterns_that_explode_elsewhere_are_matched_in_linear_time(pattern: str) -> None:
     started = time.monotonic()
-    patterns.first_match([(pattern, "s")] * 20, "a" * patterns.MOST_MESSAGE_CHARACTERS + "!", until=started + 10)
+    patterns.first_match([(pattern, "s")] * 20, "a" * patterns.MOST_MESSAGE_CHARACTERS + "!", until=started + 60)
 
-    assert time.monotonic() - started < 2
+    # Where they explode, the first of them takes longer than the age of the universe.
+    assert time.monotonic() - started < 60
 
 
 def test_matching_ends_with_its_time() -> None:

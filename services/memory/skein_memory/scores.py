@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ POOR_SOURCES = ("rumor", "guess", "hearsay", "vibe", "idea")
 TYPE_CONFIDENCE: Mapping[str, float] = {"fact": 0.08, "journal": -0.06}
 TYPE_IMPORTANCE: Mapping[str, float] = {"note": 0.04, "fact": 0.02, "journal": 0.01}
 
-_WORD = re.compile(r"[^\W_]+")
 _DAY_SECONDS = 86400.0
 _HOUR_SECONDS = 3600.0
 _YEAR_DAYS = 365.0
@@ -130,9 +130,19 @@ def source_key(source: str | None) -> str:
 
 
 def hits(text: str, terms: Sequence[str]) -> int:
-    """Count the terms that a text holds as whole words, each once."""
-    words = f" {' '.join(_WORD.findall(text.lower()))} "
-    return sum(f" {term} " in words for term in terms)
+    """Count the terms that a text holds as whole words, each once.
+
+    It is done at every read of a memory, so only terms that occur at all are looked for with an expression.
+    """
+    lower = text.lower()
+    return sum(all(word in lower for word in term.split()) and _whole(term).search(lower) is not None for term in terms)
+
+
+@cache
+def _whole(term: str) -> re.Pattern[str]:
+    """Return what finds a term as whole words: letters and digits make words, all else parts them."""
+    between = r"[\W_]+".join(re.escape(word) for word in term.split())
+    return re.compile(rf"(?<![^\W_]){between}(?![^\W_])")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +191,7 @@ class _Terms:
     def importance(self) -> list[Component]:
         weighty, causes, supersedes = hits(self.text, WEIGHTY), self._outgoing("causes"), self._outgoing("supersedes")
         contradicts = self._both(CONTRADICTS)
-        characters = sum(not character.isspace() for character in self.text)
+        characters = sum(map(len, self.text.split()))
         depth = min(0.08, max(0.0, (characters - 80) / 420) * 0.08)
         return [
             Component(name="base", value=self.draft.importance, detail="as given"),

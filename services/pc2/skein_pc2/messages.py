@@ -42,6 +42,10 @@ class Frames:
                 return cls(tuple(frames[: position + 1]), tuple(frames[position + 1 :]))
         return cls(tuple(frames[:1]), tuple(frames[1:]))
 
+    def size(self) -> int:
+        """Return how many bytes the body has."""
+        return sum(len(part) for part in self.body)
+
     def parsed(self) -> Message:
         """Return the JSON object; raise Malformed for anything else."""
         if len(self.body) != 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,6 +42,8 @@ _QUEUED_MESSAGES = 1000
 _LINGER_MILLISECONDS = 500
 # Where most peers are.
 _HOME = "127.0.0.1"
+# What the messages of a port that are not answered yet may weigh together.
+_WAITING_BYTES = 64 * 1024 * 1024
 # One peer may have this part of the room for waiting messages.
 _PEERS_SHARE = 4
 
@@ -87,6 +88,22 @@ class Door:
         return peer.is_loopback or any(peer in network for network in self.networks)
 
 
+@dataclass(slots=True)
+class _Load:
+    """Messages that are not answered yet."""
+
+    messages: int = 0
+    bytes: int = 0
+
+    def add(self, messages: int, size: int) -> None:
+        self.messages += messages
+        self.bytes += size
+
+    def has_room(self, size: int, messages: int, weight: int) -> bool:
+        """Say whether one more of a size fits into a room for so many, and so heavy; one alone may weigh anything."""
+        return self.messages < messages and (not self.messages or self.bytes + size <= weight)
+
+
 class Router:
     """Serves one port in one dialect."""
 
@@ -96,7 +113,8 @@ class Router:
         self._dialect = dialect
         self._waiting = waiting
         self._tasks: set[asyncio.Task[None]] = set()
-        self._of_peer: Counter[bytes] = Counter()
+        self._all = _Load()
+        self._of_peer: dict[bytes, _Load] = {}
         self._timer = TIME.labels(str(door.number))
         # False while nobody takes what arrives.
         self.is_listening = False
@@ -135,27 +153,35 @@ class Router:
             await self._send(frames, refusal)
         elif len(parts) > _MOST_FRAMES:
             await self._send(frames, self._dialect.refused(INVALID_REQUEST, "The message has too many frames"))
-        elif self._is_full(frames.route[0]):
+        elif self._is_full(frames):
             refusal = self._dialect.refused(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
             await self._send(frames, refusal)
         else:
             self._start(frames, deadline)
 
-    def _is_full(self, peer: bytes) -> bool:
-        """Say whether this peer's message must be refused: one peer may fill a part of the room, never all of it."""
-        return len(self._tasks) >= self._waiting or self._of_peer[peer] >= max(1, self._waiting // _PEERS_SHARE)
+    def _is_full(self, frames: Frames) -> bool:
+        """Say whether a message must be refused: one peer may fill a part of the room, never all of it."""
+        size, own = frames.size(), self._of_peer.get(frames.route[0], _Load())
+        share = max(1, self._waiting // _PEERS_SHARE)
+        return not (
+            self._all.has_room(size, self._waiting, _WAITING_BYTES)
+            and own.has_room(size, share, _WAITING_BYTES // _PEERS_SHARE)
+        )
 
     def _start(self, frames: Frames, deadline: float) -> None:
-        peer = frames.route[0]
+        peer, size = frames.route[0], frames.size()
+        loads = (self._all, self._of_peer.setdefault(peer, _Load()))
         task = asyncio.create_task(self._answer(frames, deadline))
         self._tasks.add(task)
-        self._of_peer[peer] += 1
+        for load in loads:
+            load.add(1, size)
 
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
-            self._of_peer[peer] -= 1
-            if not self._of_peer[peer]:
-                del self._of_peer[peer]
+            for load in loads:
+                load.add(-1, -size)
+            if not loads[1].messages:
+                self._of_peer.pop(peer, None)
 
         task.add_done_callback(ended)
 
@@ -164,12 +190,14 @@ class Router:
         try:
             async with asyncio.timeout_at(deadline + _GRACE_SECONDS):
                 reply = await self._dialect.answer(frames, deadline=deadline)
+            await self._send(frames, reply)
         except TimeoutError:
-            reply = self._dialect.refused(STORAGE_ERROR, "Skein did not answer in time; try again soon")
+            refusal = self._dialect.refused(STORAGE_ERROR, "Skein did not answer in time; try again soon")
+            await self._send(frames, refusal)
         except Exception:
+            # It may be the answer itself that cannot be sent.
             log.exception("fault", port=self._door.number)
-            reply = self._dialect.refused(INTERNAL_ERROR, "Skein failed; its logs say why")
-        await self._send(frames, reply)
+            await self._send(frames, self._dialect.refused(INTERNAL_ERROR, "Skein failed; its logs say why"))
         self._timer.observe(time.perf_counter() - started)
 
     async def _send(self, frames: Frames, reply: Message) -> None:

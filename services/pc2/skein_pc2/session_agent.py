@@ -17,14 +17,14 @@ from skein_pc2 import fields, sessions
 from skein_pc2.errors import SESSION_NOT_FOUND, Rejected
 from skein_pc2.messages import timestamp
 from skein_pc2.verbs import Verbs
-from skein_pc2.work import Errand
+from skein_pc2.work import Errand, Lines
 
 if TYPE_CHECKING:
     from skein_pc2.api import Api
     from skein_pc2.health import Health
     from skein_pc2.messages import Message
     from skein_pc2.publishing import Publisher
-    from skein_pc2.verbs import Ask
+    from skein_pc2.verbs import Action, Ask
 
 DEFAULT_USER = "default"
 _DEFAULT_TOKENS, _MOST_TOKENS = 2000, 250_000
@@ -64,14 +64,27 @@ class SessionAgent(Verbs):
 
     def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
         actions = {
-            "create_session": self._create,
-            "add_interaction": self._add,
+            "create_session": self._in_line(self._create),
+            "add_interaction": self._in_line(self._add),
             "get_context": self._context,
-            "clear_session": self._clear,
-            "delete_session": self._delete,
+            "clear_session": self._in_line(self._clear),
+            "delete_session": self._in_line(self._delete),
         }
         super().__init__(health, actions, at_once=at_once)
         self._api = api
+        self._lines = Lines()
+
+    def _in_line(self, action: Action) -> Action:
+        """Change a session in the order in which that was asked for, by whoever does not wait for answers."""
+
+        async def act(ask: Ask) -> Message:
+            session_id = ask.said.get("session_id")
+            if not isinstance(session_id, str) or not session_id:
+                return await action(ask)
+            async with self._lines.place(session_id):
+                return await action(ask)
+
+        return act
 
     async def _create(self, ask: Ask) -> Message:
         """Open a session; one that is there already stays as it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +13,7 @@ from skein_kit import logs
 from skein_pc2.errors import INTERNAL_ERROR, RATE_LIMIT_EXCEEDED, STORAGE_ERROR, Rejected, rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 Result = TypeVar("Result")
 
@@ -69,3 +70,24 @@ class Turns:
             log.exception("fault", action=name, request_id=errand.request_id)
             text = "Skein failed; the request id finds the reason in the logs"
             raise Rejected(INTERNAL_ERROR, text) from None
+
+
+class Lines:
+    """Lets one at a time through by each name, in the order in which they came."""
+
+    def __init__(self) -> None:
+        # The lock of each name, and how many hold or want it.
+        self._places: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def place(self, name: str) -> AsyncIterator[None]:
+        """Wait until those that came before are done."""
+        lock, count = self._places.get(name, (asyncio.Lock(), 0))
+        self._places[name] = lock, count + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, count = self._places.pop(name)
+            if count > 1:
+                self._places[name] = lock, count - 1

@@ -7,8 +7,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2 import fields
 from skein_pc2.messages import timestamp
@@ -78,7 +76,7 @@ def record(memory: pb.Memory) -> dict[str, Any]:
         "created_at": _written(memory, "create_time"),
         "updated_at": _written(memory, "update_time"),
         "expires_at": _written(memory, "expire_time"),
-        "metadata": json_format.MessageToDict(memory.metadata),
+        "metadata": fields.plain(memory.metadata),
         "tags": list(memory.tags),
         "session_id": memory.session_id or None,
     }
@@ -176,7 +174,7 @@ def _ttl(said: Mapping[str, Any]) -> timedelta:
 def _content(memory: pb.Memory) -> str | dict[str, Any]:
     if not memory.HasField("data"):
         return memory.content
-    content: dict[str, Any] = json_format.MessageToDict(memory.data)
+    content = fields.plain(memory.data)
     if memory.content and str(content.get("text", "")).strip() != memory.content:
         # The text is the truth: a typed client may have changed it since.
         content["text"] = memory.content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
 # Answers of BatchGetMemories that one request waits for; each is up to 4 MiB.
 _MOST_ANSWERS = 20
-_LISTED, _DELETED = 1000, 100
-# Portions of memories that one request deletes, and what of its time is kept to tell of them.
-_MOST_PORTIONS = 10
+_LISTED = 1000
+# Memories that are deleted together, all or none: few enough for a busy machine to have time for them.
+PORTION = 50
+# Portions that one request deletes, and what of its time is kept to tell of them.
+MOST_PORTIONS = 20
 _MARGIN_SECONDS = 0.2
 _MOST_SUMMARIZED = 500
 _BULK_CONDITIONS = frozenset({"memory_type", "memory_types", "older_than", "tags", "time_range"})
@@ -111,28 +114,36 @@ class Lists:
         return _Found(memories=found.memories[skipped:], has_more=found.has_more, skipped=skipped)
 
     async def _listed(
-        self, condition: pb.MemoryFilter, most: int, request: Request, *, order_by: str = "create_time desc"
+        self,
+        condition: pb.MemoryFilter,
+        most: int,
+        request: Request,
+        *,
+        order_by: str = "create_time desc",
+        most_characters: float = math.inf,
     ) -> _Found:
-        """Return up to `most` memories that pass a filter."""
+        """Return up to `most` memories that pass a filter, and no more pages once they say so much."""
         call = pb.ListMemoriesRequest(filter=condition, order_by=order_by)
         found: list[pb.Memory] = []
+        characters = 0
         while True:
             call.page_size = min(_LISTED, most - len(found))
             response = await self._api.call(self._api.memories.ListMemories, call, request)
             found += response.memories
+            characters += sum(len(memory.content) for memory in response.memories)
             call.page_token = response.next_page_token
-            if not call.page_token or len(found) >= most:
+            if not call.page_token or len(found) >= most or characters >= most_characters:
                 return _Found(memories=found, has_more=bool(call.page_token))
 
     async def _bulk_delete(self, request: Request) -> dict[str, Any]:
         """Delete what passes a filter, a bounded number of memories; `has_more` says that there are others."""
         given = mapping(request.payload.get("filter"), "filter")
         condition, applied = _bulk_filter(given)
-        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED)
+        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=PORTION)
         # What was deleted is told, also when there is no time for the rest.
         ends = replace(request, deadline=request.deadline - _MARGIN_SECONDS)
         count = 0
-        for portion in range(_MOST_PORTIONS):
+        for portion in range(MOST_PORTIONS):
             if request.repeat_id:
                 call.request_id = f"{request.repeat_id}-{portion}"
             try:
@@ -150,7 +161,7 @@ class Lists:
     async def _summarize(self, request: Request) -> dict[str, Any]:
         """Tell what the newest memories that pass a filter say, in their own most telling sentences."""
         condition = wire.condition(request.payload, "payload")
-        found = await self._listed(condition, _MOST_SUMMARIZED, request)
+        found = await self._listed(condition, _MOST_SUMMARIZED, request, most_characters=MAX_READ_CHARACTERS)
         said = _within(found.memories, MAX_READ_CHARACTERS)
         turns = [Turn(speaker="", text=memory.content) for memory in reversed(said)]
         summary = await asyncio.to_thread(extract, turns)

@@ -43,7 +43,8 @@ class Memories:
         try:
             return wire.created(await self._stored(memory, request))
         except aio.AioRpcError as error:
-            if not request.repeat_id or error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+            # Without a request id the id is a new one: the call that stored it among others was not seen to end.
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
         try:
             return wire.created(await self._found(memory.external_id, request))

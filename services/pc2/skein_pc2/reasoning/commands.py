@@ -9,7 +9,7 @@ from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2 import fields
 from skein_pc2.errors import INVALID_REQUEST, Rejected
-from skein_pc2.messages import timestamp
+from skein_pc2.messages import repeatable, timestamp
 from skein_pc2.reasoning import lists, records, words
 from skein_pc2.reasoning.keeping import NO_QUERY, strengths
 from skein_pc2.reasoning.synchronizing import Synchronizer
@@ -66,13 +66,13 @@ class Commands:
 
     async def _reinforce(self, ask: Ask) -> Message:
         memory_id = words.needed(ask.message, "memory_id", missing=NO_MEMORY_ID)
-        strength = await self._keeper.reinforce(ask, memory_id)
+        strength = await self._keeper.reinforce(ask, memory_id, operation=repeatable(ask.message))
         data = {"memory_id": memory_id, "strength": records.rounded(strength)}
         return success(f"Memory {memory_id} reinforced successfully", data)
 
     async def _delete(self, ask: Ask) -> Message:
         memory_id = words.needed(ask.message, "memory_id", missing=NO_MEMORY_ID)
-        await self._keeper.delete(ask, memory_id)
+        await self._keeper.delete(ask, memory_id, operation=repeatable(ask.message))
         return {"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}
 
     async def _sync(self, ask: Ask) -> Message:

@@ -14,7 +14,7 @@ from skein_pc2 import fields, sessions
 from skein_pc2.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected
 from skein_pc2.messages import repeatable, timestamp
 from skein_pc2.reasoning import context, words
-from skein_pc2.reasoning.talk import Lines
+from skein_pc2.work import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT, MOST = 200, 500
 # A call looks at a bounded number of memories, so a page may be short; after so many the rest is left for another ask.
 _MOST_CALLS = 4
+# An answer has room for some megabytes.
+_ANSWER_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,14 @@ async def listed(
 ) -> Page:
     """Read the newest memories that pass. Raises AioRpcError."""
     found: list[pb.Memory] = []
+    size = 0
     for _ in range(_MOST_CALLS):
         request = pb.ListMemoriesRequest(filter=filter_, page_size=limit - len(found), page_token=page_token)
         response = await api.call(api.memories.ListMemories, request, errand)
         found += response.memories
+        size += response.ByteSize()
         page_token = response.next_page_token
-        if not page_token or len(found) >= limit:
+        if not page_token or len(found) >= limit or size >= _ANSWER_BYTES:
             break
     return Page(found, page_token)
 

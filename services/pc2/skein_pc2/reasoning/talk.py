@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -62,24 +60,3 @@ class Talk:
             return await self.turns.do(ask, lambda: action(ask), name=name)
         except Rejected as no:
             return refusal(words.said(no))
-
-
-class Lines:
-    """Lets one at a time through by each name, in the order in which they came."""
-
-    def __init__(self) -> None:
-        # The lock of each name, and how many hold or want it.
-        self._places: dict[str, tuple[asyncio.Lock, int]] = {}
-
-    @asynccontextmanager
-    async def place(self, name: str) -> AsyncIterator[None]:
-        """Wait until those that came before are done."""
-        lock, count = self._places.get(name, (asyncio.Lock(), 0))
-        self._places[name] = lock, count + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, count = self._places.pop(name)
-            if count > 1:
-                self._places[name] = lock, count - 1
