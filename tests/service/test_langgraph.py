@@ -423,6 +423,33 @@ async def test_two_who_put_at_once_leave_one_of_both(cluster: Cluster, tenant: T
     assert await store.alist_namespaces() == [ANNA]
 
 
+async def test_what_another_client_tagged_alike_is_no_item(store: SkeinStore, skein: Client) -> None:
+    await store.aput(ANNA, "drinks", {"likes": "green tea"})
+    for tag, external_id in (
+        ("langgraph", "langgraph:users.anna..food"),
+        ("langgraph:users", ""),
+        ("langgraph_namespaces", ""),
+    ):
+        await skein.memories.CreateMemory(
+            memory_pb2.CreateMemoryRequest(
+                memory=memory_pb2.Memory(content="green tea, too", tags=[tag], external_id=external_id)
+            )
+        )
+
+    listed = await store.asearch(())
+    found = await store.asearch(("users",), query="green tea")
+    got = await store.aget(ANNA, "food")
+    namespaces = await store.alist_namespaces()
+    await store.aput(ANNA, "food", {"likes": "rice"})
+    put = await store.aget(ANNA, "food")
+    relisted = await store.asearch(("users",))
+
+    assert (keys(listed), keys(found), got, namespaces) == (["drinks"], ["drinks"], None, [ANNA])
+    assert put is not None
+    assert put.value == {"likes": "rice"}
+    assert sorted(keys(relisted)) == ["drinks", "food"]
+
+
 async def test_stores_of_different_roots_and_tenants_see_nothing_of_each_other(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, store: SkeinStore
 ) -> None:
@@ -535,7 +562,7 @@ async def test_a_store_that_is_not_open_says_so(cluster: Cluster, tenant: Tenant
         await store.aget(ANNA, "drinks")
 
 
-@pytest.mark.parametrize("root", ["", "Lang", "a.b", "1a", "a" * 33])
+@pytest.mark.parametrize("root", ["", "Lang", "a.b", "1a", "a" * 33, "a_in", "a_namespace", "a_namespaces"])
 def test_a_root_that_could_be_mistaken_is_refused(root: str) -> None:
     with pytest.raises(ValueError, match="root"):
         SkeinStore(endpoint="127.0.0.1:1", api_key="k", root=root)

@@ -354,6 +354,37 @@ async def test_messages_and_tools_are_paid_for(cluster: Cluster, tenant: Tenant)
     assert re.search(r"Try again in \d+ s\.", text)
 
 
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "make_tea", "arguments": {}}),
+        ("tools/call", {"name": "remember", "arguments": {"content": 7}}),
+        ("resources/read", {"uri": "tea://"}),
+        ("prompts/get", {"name": "poem"}),
+    ],
+)
+async def test_what_is_refused_before_it_comes_to_an_rpc_is_paid_for(
+    cluster: Cluster, tenant: Tenant, method: str, params: dict[str, Any]
+) -> None:
+    operator = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
+    await operator.tenancy.UpdateQuota(
+        limits_pb2.UpdateQuotaRequest(
+            quota=limits_pb2.Quota(caller_requests_per_minute=3),
+            update_mask=FieldMask(paths=["caller_requests_per_minute"]),
+        )
+    )
+
+    async with (
+        gateway_before(cluster, tenant, {}) as gateway,
+        Mcp.of(gateway.host.addresses["http"], tenant.api_key) as mcp,
+    ):
+        answers = [await mcp.send(method, params) for _ in range(8)]
+
+    assert answers[0].status_code == 200
+    assert answers[-1].status_code == 429
+    assert answers[-1].json()["error"]["data"]["skein/error"]["reason"] == "RATE_LIMITED"
+
+
 async def test_nothing_that_is_said_gets_into_the_log(cluster: Cluster, tenant: Tenant, log: io.StringIO) -> None:
     async with (
         gateway_before(cluster, tenant, {}) as gateway,

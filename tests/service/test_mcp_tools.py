@@ -110,6 +110,73 @@ async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
     assert "My boiler!" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("remember", {"content": "tea"}),
+        ("append_messages", {"session_id": "s", "messages": [{"role": "user", "content": "tea"}]}),
+    ],
+)
+async def test_a_call_repeated_with_its_request_id_is_done_once(mcp: Mcp, name: str, arguments: dict[str, Any]) -> None:
+    first = await mcp.call(name, **arguments, request_id="one")
+    again = await mcp.call(name, **arguments, request_id="one")
+    another = await mcp.call(name, **arguments, request_id="two")
+
+    assert again == first
+    assert another != first
+
+
+async def test_a_request_id_is_for_one_call_alone(mcp: Mcp) -> None:
+    await mcp.call("remember", content="tea", request_id="one")
+
+    reason, text = await mcp.refused("remember", content="coffee", request_id="one")
+
+    assert reason == "REQUEST_ID_REUSED"
+    assert "choose a new one" in text
+
+
+@pytest.mark.parametrize("role", ["user", "USER", "MESSAGE_ROLE_USER"])
+async def test_names_are_short_and_the_contracts_own_are_read_too(mcp: Mcp, role: str) -> None:
+    saved = await mcp.call("append_messages", session_id="s", messages=[{"role": role, "content": "tea"}])
+    sessions = await mcp.call("list_sessions", states=["active", "SESSION_STATE_PAUSED"])
+
+    assert saved["messages"][0]["role"] == "user"
+    assert [session["state"] for session in sessions["sessions"]] == ["active"]
+
+
+async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> None:
+    one = (await mcp.call("remember", content="Ada drinks tea"))["memory"]["memory_id"]
+    other = (await mcp.call("remember", content="Tea helps her sleep. " + "z" * 2000))["memory"]["memory_id"]
+    await mcp.call("link_memories", from_memory_id=one, to_memory_id=other, relation="causes")
+
+    result = await mcp.ask("tools/call", {"name": "neighbours", "arguments": {"memory_id": one}})
+
+    text = result["content"][0]["text"]
+    assert f"0 away: note {one}\n   Ada drinks tea" in text
+    assert f"1 away: note {other}\n   Tea helps her sleep." in text
+    assert f"{one} causes {other} (link " in text
+    assert len(text) < 1500
+    assert result["structuredContent"]["nodes"][1]["memory"]["content"].endswith("zzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("list_memories", {}, "There is nothing."),
+        ("read_blocks", {"label": "human"}, "There is nothing."),
+        ("list_sessions", {}, "There is nothing."),
+        ("recall", {"query": "tea"}, "Nothing was found."),
+        ("forget", {"tags": ["nowhere"]}, "No memory is meant by this."),
+    ],
+)
+async def test_nothing_is_said_to_be_done_where_nothing_is(
+    mcp: Mcp, name: str, arguments: dict[str, Any], said: str
+) -> None:
+    result = await mcp.ask("tools/call", {"name": name, "arguments": arguments})
+
+    assert result["content"][0]["text"] == said
+
+
 async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
     await mcp.call("remember", content="green tea", tags=["a"], importance=0.9)
     await mcp.call("remember", content="black tea", tags=["b"])
@@ -192,7 +259,11 @@ async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
     [
         ("remember", {}, "content is needed"),
         ("remember", {"content": None}, "content is needed"),
-        ("remember", {"content": "x", "flavour": "mint"}, "flavour is no argument of remember"),
+        (
+            "remember",
+            {"content": "x", "flavour": "mint"},
+            "flavour is no argument of remember, which takes content, title, type,",
+        ),
         ("remember", {"content": "x", "tags": "tea"}, "tags is not as the schema says"),
         ("remember", {"content": 7}, "content is not as the schema says"),
         ("remember", {"content": "x", "importance": 2}, "importance must be"),
@@ -204,14 +275,28 @@ async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
         ("update_memory", {"memory_id": "x"}, "nothing is given that is to change"),
         ("recall", {"query": "x", "limit": 101}, "limit must be"),
         ("recall", {"query": "x", "limit": 2**40}, "limit is not as the schema says"),
-        ("recall", {"query": "x", "arms": ["ARM_WINDOW"]}, "arms[0] must not be in"),
+        ("recall", {"query": "x", "arms": ["ARM_WINDOW"]}, "arms[0] is not as the schema says: it is one of memories,"),
         ("recall", {"query": "x", "since": "2026-13-01T00:00:00Z"}, "since is not as the schema says"),
         ("append_messages", {"session_id": "s", "messages": []}, "messages must contain at least 1"),
         (
             "append_messages",
             {"session_id": "s", "messages": [{"role": "BOSS", "content": "x"}]},
-            "is not as the schema",
+            "messages[0].role is not as the schema says: it is one of user, assistant, system, tool",
         ),
+        ("append_messages", {"session_id": "s", "messages": "x"}, "messages is not as the schema says: it is a list"),
+        ("append_messages", {"session_id": "s", "messages": ["x"]}, "messages[0] is not as the schema says: it is an"),
+        (
+            "append_messages",
+            {"session_id": "s", "messages": [{"role": "user", "text": "x"}]},
+            "messages[0].text is not as the schema says: there is no such name",
+        ),
+        (
+            "append_messages",
+            {"session_id": "s", "messages": [{"role": "user", "content": "x", "create_time": "2030-01-31"}]},
+            'messages[0].create_time is not as the schema says: it is a time such as "2030-01-31T12:00:00Z"',
+        ),
+        ("remember", {"content": "x", "request_id": "r" * 256}, "request_id must be at most 255"),
+        ("recall", {"query": "x", "include_superseded": "yes"}, "include_superseded is not as the schema says: it is"),
         ("get_memory", {"memory_id": ""}, "memory_id must be at least 1"),
         ("get_memory", {"memory_id": {"$ne": ""}}, "memory_id is not as the schema says"),
     ],

@@ -138,7 +138,6 @@ def test_a_tool_is_told_in_full(tool: Tool) -> None:
     assert 10 < len(listed.description) <= 300
     assert listed.title
     assert listed.annotations is not None
-    assert listed.annotations.open_world_hint is False
     assert set(_references(listed.input_schema)) <= {f"#/$defs/{name}" for name in listed.input_schema.get("$defs", {})}
 
 
@@ -158,6 +157,31 @@ def test_what_removes_or_replaces_says_so() -> None:
     assert not {"remember", "append_messages", "recall"} & destructive
 
 
+def test_what_changes_something_can_be_repeated_safely() -> None:
+    changes = {name: tool for name, tool in TOOLS.items() if tool.effect is not Effect.READS}
+
+    without = [name for name, tool in changes.items() if "request_id" not in tool.input_schema["properties"]]
+
+    # Each try is one more delivery.
+    assert without == ["test_watch"]
+    assert not any(
+        "request_id" in tool.input_schema["properties"] for tool in TOOLS.values() if tool not in changes.values()
+    )
+
+
+def test_what_reaches_addresses_that_a_caller_names_says_so() -> None:
+    outside = {name for name, tool in TOOLS.items() if (tool.listed.annotations or 0).open_world_hint}  # type: ignore[union-attr]
+
+    assert outside == {"create_watch", "update_watch", "test_watch"}
+
+
+def test_another_version_is_an_effect_of_repeating_an_update() -> None:
+    annotations = TOOLS["update_memory"].listed.annotations
+
+    assert annotations is not None
+    assert annotations.idempotent_hint is False
+
+
 def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
     schema = TOOLS["remember"].input_schema
     recall = TOOLS["recall"].input_schema["properties"]
@@ -172,7 +196,7 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
     }
     assert (recall["limit"]["minimum"], recall["limit"]["maximum"]) == (0, 100)
     assert recall["since"]["format"] == "date-time"
-    assert recall["arms"]["items"]["enum"] == ["ARM_MEMORIES", "ARM_MESSAGES", "ARM_BLOCKS", "ARM_PROFILE"]
+    assert recall["arms"]["items"]["enum"] == ["memories", "messages", "blocks", "profile"]
 
 
 def test_the_default_tools_fit_into_a_small_part_of_a_models_context() -> None:

@@ -58,6 +58,8 @@ async def http_door(host: Host, port: int, servicers: Servicers, front: Front | 
             Route("/{service}/{method}", door.call, methods=["POST"]),
         ]
     )
+    # A redirect would name the scheme that this port sees, which behind a proxy with TLS is plain HTTP.
+    app.router.redirect_slashes = False
     try:
         async with serve_http(Cors(app, front.origins), host.settings.host, port, tls=front.tls) as address:
             host.addresses["http"] = address

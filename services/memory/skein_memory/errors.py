@@ -30,7 +30,7 @@ class LinkNotFound(NotFound):
 
 
 class FactKeyTaken(AlreadyExists):
-    """Another fact of the tenant holds this key."""
+    """Another fact of the tenant holds this key; change that one, or take another key."""
 
     reason = "FACT_KEY_TAKEN"
 

@@ -19,6 +19,8 @@ _MAX_CHARACTERS = 255
 # A memory has up to 100 tags: one for each level of the namespace, and two more.
 MAX_DEPTH = 90
 _ROOT = re.compile(r"[a-z][a-z0-9_]{0,31}")
+# What the tags and ids of a root begin with besides the root itself: none of it is a root of its own.
+_TAKEN = ("_in", "_namespace", "_namespaces")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,9 @@ class Root:
         """Refuse a name that could not be told from what follows it."""
         if not _ROOT.fullmatch(self.name):
             message = f"a store's root is a lower-case word of letters, digits and _, up to 32, not {self.name!r}"
+            raise ValueError(message)
+        if self.name.endswith(_TAKEN):
+            message = f"a store's root does not end in {', '.join(_TAKEN)}, as {self.name!r} does: other roots' tags do"
             raise ValueError(message)
 
     def item_id(self, namespace: Namespace, key: str) -> str:

@@ -82,7 +82,11 @@ class Planner:
         """Read items, each by its namespace and key, and whether its time to live begins anew."""
         ids = [self.root.item_id(namespace, key) for namespace, key, _ in wanted]
         known = yield from self._read(ids)
-        alive = {name: memory for name, memory in known.items() if not values.is_expired(memory, now)}
+        alive = {
+            name: memory
+            for name, memory in known.items()
+            if not values.is_expired(memory, now) and values.is_item(memory, self.root)
+        }
         anew = {name for name, (_, _, refresh) in zip(ids, wanted, strict=True) if refresh}
         yield from self._refresh([memory for name, memory in alive.items() if name in anew], now)
         return [values.item(alive[name], self.root) if name in alive else None for name in ids]
@@ -114,8 +118,8 @@ class Planner:
             looked_at += len(memories)
             if looked_at > MAX_LOOKED_AT:
                 raise SearchTooWide(f"There are more than {MAX_LOOKED_AT} namespaces here: name a longer prefix.")
-            there = (values.namespace_of(memory) for memory in memories)
-            found |= {namespace[: op.max_depth] for namespace in there if matching.lies(namespace, conditions)}
+            there = (values.namespace_of(memory, self.root) for memory in memories)
+            found |= {one[: op.max_depth] for one in there if one is not None and matching.lies(one, conditions)}
             memories = yield from _next(pages)
         return sorted(found)[op.offset : op.offset + op.limit]
 
@@ -141,7 +145,7 @@ class Planner:
             calls = [
                 Call("memories.BatchCreateMemories", memory_pb2.BatchCreateMemoriesRequest(memories=batch))
                 for batch in batches
-            ] + [_update(left[name], changes[name].memory_id, values.FIELDS) for name in updates]
+            ] + [_update(left[name], changes[name].memory_id, self._written(changes[name])) for name in updates]
             answers = (yield calls) if calls else []
             again: dict[str, memory_pb2.Memory] = {}
             groups = [*batches, *([left[name]] for name in updates)]
@@ -159,6 +163,10 @@ class Planner:
             left = again
         if refusal is not None:
             raise refusal
+
+    def _written(self, memory: memory_pb2.Memory) -> Sequence[str]:
+        """Return what an update writes; where another client took an item's id, its tags are not the item's yet."""
+        return values.FIELDS if values.is_item(memory, self.root) else (*values.FIELDS, "tags")
 
     def delete(self, places: Sequence[tuple[Namespace, str]]) -> Plan[None]:
         """Remove items for good, and what says that their namespaces are there where nothing is left in them."""
@@ -257,6 +265,8 @@ class Planner:
         return [(memory, None) for memory in found[op.offset : wanted]]
 
     def _passes(self, memory: memory_pb2.Memory, op: SearchOp) -> bool:
+        if not values.is_item(memory, self.root):
+            return False
         return not op.filter or matching.matches(values.item(memory, self.root).value, op.filter)
 
     def _pages(self, filter_: memory_pb2.MemoryFilter, size: int) -> Iterator[Plan[list[memory_pb2.Memory]]]:

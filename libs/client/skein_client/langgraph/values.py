@@ -86,9 +86,17 @@ def registered(root: Root, kind: str, namespace: Namespace) -> memory_pb2.Memory
     )
 
 
-def namespace_of(memory: memory_pb2.Memory) -> Namespace:
-    """Return the namespace that such a memory speaks of."""
-    return tuple(str(label) for label in _plain(memory.data)["namespace"])
+def namespace_of(memory: memory_pb2.Memory, root: Root) -> Namespace | None:
+    """Return the namespace that such a memory speaks of; None for one that somebody else gave the same tag."""
+    found = _labels(_plain(memory.data).get("namespace"))
+    return found if found is not None and memory.external_id == root.namespace_id(found) else None
+
+
+def is_item(memory: memory_pb2.Memory, root: Root) -> bool:
+    """Say whether a store wrote a memory, and not another client that gave it the same tags or id."""
+    own = _own(memory, root)
+    namespace, key = _labels(own.get("namespace")), own.get("key")
+    return namespace is not None and isinstance(key, str) and memory.external_id == root.item_id(namespace, key)
 
 
 def item(memory: memory_pb2.Memory, root: Root) -> Item:
@@ -145,8 +153,12 @@ def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
 
 
 def _own(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
-    found: dict[str, Any] = _plain(memory.metadata).get(root.name) or {}
-    return found
+    found = _plain(memory.metadata).get(root.name)
+    return found if isinstance(found, dict) else {}
+
+
+def _labels(said: Any) -> Namespace | None:
+    return tuple(said) if isinstance(said, list) and all(isinstance(label, str) for label in said) else None
 
 
 def _updated_at(memory: memory_pb2.Memory, own: Mapping[str, Any]) -> datetime:

@@ -97,7 +97,11 @@ class Changes:
             asked = Parameters.of_bytes(request.scope["query_string"])
             position = request.headers.get("last-event-id") or asked.get("after")
             wanted = history_pb2.WatchChangesRequest(position=position, filter=_filter(asked))
-            return EventStream(_events(visit, wanted))
+            gone = self._desk.keys.gone(visit.visitor.ticket)
+            if visit.is_key and gone is None:
+                # The ticket was given up while it was looked at.
+                return Response(status_code=204, headers=dict(HEADERS))
+            return EventStream(_events(visit, wanted), gone)
 
         def refuse(problem: Problem) -> Response:
             return Response(status_code=problem.status, headers=dict(HEADERS))
@@ -106,38 +110,41 @@ class Changes:
 
 
 class EventStream(Response):
-    """An answer that goes on until there is nothing more, or the browser hangs up."""
+    """An answer that goes on until there is nothing more, the browser hangs up, or its ticket is given up."""
 
-    def __init__(self, events: AsyncGenerator[bytes]) -> None:
-        """Send `events`, and close them."""
+    def __init__(self, events: AsyncGenerator[bytes], gone: asyncio.Event | None) -> None:
+        """Send `events`, and close them; at the latest when `gone` is set."""
         super().__init__(media_type="text/event-stream", headers={**HEADERS, "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._events = events
+        self._gone = gone or asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until one of both ends."""
+        """Send until one of the three ends."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
         async def pump() -> None:
             async with aclosing(self._events) as events:
                 async for event in events:
                     await send({"type": "http.response.body", "body": event, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         async def hangs_up() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        tasks = [asyncio.ensure_future(pump()), asyncio.ensure_future(hangs_up())]
+        tasks = [asyncio.ensure_future(work) for work in (pump(), hangs_up(), self._gone.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
-            failed, _ = await asyncio.gather(*tasks, return_exceptions=True)
+            failed, *_ = await asyncio.gather(*tasks, return_exceptions=True)
         # Who hung up while something was sent is no fault.
         if isinstance(failed, Exception) and not isinstance(failed, OSError):
             log.error("fault", method="console/changes/live", exc_info=failed)
+        else:
+            # To who hung up this is not sent.
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _events(visit: Visit, wanted: history_pb2.WatchChangesRequest) -> AsyncGenerator[bytes]:

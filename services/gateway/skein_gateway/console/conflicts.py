@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import curation_pb2
+from skein_gateway.console.differing import marked
 from skein_gateway.console.rendering import page
 from skein_gateway.console.troubles import Trouble, attempted, refusal_of
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 10
-# Texts of more words than this are shown without what differs.
-_MAX_WORDS = 600
-_WORDS = re.compile(r"\S+|\s+")
 # What a person can say of a conflict: the status, and which of the two is right.
 _DECISIONS = {
     "a": (curation_pb2.CONFLICT_STATUS_SUPERSEDED, "a"),
@@ -112,16 +106,3 @@ def _chosen(asked: Parameters) -> dict[str, str]:
 def _pair(conflict: curation_pb2.Conflict) -> dict[str, Any]:
     a, b = marked(conflict.a.content, conflict.b.content)
     return {"conflict": conflict, "sides": [("A", "a", conflict.a, a), ("B", "b", conflict.b, b)]}
-
-
-def marked(one: str, other: str) -> tuple[Sequence[tuple[str, bool]], Sequence[tuple[str, bool]]]:
-    """Return both texts in parts, each with whether the other text lacks it."""
-    a, b = _WORDS.findall(one), _WORDS.findall(other)
-    if len(a) > _MAX_WORDS or len(b) > _MAX_WORDS:
-        return [(one, False)], [(other, False)]
-    left: list[tuple[str, bool]] = []
-    right: list[tuple[str, bool]] = []
-    for kind, a_from, a_to, b_from, b_to in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        left.append(("".join(a[a_from:a_to]), kind != "equal"))
-        right.append(("".join(b[b_from:b_to]), kind != "equal"))
-    return [part for part in left if part[0]], [part for part in right if part[0]]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Act = Callable[[Request, Visit, Parameters, Parameters], Awaitable[Response]]
 
 NO_TENANT = Trouble(title="Not found", text="There is no such tenant, or you are no member of it.", status=404)
+_NO_PAGE = Trouble(title="Not found", text="There is no such page.", status=404)
 # A credential that is not good any more: its holder signs in again.
 _OVER = frozenset({"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED", "CREDENTIAL_MISSING"})
 
@@ -72,6 +73,20 @@ class Desk:
 
         routes = [Route(path, shown, methods=["GET"])]
         return routes if act is None else [*routes, Route(path, acted, methods=["POST"])]
+
+    def nowhere(self) -> Route:
+        """Return the route of what is no page of a tenant."""
+
+        async def show(request: Request, visit: Visit, _asked: Parameters) -> Response:
+            rest = str(request.path_params["rest"])
+            if not rest or rest.endswith("/"):
+                return see_other(visit.url(rest.rstrip("/")))
+            return trouble_page(request, _NO_PAGE, visit)
+
+        async def shown(request: Request) -> Response:
+            return await self._answered(request, show, None)
+
+        return Route("/console/{tenant_id:uuid}/{rest:path}", shown, methods=["GET"])
 
     async def visitor(self, request: Request) -> Visitor:
         """Return whose browser asks."""
@@ -109,7 +124,7 @@ class Desk:
         if not credential:
             return None
         try:
-            tenant_id = str(uuid.UUID(request.path_params["tenant_id"]))
+            tenant_id = str(uuid.UUID(str(request.path_params["tenant_id"])))
             caller = await self.identify(call, credential, tenant_id)
         except Exception as error:
             if isinstance(error, ValueError) or reason_of_refusal(error) == "TENANT_NOT_FOUND":
@@ -121,7 +136,9 @@ class Desk:
         # A cookie of a sign-in that holds something else is nobody's sign-in.
         if caller is None or (credential == visitor.session and ACCOUNT not in caller.permissions):
             return None
-        if caller.closed or str(caller.tenant_id) != tenant_id:
+        # A form belongs to its address, so there is one address of a page.
+        is_plain = str(request.path_params["tenant_id"]) == tenant_id
+        if caller.closed or str(caller.tenant_id) != tenant_id or not is_plain:
             return NO_TENANT
         api = self.api(call, credential, tenant_id)
         found = await attempted(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id)))

@@ -6,6 +6,7 @@ Equal graphs are drawn alike. Knows no server and no markup.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ _MARGIN_X, _MARGIN_Y = 175.0, 52.0
 _BOW = 26.0
 # A link beside the tree bows out by this share of its length, so that it passes what stands between its ends.
 _ASIDE = 0.16
+# So many links between the same two memories are drawn, and so many relations explained, those that are most.
+_MAX_BETWEEN, _MAX_LEGEND = 9, 16
 # What hangs on one memory stands within this angle, seen from the middle.
 _CONE = math.radians(130)
 _RADIUS, _MIDDLE = 9.0, 14.0
@@ -76,7 +79,7 @@ class Drawing:
     top: float
     width: float
     height: float
-    # The relations that are drawn, with the number of their colour and how often each is.
+    # The relations that are met most, with the number of their colour and how often each is.
     legend: Sequence[tuple[str, int, int]] = field(default=())
 
 
@@ -86,7 +89,8 @@ def drawn(found: memory_pb2.GetSubgraphResponse) -> Drawing:
     nodes = [_node(node, *places[node.memory_id]) for node in found.nodes]
     relations = sorted({link.relation for link in found.links})
     colours = {relation: 1 + number % 8 for number, relation in enumerate(relations)}
-    counts = {relation: sum(link.relation == relation for link in found.links) for relation in relations}
+    counts = Counter(link.relation for link in found.links)
+    explained = sorted(sorted(relations, key=lambda relation: -counts[relation])[:_MAX_LEGEND])
     radii = {node.memory_id: node.radius for node in nodes}
     edges = _edges(found, {node.memory_id: (node.x, node.y) for node in nodes}, radii, colours)
     xs, ys = [node.x for node in nodes] or [0.0], [node.y for node in nodes] or [0.0]
@@ -98,7 +102,7 @@ def drawn(found: memory_pb2.GetSubgraphResponse) -> Drawing:
         top=top,
         width=max(xs) + _MARGIN_X - left,
         height=max(ys) + _MARGIN_Y - top,
-        legend=[(relation, colours[relation], counts[relation]) for relation in relations],
+        legend=[(relation, colours[relation], counts[relation]) for relation in explained],
     )
 
 
@@ -227,6 +231,8 @@ def _edges(
             continue
         pair = (min(start, end), max(start, end))
         number = drawn_between[pair] = drawn_between.get(pair, 0) + 1
+        if number > _MAX_BETWEEN:
+            continue
         # The first one is straight; the others bow out, to one side and to the other.
         bow = (number // 2) * _BOW * (1 if number % 2 else -1) * (1 if start < end else -1)
         if number == 1 and (link is None or link.link_id not in tree):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ from starlette.routing import Route
 
 from skein_gateway.console.desk import by_auth
 from skein_gateway.console.rendering import page, trouble_page
-from skein_gateway.console.troubles import Trouble, refusal_of
+from skein_gateway.console.troubles import Trouble, attempted, refusal_of
 from skein_gateway.console.visiting import ours
 from skein_gateway.credentials import MAX_CREDENTIAL
 from skein_gateway.oauth.entry import Problem, read_form
@@ -36,6 +37,7 @@ _KEY_REFUSED = "This key is not known here, or it is revoked or over. Copy it wh
 _KEY_WITHOUT_TENANT = (
     "This is an operator’s key, which belongs to no tenant. Use a key of the tenant that you want to see."
 )
+_FORGOTTEN = "This browser has forgotten your sign-in, which is over within an hour."
 
 
 class Entrance:
@@ -107,13 +109,19 @@ class Entrance:
             visitor = await self._desk.visitor(request)
             visitor.check(form, _LEAVE)
             self._desk.keys.drop(visitor.ticket)
-            if await self._people.who(call, visitor) is not None:
-                await self._people.sign_out()
-            answer = see_other("/?done=signed-out")
+            answer = await attempted(by_auth(self._left(call, visitor)))
+            if isinstance(answer, Trouble):
+                answer = trouble_page(request, replace(answer, text=f"{answer.text} {_FORGOTTEN}"))
+            # The browser forgets in any case: who leaves may leave the machine to somebody else.
             visitor.sign_out(answer)
             return answer
 
         return await self._answered(request, work)
+
+    async def _left(self, call: Call, visitor: Visitor) -> Response:
+        if await self._people.who(call, visitor) is not None:
+            await self._people.sign_out()
+        return see_other("/?done=signed-out")
 
     async def _as_person(self, request: Request, visitor: Visitor, form: Parameters) -> Response:
         try:
@@ -136,12 +144,12 @@ class Entrance:
             problem = _KEY_REFUSED
         elif caller.tenant_id is None or caller.closed:
             problem = _KEY_WITHOUT_TENANT
-        if problem:
+        if caller is None or problem:
             refused = Problem(status=403, error="access_denied", description=problem)
             return _ask(request, visitor, form, refused)
         answer = see_other(_onwards(form))
         self._desk.keys.drop(visitor.ticket)
-        visitor.give_ticket(answer, self._desk.keys.keep(key))
+        visitor.give_ticket(answer, self._desk.keys.keep(key, str(caller.tenant_id)))
         return answer
 
     async def _answered(self, request: Request, work: Callable[[Call], Awaitable[Response]]) -> Response:

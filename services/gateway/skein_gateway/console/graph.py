@@ -23,6 +23,8 @@ ZOOMS = (50, 75, 100, 150, 200, 300)
 _MAX_NODES = 80
 # More links than this are told apart by colour alone.
 _MAX_LABELS = 24
+# So many links are told as a list, and so many relations offered.
+_MAX_TOLD, _MAX_OFFERED = 300, 200
 # As wide as a drawing is before it is made smaller.
 _WIDE = 1150
 
@@ -60,7 +62,10 @@ class Graph:
             found=found,
             drawing=drawing,
             titles={node.memory_id: node.title or node.memory_id for node in found.nodes},
-            relations=sorted({link.relation for link in whole.links}),
+            links=found.links[:_MAX_TOLD],
+            inferred=found.inferred_links[: max(0, _MAX_TOLD - len(found.links))],
+            relations=sorted({link.relation for link in whole.links})[:_MAX_OFFERED],
+            count=len({link.relation for link in found.links}),
             chosen=chosen,
             radii=RADII,
             zoom=zoom,

@@ -66,7 +66,7 @@ class Overview:
             sessions=sessions,
             conflicts=conflicts,
             cluster=cluster,
-            origin=str(request.base_url).rstrip("/"),
+            origin=visit.visitor.origin,
         )
 
 

@@ -64,5 +64,6 @@ class Console:
             *entrance.routes(),
             *(route for page in pages for route in page.routes(desk)),
             *Changes(desk).routes(),
+            desk.nowhere(),
         ]
         return cls(routes, entrance.show)

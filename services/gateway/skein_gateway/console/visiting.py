@@ -6,12 +6,13 @@ cookies to every server of one machine, whatever its port.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 # A working day; whoever stays longer shows the key again.
 KEY_SECONDS = 12 * 3600.0
 _MAX_KEYS = 1000
+# One tenant's keys drive out its own before they drive out those of others.
+_MAX_OF_TENANT = 50
 _TICKET = re.compile(r"[A-Za-z0-9_-]{43}")
-# Where a sign-in may lead: pages of ours, and nothing that a browser could read as another host.
-_OURS = re.compile(r"/console/[A-Za-z0-9/?&=%._~+:-]*")
+# Where a sign-in may lead: pages of ours, and nothing that a browser could read as another path or host.
+_OURS = re.compile(r"/console(?:/[A-Za-z0-9_-]+)+(?:\?[A-Za-z0-9/?&=%._~+:*,-]*)?")
 
 
 class Visitor(Browser):
@@ -43,6 +46,11 @@ class Visitor(Browser):
         self._ticket_name = f"{'__Host-' if self._secure else ''}skein-ticket"
         kept = request.cookies.get(self._ticket_name, "")
         self.ticket = kept if _TICKET.fullmatch(kept) else ""
+
+    @property
+    def origin(self) -> str:
+        """Return where software finds us: the origin that is configured, or without TLS what the browser calls us."""
+        return self._origin if self._secure else str(self._request.base_url).rstrip("/")
 
     def form_token(self, about: str) -> str:
         """Return what a form `about` something must carry."""
@@ -59,33 +67,57 @@ class Visitor(Browser):
         response.delete_cookie(self._ticket_name, path="/", secure=self._secure, httponly=True, samesite="lax")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kept:
+    key: str
+    tenant_id: str
+    ends: float
+    # Set when the ticket is worth nothing any more.
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Keys:
     """API keys that were shown to this gateway, by the digest of the ticket that stands for each."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with none."""
         self._clock = clock
-        self._kept: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
 
-    def keep(self, key: str) -> str:
+    def keep(self, key: str, tenant_id: str) -> str:
         """Return a ticket for a key; when there are too many, the oldest ticket is worth nothing."""
         ticket = secrets.token_urlsafe(32)
-        self._kept[_digest(ticket)] = (key, self._clock() + KEY_SECONDS)
-        if len(self._kept) > _MAX_KEYS:
-            self._kept.popitem(last=False)
+        own = [digest for digest, kept in self._kept.items() if kept.tenant_id == tenant_id]
+        if len(own) >= _MAX_OF_TENANT:
+            self._forget(own[0])
+        elif len(self._kept) >= _MAX_KEYS:
+            self._forget(next(iter(self._kept)))
+        self._kept[_digest(ticket)] = _Kept(key=key, tenant_id=tenant_id, ends=self._clock() + KEY_SECONDS)
         return ticket
 
     def find(self, ticket: str) -> str:
         """Return the key; empty when the ticket is worth nothing."""
-        key, ends = self._kept.get(_digest(ticket), ("", 0.0))
-        if key and self._clock() >= ends:
+        kept = self._kept.get(_digest(ticket))
+        if kept is None:
+            return ""
+        if self._clock() >= kept.ends:
             self.drop(ticket)
             return ""
-        return key
+        return kept.key
+
+    def gone(self, ticket: str) -> asyncio.Event | None:
+        """Return what is set when a ticket is given up or driven out; None when it is worth nothing now."""
+        kept = self._kept.get(_digest(ticket))
+        return None if kept is None else kept.gone
 
     def drop(self, ticket: str) -> None:
-        """Forget a key."""
-        self._kept.pop(_digest(ticket), None)
+        """Forget a key, and end what goes on with it."""
+        self._forget(_digest(ticket))
+
+    def _forget(self, digest: bytes) -> None:
+        kept = self._kept.pop(digest, None)
+        if kept is not None:
+            kept.gone.set()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +153,7 @@ class Visit:
 
 def ours(path: str) -> str:
     """Return where to go after a sign-in: the path, if it is one of the console's pages; else its entrance."""
-    return path if _OURS.fullmatch(path) and "//" not in path and ".." not in path else "/"
+    return path if _OURS.fullmatch(path) else "/"
 
 
 def _digest(ticket: str) -> bytes:

@@ -13,6 +13,7 @@ from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.call import Call, Ended
 from skein_kit.errors import code_of, reason_of
+from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,6 +45,8 @@ class Exchange:
     toolsets: frozenset[str]
     # Its body is so large that reading it twice would hold up every other call.
     large: bool = False
+    # An RPC was called for it, and counted as a call of its caller's.
+    paid: bool = False
     # The HTTP status instead of 200, and headers to go with it.
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
@@ -83,17 +86,21 @@ class Rpcs:
         self._servicers = servicers
 
     async def call(self, exchange: Exchange, path: str, request: Message) -> Message:
-        """Return the answer of an RPC. Raises Ended."""
+        """Return the answer of an RPC, which is one that a model can be told. Raises Ended and Refusal."""
         found = self._servicers.answers.get(path)
         if found is None:
             raise Ended(errors.ServiceUnavailable().status())
         method, handler = found
+        exchange.paid = True
         sent = request.SerializeToString() if method.deserializer is None else request
         try:
             answer: Any = await handler(sent, exchange.call_of(path))
         except Ended as ended:
             exchange.refused(ended.status, path)
             raise
+        size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
+        if size > MAX_MESSAGE_BYTES:
+            raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
         kind = PUBLIC_METHODS[path].response
         return kind.FromString(answer) if isinstance(answer, bytes) else answer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -14,12 +15,14 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.mcp import refusing
-from skein_gateway.mcp.calling import Rpcs, exchange_of
+from skein_gateway.mcp.calling import LARGE_BYTES, Rpcs, exchange_of
 from skein_gateway.mcp.shapes import plain
 from skein_kit.call import Ended
 from skein_kit.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from google.protobuf.message import Message
     from mcp.server.context import ServerRequestContext
 
@@ -104,7 +107,7 @@ class Offering:
         if uri.startswith(MEMORIES) and (memory_id := unquote(uri.removeprefix(MEMORIES))):
             request = memory_pb2.GetMemoryRequest(memory_id=memory_id)
             answer: Any = await self._called(context, _MEMORY + "GetMemory", request)
-            found = plain(answer.memory, _OMITTED)
+            found = await _read(answer.memory, _OMITTED)
         elif uri.startswith(SESSIONS) and (session_id := unquote(uri.removeprefix(SESSIONS))):
             found = await self._session(context, session_id)
         else:
@@ -121,8 +124,8 @@ class Offering:
         request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=_MESSAGES, newest_first=True)
         page: Any = await self._called(context, _SESSION + "ListMessages", request)
         return {
-            "session": plain(about.session),
-            "messages": [plain(message) for message in reversed(page.messages)],
+            "session": await _read(about.session),
+            "messages": list(reversed((await _read(page)).get("messages", []))),
             "earlier_messages": bool(page.next_page_token),
         }
 
@@ -161,26 +164,28 @@ class Offering:
 
     async def complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         """Name ids that begin with what is there, among the newest."""
-        begun, known = params.argument.value, list[str]()
+        begun, known, token = params.argument.value, list[str](), ""
         if params.argument.name == "memory_id":
             page: Any = await self._called(
                 context, _MEMORY + "ListMemories", memory_pb2.ListMemoriesRequest(page_size=_MAX_COMPLETIONS)
             )
-            known = [memory.memory_id for memory in page.memories]
+            known, token = [memory.memory_id for memory in page.memories], page.next_page_token
         elif params.argument.name == "session_id":
             page = await self._called(
                 context, _SESSION + "ListSessions", session_pb2.ListSessionsRequest(page_size=_MAX_COMPLETIONS)
             )
-            known = [session.session_id for session in page.sessions]
+            known, token = [session.session_id for session in page.sessions], page.next_page_token
         elif params.argument.name == "subject_id":
             page = await self._called(
                 context,
                 "/skein.tenancy.v1.TenancyService/ListSubjects",
                 subjects_pb2.ListSubjectsRequest(page_size=_MAX_COMPLETIONS),
             )
-            known = [subject.subject_id for subject in page.subjects]
+            known, token = [subject.subject_id for subject in page.subjects], page.next_page_token
         values = [one for one in known if one.startswith(begun)]
-        return types.CompleteResult(completion=types.Completion(values=values, total=len(values), has_more=False))
+        # Of older ones nobody knows how many begin so.
+        total = None if token else len(values)
+        return types.CompleteResult(completion=types.Completion(values=values, total=total, has_more=bool(token)))
 
     async def _called(self, context: Context, path: str, request: Message) -> Message:
         try:
@@ -189,6 +194,11 @@ class Offering:
             raise refusing.error(ended.status, context.protocol_version) from None
         except Refusal as refusal:
             raise refusing.error(refusal.status(), context.protocol_version) from None
+
+
+async def _read(message: Message, omit: Collection[str] = ()) -> Any:
+    small = message.ByteSize() < LARGE_BYTES
+    return plain(message, omit) if small else await asyncio.to_thread(plain, message, omit)
 
 
 def _memory_resource(memory: memory_pb2.Memory) -> types.Resource:

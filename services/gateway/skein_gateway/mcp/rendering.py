@@ -6,11 +6,42 @@ from typing import Any
 
 # As much as a model can take in at once; the structured content is whole.
 MAX_CHARACTERS = 100_000
+# As much as tells what a memory is about.
+_GLANCE = 500
 
 
 def outlined(answer: dict[str, Any]) -> str:
     """Return any answer as an outline."""
     return "\n".join(_lines(answer, "")) or "Done."
+
+
+def listed(answer: dict[str, Any]) -> str:
+    """Return what was read as an outline."""
+    return "\n".join(_lines(answer, "")) or "There is nothing."
+
+
+def forgotten(answer: dict[str, Any]) -> str:
+    """Return which memories are meant, in a try or for good."""
+    return outlined(answer) if answer else "No memory is meant by this."
+
+
+def surrounding(answer: dict[str, Any]) -> str:
+    """Return what lies around a memory, nearest first, with what each says, and how they are linked."""
+    lines = []
+    for node in answer.get("nodes", []):
+        memory = node.get("memory", {})
+        said = str(memory.get("content") or node.get("title", ""))
+        said = said if len(said) <= _GLANCE else said[:_GLANCE] + "… (get_memory has all)"
+        title = f"{memory['title']}: " if memory.get("title") else ""
+        lines.append(f"{node.get('hop', 0)} away: {node.get('type', '')} {node.get('memory_id', '')}")
+        lines.append("   " + title + said.replace("\n", "\n   "))
+    lines += [
+        f"{link['from_memory_id']} {link.get('relation', '')} {link['to_memory_id']} (link {link['link_id']})"
+        for link in answer.get("links", [])
+    ]
+    if answer.get("truncated"):
+        lines.append("There is more; ask for more with max_nodes.")
+    return "\n".join(lines)
 
 
 def recalled(answer: dict[str, Any]) -> str:
@@ -51,7 +82,7 @@ def cut(text: str) -> str:
 
 
 def _hit(number: int, hit: dict[str, Any]) -> list[str]:
-    kind = str(hit.get("kind", "")).removeprefix("ITEM_KIND_").lower()
+    kind = str(hit.get("kind", ""))
     parts = {part["signal"]: part.get("value", 0) * part.get("weight", 0) for part in hit.get("components", [])}
     why = ", ".join(f"{signal} {share:.2f}" for signal, share in parts.items() if share)
     item = hit.get("memory") or hit.get("message") or hit.get("block") or {}
@@ -68,7 +99,7 @@ def _said(message: dict[str, Any]) -> str:
 
 
 def _role(message: dict[str, Any]) -> str:
-    return str(message.get("name") or str(message.get("role", "")).removeprefix("MESSAGE_ROLE_").lower())
+    return str(message.get("name") or message.get("role", ""))
 
 
 def _lines(value: Any, indent: str) -> list[str]:

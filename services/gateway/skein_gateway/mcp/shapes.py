@@ -8,10 +8,11 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 
 from skein_gateway import limits
+from skein_gateway.mcp.spelling import short
 from skein_gateway.schemas import LOCAL, Schema, Schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from buf.validate.validate_pb2 import FieldRules
     from google.protobuf.descriptor import Descriptor, EnumDescriptor
@@ -64,6 +65,14 @@ class Asked(Schemas):
         """Return the names that say something."""
         return self._names(enum, [value.number for value in enum.values if value.number])
 
+    def _names(self, enum: EnumDescriptor, numbers: Iterable[int]) -> Schema:
+        found = super()._names(enum, numbers)
+        said = found.get("description", "")
+        for name in sorted(found["enum"], key=len, reverse=True):
+            said = said.replace(f"- {name}:", f"- {short(enum, name)}:")
+        names = {"enum": [short(enum, name) for name in found["enum"]]}
+        return found | names | ({"description": said} if said else {})
+
     def _one(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
         if field.type in _LONGS:
             return {"type": "integer", "minimum": 0}
@@ -110,7 +119,7 @@ class Answered:
 
 
 def plain(message: Message, omit: Collection[str] = ()) -> Any:
-    """Return a message as JSON has it. What is not set, or zero, is left out."""
+    """Return a message as a model reads it. What is not set, or zero, is left out."""
     if message.DESCRIPTOR.full_name.startswith(_WELL_KNOWN):
         return json_format.MessageToDict(message)
     found: dict[str, Any] = {}
@@ -132,5 +141,5 @@ def _value(field: FieldDescriptor, value: Any, omit: Collection[str]) -> Any:
         return plain(value, omit)
     if field.enum_type is not None:
         named = field.enum_type.values_by_number.get(value)
-        return value if named is None else named.name
+        return value if named is None else short(field.enum_type, named.name)
     return round(value, 6) if isinstance(value, float) else value

@@ -15,8 +15,9 @@ import mcp_types as types
 
 from skein_gateway import connect, limits
 from skein_gateway.forwarding import PUBLIC_METHODS
-from skein_gateway.mcp.rendering import outlined
+from skein_gateway.mcp.rendering import listed, outlined
 from skein_gateway.mcp.shapes import NOISE, Answered, Asked, plain
+from skein_gateway.mcp.spelling import spelled
 from skein_gateway.schemas import Schema
 from skein_kit.access import RULES
 from skein_kit.errors import FieldInvalid
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 _MASK = "update_mask"
+# What is told of a name that a model made up.
+_MAX_NAME = 100
 # How the parser of JSON says where in a message it is.
 _WAY = re.compile(r"(?:Failed to parse \w+ field: )+")
 _PLACE = re.compile(r" at \S*$")
@@ -69,6 +72,10 @@ def may(name: str, path: str = "", text: str = "", *, only: tuple[str, ...] = ()
     return Argument(name=name, path=path, text=text, only=only)
 
 
+# Models repeat calls whose answer they did not get.
+_ONCE = may("request_id", "request_id", "A new id of your own. A call repeated with the same one is done only once.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tool:
     """One tool."""
@@ -89,6 +96,8 @@ class Tool:
     row: frozenset[str] = frozenset()
     # Calling again with the same arguments changes nothing more.
     repeatable: bool = True
+    # It sends something to an address that its caller names.
+    outside: bool = False
     omit: frozenset[str] = NOISE
     render: Callable[[dict[str, Any]], str] = outlined
 
@@ -111,7 +120,7 @@ class Tool:
                 read_only_hint=self.effect is Effect.READS,
                 destructive_hint=self.effect is Effect.CHANGES,
                 idempotent_hint=self.repeatable,
-                open_world_hint=False,
+                open_world_hint=self.outside,
             ),
         )
 
@@ -131,7 +140,8 @@ class Tool:
     def request(self, given: Mapping[str, Any]) -> Message:
         """Return the request that arguments make. Raises FieldInvalid, in the arguments' own words."""
         known = {argument.name: argument for argument in self.arguments}
-        wrong = [(name, f"is no argument of {self.name}") for name in given if name not in known]
+        takes = f"is no argument of {self.name}, which takes {', '.join(known) or 'none'}"
+        wrong = [(name[:_MAX_NAME], takes) for name in given if name not in known][:1]
         wrong += [(name, "is needed") for name in self._needed if given.get(name) is None]
         if wrong:
             raise FieldInvalid(violations=wrong)
@@ -145,7 +155,7 @@ class Tool:
             if self.masked and inside != path and inside not in self.row:
                 changed.append(_camel(inside))
             if value is not None:
-                _put(asked, path, value)
+                _put(asked, path, spelled(_leaf(self.path, path), value, name))
         if self.masked:
             if not changed:
                 raise FieldInvalid(violations=[("", "nothing is given that is to change")])
@@ -198,12 +208,17 @@ def tool(
     *takes: Argument | str,
     **more: Any,
 ) -> Tool:
-    """Return a tool of a method ("memory.v1.MemoryService/GetMemory"); a bare name takes the field of that name."""
+    """Return a tool of a method ("memory.v1.MemoryService/GetMemory"); a bare name takes the field of that name.
+
+    What changes something takes a request_id, where its RPC does.
+    """
+    path = f"/skein.{method}"
     arguments = tuple(may(each) if isinstance(each, str) else each for each in takes)
-    repeatable = {"repeatable": effect is not Effect.ADDS, **more}
-    return Tool(
-        name=name, title=title, text=text, path=f"/skein.{method}", effect=effect, arguments=arguments, **repeatable
-    )
+    fields: Any = PUBLIC_METHODS[path].request.DESCRIPTOR
+    if effect is not Effect.READS and _ONCE.name in fields.fields_by_name:
+        arguments = (*arguments, _ONCE)
+    more = {"repeatable": effect is not Effect.ADDS, "render": listed if effect is Effect.READS else outlined, **more}
+    return Tool(name=name, title=title, text=text, path=path, effect=effect, arguments=arguments, **more)
 
 
 def _response(path: str) -> Descriptor:

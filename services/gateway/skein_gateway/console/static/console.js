@@ -82,19 +82,37 @@ if (live && log && 'EventSource' in window) {
     log.prepend(line);
     while (log.children.length > MOST) log.lastElementChild.remove();
   };
-  const source = new EventSource(live.dataset.live);
   const say = (text) => { state.textContent = text; };
-  source.addEventListener('open', () => say(paused ? 'Paused' : 'Live: what happens appears here'));
-  source.addEventListener('error', () => {
-    say(source.readyState === EventSource.CLOSED ? 'Not live any more: load the page again' : 'Connecting again …');
-  });
-  source.addEventListener('change', (event) => {
-    const change = JSON.parse(event.data);
-    if (!paused) return shown(change);
-    waiting.push(change);
-    say(`Paused, ${waiting.length} waiting`);
-  });
-  source.addEventListener('ended', (event) => say(JSON.parse(event.data).text));
+  const from = new URL(live.dataset.live, location.href);
+  let source;
+  const listen = () => {
+    const here = new EventSource(from);
+    source = here;
+    const on = (name, heard) => here.addEventListener(name, (event) => {
+      if (event.lastEventId) from.searchParams.set('after', event.lastEventId);
+      heard(event);
+    });
+    on('open', () => say(paused ? 'Paused' : 'Live: what happens appears here'));
+    on('error', () => {
+      pause.hidden = here.readyState === EventSource.CLOSED;
+      say(here.readyState === EventSource.CLOSED ? 'Not live any more: load the page again' : 'Connecting again …');
+    });
+    on('quiet', () => {});
+    on('change', (event) => {
+      const change = JSON.parse(event.data);
+      if (!paused) return shown(change);
+      waiting.push(change);
+      say(`Paused, ${waiting.length} waiting`);
+    });
+    on('ended', (event) => say(JSON.parse(event.data).text));
+  };
+  // A browser has few connections for one server: a page that nobody sees leaves its own to the others.
+  const attend = () => {
+    if (document.hidden) source?.close();
+    else if (!source || source.readyState === EventSource.CLOSED) listen();
+  };
+  attend();
+  document.addEventListener('visibilitychange', attend);
   pause.hidden = false;
   pause.addEventListener('click', () => {
     paused = !paused;
@@ -105,5 +123,5 @@ if (live && log && 'EventSource' in window) {
     }
     say(paused ? 'Paused' : 'Live: what happens appears here');
   });
-  addEventListener('pagehide', () => source.close());
+  addEventListener('pagehide', () => source?.close());
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.rendering import packed, recalled, spoken
+from skein_gateway.mcp.rendering import forgotten, packed, recalled, spoken, surrounding
 from skein_gateway.mcp.tool import Argument, Effect, may, needs, tool
 
 # Conditions on what is searched or listed, few of those that there are; `where` has all the others.
@@ -134,6 +134,7 @@ TOOLS = (
         may("revision", "memory.revision", "Refuse unless this is its revision; any when left out."),
         masked="memory",
         row=frozenset({"memory_id", "revision"}),
+        repeatable=False,
     ),
     tool(
         "forget",
@@ -149,6 +150,7 @@ TOOLS = (
         "page_size",
         "page_token",
         fixed={"selection": {}},
+        render=forgotten,
     ),
     tool(
         "link_memories",
@@ -168,11 +170,13 @@ TOOLS = (
         "Look around a memory",
         "memory.v1.LinkService/Traverse",
         Effect.READS,
-        "Return the memories linked with one, nearest first, and the links among them.",
+        "Return a memory and those linked with it, nearest first, with what they say, and the links among them.",
         "memory_id",
         may("hops", "hops", "How many links away; 1 when left out."),
         may("relations", "filter.relations", "Follow only these relations."),
         may("max_nodes", "max_nodes", "How many memories; 80 when left out."),
+        fixed={"include_memories": True},
+        render=surrounding,
     ),
     tool(
         "read_blocks",

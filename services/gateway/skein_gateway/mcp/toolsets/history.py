@@ -49,8 +49,10 @@ TOOLS = (
         "Watch for changes",
         _SERVICE + "CreateWatch",
         Effect.ADDS,
-        "Have a webhook called, signed, when memories change. The secret is shown once.",
+        "Have a webhook called, signed, when memories change; it is told what changed. The secret is shown once. Only "
+        "when a person asked for that.",
         *_WATCH,
+        outside=True,
     ),
     tool(
         "get_watch",
@@ -79,6 +81,7 @@ TOOLS = (
         *(may(one.name, one.path, one.text) for one in _WATCH),
         masked="watch",
         row=frozenset({"watch_id"}),
+        outside=True,
     ),
     tool(
         "delete_watch",
@@ -95,6 +98,7 @@ TOOLS = (
         Effect.ADDS,
         "Send a test event to a watch's webhook and tell whether it arrived.",
         "watch_id",
+        outside=True,
     ),
     tool(
         "list_deliveries",
