@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import uuid
 from contextlib import asynccontextmanager, closing
@@ -23,6 +24,8 @@ from skein_kit.postgres import create_database, drop_database
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
+
+_LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[.*\n", re.MULTILINE)
 
 
 @asynccontextmanager
@@ -112,7 +115,8 @@ async def _imported(*arguments: str, **environment: str) -> Ended:
     done = await asyncio.to_thread(runner.invoke, main, ["import", *arguments, "--json"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return Ended(done.exit_code, done.stdout, done.stderr)
+    # The cluster of the tests is in this process, and may log meanwhile to what is taken for the command's.
+    return Ended(done.exit_code, _LOGGED.sub("", done.stdout), _LOGGED.sub("", done.stderr))
 
 
 async def refusal_of(form: str, source: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from fix_cluster import Cluster, Tenant
 from fix_command import skein, start
 from fix_moving import move_in, refusal_of
-from fix_stores import DUYETBOT, DUYETBOT_BARE, SECONDS, database, duyetbot, holder
+from fix_stores import DUYETBOT, DUYETBOT_BARE, DUYETBOT_ITEMS, SECONDS, database, duyetbot, holder
 from google.protobuf import json_format
 from grpc import aio
 
@@ -233,7 +233,6 @@ async def test_tables_that_are_empty_and_columns_that_are_missing_are_no_obstacl
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("absent.sqlite", None, "cannot be read (No such file or directory)"),
         ("note.txt", b"just a note", "neither an SQLite database nor an SQL export"),
         ("empty.sqlite", b"", "neither an SQLite database nor an SQL export"),
         ("cut.sqlite", b"SQLite format 3\0" + b"\xff" * 300, "cannot be read as SQLite"),
@@ -287,6 +286,58 @@ async def test_the_file_is_neither_changed_nor_locked(
 
     assert after == before
     assert unused.json["read"] == used.json["read"]
+
+
+async def test_a_prefix_keeps_the_ids_of_two_sources_apart(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+    source = str(duyetbot(tmp_path / "duyetbot.sqlite"))
+    plain = await move_in(cluster, tenant, "duyetbot-d1", source)
+
+    second = await move_in(cluster, tenant, "duyetbot-d1", source, "--prefix", "bot2:")
+    again = await move_in(cluster, tenant, "duyetbot-d1", source, "--prefix", "bot2:")
+    same = await move_in(cluster, tenant, "duyetbot-d1", source, "--prefix", "bot2:", "--compare")
+
+    kinds = ("session", "message", "item")
+    assert [second.json["written"][kind] for kind in kinds] == [plain.json["written"][kind] for kind in kinds]
+    assert sum(again.json["written"].values()) == 0
+    assert "session" not in same.json["missing"]
+    assert [message.external_id for message in await messages(tenant, "bot2:s1")] == [
+        f"bot2:{message.external_id}" for message in await messages(tenant, "s1")
+    ]
+
+
+async def test_what_has_an_id_that_no_call_takes_is_refused_alone(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    long = "s" * 400
+    source = database(
+        tmp_path / "long.sqlite",
+        DUYETBOT + DUYETBOT_ITEMS,
+        {
+            "memory_users": [("u1", "1", "duyet", SECONDS)],
+            "memory_sessions": [(name, "u1", None, "active", SECONDS, None, None) for name in (long, "s1")],
+            "memory_messages": [
+                (number, name, "user", f"turn {number}", SECONDS, None)
+                for number, name in enumerate((long, "s1", long, "s1"))
+            ],
+            "memory_short_term_items": [(name, "mood", "1", None) for name in (long, "s1")],
+            "memory_long_term_items": [
+                (name, "u1", "note", None, "tea", 5, None, None, SECONDS, None) for name in ("m1", "m" * 300, "m3")
+            ],
+        },
+    )
+
+    done = await move_in(cluster, tenant, "duyetbot-d1", str(source))
+    again = await move_in(cluster, tenant, "duyetbot-d1", str(source))
+    compared = await move_in(cluster, tenant, "duyetbot-d1", str(source), "--compare")
+
+    assert (done.code, again.code, compared.code) == (1, 1, 1), done.err
+    kinds = ("session", "message", "item", "memory")
+    assert [done.json["written"][kind] for kind in kinds] == [1, 2, 1, 2]
+    assert [again.json["skipped"][kind] for kind in kinds] == [1, 2, 1, 2]
+    assert [done.json["refused_count"], again.json["refused_count"]] == [5, 5]
+    assert {kind: tally["count"] for kind, tally in compared.json["missing"].items()} == {
+        "session": 1, "message": 2, "item": 1, "memory": 1,
+    }  # fmt: skip
 
 
 async def test_an_import_that_was_killed_goes_on_where_it_was(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ async def test_a_whole_memory_is_compared_too(
         (("jsonl", "x", "--compare", "--dry-run"), "--compare writes nothing"),
         (("jsonl", "x", "--vectors", "y"), "--vectors is not for jsonl"),
         (("jsonl", "x", "--realm", "a", "--all"), "either --realm or --all"),
+        (("skein", "x", "--prefix", "a"), "--prefix is not for skein"),
+        (("jsonl", "x", "--prefix", "a b"), "without spaces"),
         (("teletext", "x"), "'teletext' is not one of"),
     ],
 )
@@ -86,11 +88,11 @@ async def test_options_that_do_not_go_together_are_refused(
     assert said in ended.err
 
 
-@pytest.mark.parametrize("form", ["jsonl", "locomo", "skein", "memoryvault"])
-async def test_a_file_that_is_not_there_is_a_clear_error(
+@pytest.mark.parametrize("form", ["jsonl", "locomo", "skein", "duyetbot-d1", "jarvis-memory"])
+async def test_a_file_that_is_not_there_is_a_wrong_command_line(
     cluster: Cluster, tenant: Tenant, tmp_path: Path, form: str
 ) -> None:
     ended = await move_in(cluster, tenant, form, str(tmp_path / "absent"))
 
-    assert ended.code == 1
-    assert "cannot be read (No such file or directory)" in ended.err
+    assert ended.code == 2
+    assert "does not exist" in ended.err

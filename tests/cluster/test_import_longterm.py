@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import Cluster, Tenant
-from fix_moving import move_all_in, move_in
-from fix_stores import LONGTERM, database, longterm, vectors
+from fix_moving import left, move_all_in, move_in
+from fix_stores import LONGTERM, Broken, database, longterm, vectors
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
@@ -122,6 +122,36 @@ async def test_all_makes_a_tenant_for_each_realm_and_registers_their_model(
     assert sum(suffix in one.display_name for one in tenants.tenants) == 2
 
 
+async def test_a_comparison_makes_no_tenant_and_counts_a_realm_that_has_none_as_missing(
+    cluster: Cluster, model: str, tmp_path: Path
+) -> None:
+    suffix = f"-{uuid.uuid4().hex[:8]}"
+    source = renamed(longterm(tmp_path / "long.sqlite"), model, suffix)
+
+    compared = await move_all_in(cluster, "longterm-d1", str(source), "--compare")
+
+    listed = await cluster.operator.tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=1000))
+    assert not [one.slug for one in listed.tenants if suffix in one.display_name]
+    assert (compared.code, compared.json["inconsistency"], compared.json["in_skein"]) == (1, 1.0, {})
+    assert compared.json["missing"]["memory"]["count"] == compared.json["in_source"]["memory"] == 5
+    assert compared.json["without_tenant"] == [f"acme{suffix}", f"globex{suffix}"]
+
+
+async def test_rows_of_no_tenant_are_counted_as_left_behind(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+    rows = [
+        (f"m{number}", key, "a", "tea", "{}", None, None, None, AT)
+        for number, key in enumerate(("acme", None, " ", Broken(b"\xff")))
+    ]
+    ddl = LONGTERM.replace("tenant_id TEXT NOT NULL", "tenant_id TEXT")
+    source = database(tmp_path / "long.sqlite", ddl, {"long_term_memory": rows})
+
+    done = await move_in(cluster, tenant, "longterm-d1", str(source))
+
+    assert (done.code, done.json["written"]["memory"]) == (0, 1), done.err
+    assert done.json["rows"] == {"long_term_memory": 4}
+    assert left(done.json) == {"long_term_memory": 3}
+
+
 async def test_vectors_of_the_model_in_force_are_searched(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
     axis = [1.0] + [0.0] * (DIMENSIONS - 1)
     row = ("sentence-transformers", "sentence-transformers/all-MiniLM-L6-v2", DIMENSIONS, AT)
@@ -153,7 +183,7 @@ async def test_a_dump_that_holds_no_vectors_is_a_clear_error(cluster: Cluster, t
     absent = await move_in(cluster, tenant, "longterm-d1", str(source), "--vectors", str(tmp_path / "absent"))
     misplaced = await move_in(cluster, tenant, "duyetbot-d1", str(source), "--vectors", str(other))
 
-    assert (empty.code, absent.code, misplaced.code) == (1, 1, 2)
+    assert (empty.code, absent.code, misplaced.code) == (1, 2, 2)
     assert "holds no vectors" in empty.err
-    assert "cannot be read" in absent.err
+    assert "does not exist" in absent.err
     assert "--vectors is not for duyetbot-d1" in misplaced.err

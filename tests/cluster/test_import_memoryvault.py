@@ -318,7 +318,7 @@ async def test_all_brains_become_tenants_and_people_sign_in_with_the_password_th
         "memory_links l",
         f"oauth_clients bad_{mark}",
         f"oauth_clients lost_{mark}",
-        "brain_memberships b1",
+        "brain_memberships b1 nobody",
     }
     assert again.json["tenants"] == report["tenants"]
     assert not any(again.json["written"].values()), again.json["written"]
@@ -329,7 +329,7 @@ async def test_all_brains_become_tenants_and_people_sign_in_with_the_password_th
     members = (await ada.tenancy.ListMembers(members_pb2.ListMembersRequest())).members
     assert {(member.email, member.role) for member in members} == {
         (f"ada.{mark}@example.org", members_pb2.ROLE_OWNER),
-        (f"bob.{mark}@example.org", members_pb2.ROLE_MEMBER),
+        (f"bob.{mark}@example.org", members_pb2.ROLE_VIEWER),
     }
     listed = await ada.memory.ListMemories(memory_pb2.ListMemoriesRequest())
     assert [memory.content for memory in listed.memories] == ["of work"]
@@ -338,6 +338,28 @@ async def test_all_brains_become_tenants_and_people_sign_in_with_the_password_th
         await stranger.memory.ListMemories(memory_pb2.ListMemoriesRequest())
     tenants = await cluster.operator.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=report["tenants"]["b1"]))
     assert tenants.tenant.slug == f"work-{mark}"
+
+
+async def test_a_tenant_that_has_the_slug_of_a_brain_by_chance_gets_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex[:12]
+    source = many_brains(tmp_path, mark)
+    # Makes the organization.
+    (tmp_path / "before").mkdir()
+    await move_all_in(cluster, "memoryvault-d1", many_brains(tmp_path / "before", f"before-{mark}"))
+    organizations = await cluster.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
+    organization_id = next(one.organization_id for one in organizations.organizations if one.slug == "default")
+    taken = tenancy_pb2.Tenant(organization_id=organization_id, slug=f"work-{mark}")
+    made = await cluster.operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=taken))
+
+    done = await move_all_in(cluster, "memoryvault-d1", source)
+    compared = await move_all_in(cluster, "memoryvault-d1", source, "--compare")
+
+    assert (done.code, compared.code) == (1, 1)
+    assert f"a tenant 'work-{mark}' already, which was not made for the realm 'b1'" in done.err
+    other = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": made.tenant.tenant_id})
+    assert not (await other.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+    with refused(grpc.StatusCode.NOT_FOUND, "ACCOUNT_NOT_FOUND"):
+        await cluster.operator.auth.GetAccount(accounts_pb2.GetAccountRequest(email=f"ada.{mark}@example.org"))
 
 
 async def test_applications_keep_their_ids_and_secrets(cluster: Cluster, tmp_path: Path) -> None:

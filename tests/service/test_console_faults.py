@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_console import Browsing, furnished
 from fix_gateway import gateway_before
-from fix_web import PASSWORD
+from fix_web import PASSWORD, new_person
 
 from skein_kit.errors import ServiceUnavailable
 
@@ -109,6 +109,23 @@ async def test_without_auth_nobody_is_let_in_and_auth_is_named(cluster: Cluster,
 
     assert [answer.status_code for answer in (entered, gone)] == [503, 503]
     assert all("“auth” does not answer" in answer.text for answer in (entered, gone))
+
+
+async def test_who_leaves_while_auth_is_away_is_forgotten_by_the_browser_and_told(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    person = await new_person(cluster, tenant)
+    async with through(cluster.addresses["auth"]) as (address, cut):
+        apart = dataclasses.replace(cluster, addresses={**cluster.addresses, "auth": address})
+        async with gateway_before(apart, tenant, {}) as gateway, Browsing.of(gateway.host.addresses["http"]) as web:
+            page = await web.sign_in(person.email, PASSWORD)
+            cut()
+
+            left = await web.submit(page, "sign_out")
+
+    assert (left.status_code, "“auth” does not answer" in left.text) == (503, True)
+    assert "This browser has forgotten your sign-in" in left.text
+    assert "skein" not in web.client.cookies
 
 
 async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Tenant) -> None:

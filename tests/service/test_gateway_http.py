@@ -212,6 +212,13 @@ async def test_an_rpc_is_posted(address: str) -> None:
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.parametrize("path", ["/mcp/", f"{MEMORIES}/ListMemories/"])
+async def test_nobody_is_sent_elsewhere_with_a_credential(address: str, bearer: dict[str, str], path: str) -> None:
+    answer = await ask(address, path, {}, **bearer)
+
+    assert (answer.status, "location" in answer.headers) == (404, False)
+
+
 async def test_the_request_id_comes_back(address: str) -> None:
     answer = await ask(address, f"{MEMORIES}/ListMemories", {}, skein_request_id="mine")
 

@@ -7,7 +7,6 @@ import random
 import pytest
 
 from skein.memory.v1 import memory_pb2
-from skein_gateway.console.conflicts import marked
 from skein_gateway.console.drawing import drawn
 from skein_gateway.console.visiting import KEY_SECONDS, Keys, ours
 
@@ -70,22 +69,31 @@ def test_a_graph_of_many_beginnings_is_drawn() -> None:
     assert (len(drawing.nodes), len(drawing.edges)) == (3, 1)
 
 
-def test_what_differs_between_two_texts_is_marked_and_nothing_is_lost() -> None:
-    a, b = marked("leaves at 20:10 on Sundays", "leaves  at 21:10 on Sundays")
-
-    assert [text for text, differs in a if differs] == [" ", "20:10"]
-    assert "".join(text for text, _ in b) == "leaves  at 21:10 on Sundays"
-    assert marked("", "") == ([], [])
-
-
-@pytest.mark.parametrize("path", ["/console/x", "/console/x/memory?id=%2F%2Fa&page=b", "/console/a-b/search?q=a+b"])
+@pytest.mark.parametrize(
+    "path",
+    ["/console/x", "/console/x/memory?id=%2F%2Fa&page=b", "/console/a-b/search?q=a+b", "/console/a/search?q=hm..+so*"],
+)
 def test_a_page_of_the_console_is_ours(path: str) -> None:
     assert ours(path) == path
 
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/", "//x", "/console", "/console/../x", "/console//x", "/console/\\x", "/console/x\n", "https:x", "/oauth"],
+    [
+        "",
+        "/",
+        "//x",
+        "/console",
+        "/console/",
+        "/console/../x",
+        "/console/%2e%2e/x",
+        "/console/.%2E/x",
+        "/console//x",
+        "/console/\\x",
+        "/console/x\n",
+        "https:x",
+        "/oauth",
+    ],
 )
 def test_every_other_path_is_not(path: str) -> None:
     assert ours(path) == "/"
@@ -94,7 +102,7 @@ def test_every_other_path_is_not(path: str) -> None:
 def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
     now = [0.0]
     keys = Keys(clock=lambda: now[0])
-    ticket = keys.keep("the key")
+    ticket = keys.keep("the key", "a tenant")
 
     found = [keys.find(ticket), keys.find("another"), keys.find("")]
     now[0] = KEY_SECONDS
@@ -105,6 +113,32 @@ def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
 
 def test_of_too_many_keys_the_oldest_is_forgotten() -> None:
     keys = Keys()
-    tickets = [keys.keep(str(number)) for number in range(1001)]
+    tickets = [keys.keep(str(number), str(number)) for number in range(1001)]
 
     assert (keys.find(tickets[0]), keys.find(tickets[1]), keys.find(tickets[-1])) == ("", "1", "1000")
+
+
+def test_a_tenant_of_many_keys_drives_out_its_own() -> None:
+    keys = Keys()
+    other = keys.keep("theirs", "another tenant")
+    first = keys.keep("mine", "a tenant")
+    gone = keys.gone(first)
+
+    for _ in range(50):
+        keys.keep("mine", "a tenant")
+
+    assert (keys.find(other), keys.find(first), keys.gone(first)) == ("theirs", "", None)
+    assert gone is not None
+    assert gone.is_set()
+
+
+def test_memories_that_much_joins_are_drawn_with_a_few_links() -> None:
+    found = walked(2, 1)
+    for number in range(2000):
+        found.links.add(link_id=f"x{number}", relation=f"relation {number}", from_memory_id="0", to_memory_id="1")
+    found.links.add(link_id="y", relation="relation 1999", from_memory_id="0", to_memory_id="1")
+
+    drawing = drawn(found)
+
+    assert (len(drawing.edges), len(drawing.legend)) == (9, 16)
+    assert ("relation 1999", 2) in [(relation, count) for relation, _, count in drawing.legend]

@@ -23,12 +23,20 @@ async def ensure_organization(operator: Api, name: str, slug: str) -> str:
     try:
         made = await operator.tenancy.CreateOrganization(tenancy_pb2.CreateOrganizationRequest(organization=wanted))
     except AlreadyExists:
-        request = tenancy_pb2.ListOrganizationsRequest(page_size=1000)
-        async for organization in items(operator.tenancy.ListOrganizations, request, "organizations"):
-            if organization.slug == slug:
-                return str(organization.organization_id)
-        raise
+        found = await find_organization(operator, slug)
+        if not found:
+            raise
+        return found
     return made.organization.organization_id
+
+
+async def find_organization(operator: Api, slug: str) -> str:
+    """Return the id of the organization, "" when there is none."""
+    request = tenancy_pb2.ListOrganizationsRequest(page_size=1000)
+    async for organization in items(operator.tenancy.ListOrganizations, request, "organizations"):
+        if organization.slug == slug:
+            return str(organization.organization_id)
+    return ""
 
 
 async def ensure_tenant(operator: Api, organization_id: str, name: str, slug: str) -> str:

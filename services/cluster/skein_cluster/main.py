@@ -6,11 +6,11 @@ import importlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from skein_cluster.exits import MEANINGS
+from skein_cluster.exits import MEANINGS, Exit, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +39,9 @@ COMMANDS: Mapping[str, str] = {
 }
 
 
+_INTERRUPTED = "Interrupted before it was done: what was done stays."
+
+
 class Commands(click.Group):
     """The subcommands, each imported when it is wanted."""
 
@@ -53,6 +56,13 @@ class Commands(click.Group):
             return None
         found = getattr(importlib.import_module(f"skein_cluster.commands.{module}"), f"{cmd_name}_command")
         return found if isinstance(found, click.Command) else None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand. Raises Failure for Ctrl-C, where click says no more than "Aborted!"."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Failure(_INTERRUPTED, Exit.INTERRUPTED) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Add what the exit codes mean."""

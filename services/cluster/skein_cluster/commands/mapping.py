@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
     from skein_cluster.transfer.comparing import Comparison
     from skein_cluster.transfer.report import Report
+    from skein_cluster.transfer.sources.base import Tally
 
 # Refusals that a person wants to see at once; --json has more.
 _SHOWN = 20
+# Characters of an id that are enough to find it.
+_NAME = 60
 
 
 def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mapping[str, str]) -> None:
@@ -26,27 +29,16 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
     if as_json:
         console.print_json({**_as_json(report), "dry_run": dry_run, "tenants": dict(tenants)})
         return
-    numbers = ("read", "written", "there already", "refused")
-    lines = [
-        (table, _plural(kind) if kind else "unreadable", count, *_outcomes(report, table, kind))
-        for (table, kind), count in _in_order(report)
-    ]
-    if all(not table for table, *_ in lines):
-        console.rows(
-            console.table("", *numbers, numbers=numbers),
-            [line[1:] for line in lines],
-            empty="The source holds no records.",
-        )
-    else:
-        made = console.table("from", "as", *numbers, numbers=numbers)
-        console.rows(made, lines, empty="The source holds no records.")
+    _show_records(report, dry_run=dry_run)
     _show_notes(report)
     for realm, tenant_id in tenants.items():
         click.echo(f"realm {realm}: tenant {tenant_id}")
+    if dry_run:
+        click.echo("A dry run: nothing was written.", err=True)
     if report.pending:
         click.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
     for entry in report.refused[:_SHOWN]:
-        name = f"{entry.kind} {entry.name}: " if entry.kind else ""
+        name = f"{entry.kind} {console.shortened(entry.name, _NAME)}: " if entry.kind else ""
         click.echo(f"{entry.where}: {name}{entry.reason}", err=True)
     if report.refused_count > _SHOWN:
         click.echo(f"… and {report.refused_count - _SHOWN} more; --json lists them.", err=True)
@@ -67,6 +59,7 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
                 ],
                 "unchecked": dict(comparison.unchecked),
                 "unreadable": comparison.unreadable,
+                "without_tenant": comparison.without_tenant,
                 "inconsistency": comparison.share,
                 "threshold": threshold,
                 "passes": passes,
@@ -81,10 +74,14 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
         counts = (comparison.in_source[kind], comparison.in_skein[kind], missing.count if missing else 0, different)
         lines.append((_plural(kind), *counts))
     console.rows(console.table("", *numbers, numbers=numbers), lines, empty="The source holds no records.")
+    if comparison.without_tenant:
+        realms = ", ".join(comparison.without_tenant[:_SHOWN])
+        more = ", …" if len(comparison.without_tenant) > _SHOWN else ""
+        click.echo(f"Without a tenant here, so all of it is missing: {realms}{more}")
     for kind, tally in comparison.missing.items():
-        click.echo(f"{tally.count} {_plural(kind)} missing, such as {', '.join(tally.samples)}")
+        click.echo(f"{tally.count} {_plural(kind)} missing, such as {_named(tally)}")
     for (kind, fields), tally in comparison.different.items():
-        click.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {', '.join(tally.samples)}")
+        click.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_named(tally)}")
     for kind, count in comparison.unchecked.items():
         click.echo(f"{count} {_plural(kind)} not compared: nothing reads them back")
     if comparison.unreadable:
@@ -93,14 +90,42 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
     click.echo(f"{comparison.share:.4%} are inconsistent, {verdict} the threshold of {threshold:.4%}.")
 
 
+def _show_records(report: Report, *, dry_run: bool) -> None:
+    outcomes = {
+        Outcome.WRITTEN: "written",
+        Outcome.SKIPPED: "there already",
+        Outcome.RECOMPUTED: "made anew",
+        Outcome.REFUSED: "refused",
+    }
+    if dry_run:
+        outcomes = {Outcome.REFUSED: outcomes[Outcome.REFUSED]}
+    elif not any(outcome is Outcome.RECOMPUTED for _, _, outcome in report.outcomes):
+        del outcomes[Outcome.RECOMPUTED]
+    numbers = ("read", *outcomes.values())
+    lines = [
+        (
+            table,
+            _plural(kind) if kind else "unreadable",
+            count,
+            *(report.outcomes[table, kind, outcome] for outcome in outcomes),
+        )
+        for (table, kind), count in _in_order(report)
+    ]
+    empty = "The source holds no records."
+    if all(not table for table, *_ in lines):
+        console.rows(console.table("", *numbers, numbers=numbers), [line[1:] for line in lines], empty=empty)
+    else:
+        console.rows(console.table("from", "as", *numbers, numbers=numbers), lines, empty=empty)
+
+
 def _show_notes(report: Report) -> None:
-    if report.notes.coercions:
-        made = console.table("table", "column", "rows", "changed on the way", "such as", numbers=("rows",))
-        changed = [
-            (table, column, tally.count, how, ", ".join(tally.samples[:2]))
-            for (table, column, how), tally in sorted(report.notes.coercions.items())
-        ]
-        console.rows(made, changed, empty="")
+    changed: dict[str, list[tuple[object, ...]]] = {}
+    for (table, column, how), tally in sorted(report.notes.coercions.items()):
+        samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
+        changed.setdefault(table, []).append((column, tally.count, how, samples))
+    for table, lines in changed.items():
+        made = console.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
+        console.rows(made, lines, empty="")
     if report.notes.leavings:
         made = console.table("table", "rows", "left behind", numbers=("rows",))
         left = [(table, count, why) for (table, why), count in sorted(report.notes.leavings.items())]
@@ -137,11 +162,8 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _outcomes(report: Report, table: str, kind: str) -> tuple[object, ...]:
-    written, skipped, refused = (
-        report.outcomes[table, kind, outcome] for outcome in (Outcome.WRITTEN, Outcome.SKIPPED, Outcome.REFUSED)
-    )
-    return written, skipped, refused
+def _named(tally: Tally) -> str:
+    return ", ".join(console.shortened(sample, _NAME) for sample in tally.samples)
 
 
 def _in_order(report: Report) -> list[tuple[tuple[str, str], int]]:

@@ -21,6 +21,7 @@ from skein_cluster.exits import Exit, Failure
 from skein_cluster.transfer.comparing import Comparison
 from skein_cluster.transfer.exporting import export
 from skein_cluster.transfer.moving import bring_all, bring_one, chosen, compare_all, compare_one, try_out
+from skein_cluster.transfer.prefixing import PREFIX, Prefixed
 from skein_cluster.transfer.records import FIELDS
 from skein_cluster.transfer.report import Report
 from skein_cluster.transfer.sources import FORMATS
@@ -54,6 +55,7 @@ class Asked:
     is_dry: bool
     is_comparison: bool
     threshold: float
+    prefix: str
     as_json: bool
 
 
@@ -63,6 +65,7 @@ class Asked:
 @click.option("--dry-run", "is_dry", is_flag=True, help="Read everything and write nothing; calls nobody.")
 @click.option("--realm", default="", metavar="KEY", help="Which realm of the source comes into the tenant of the key.")
 @click.option("--all", "is_all", is_flag=True, help="As the operator: a tenant for each realm, and who signs in there.")
+@click.option("--prefix", default="", metavar="TEXT", help="Put before the ids of sessions, messages and memories.")
 @click.option("--vectors", default="", metavar="FILE", help="For longterm-d1: a dump of the vectors, as JSON lines.")
 @click.option("--compare", "is_comparison", is_flag=True, help="Write nothing; say what is missing or different here.")
 @click.option(
@@ -106,7 +109,8 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
         _whole(environment, wanted, mode)
         return
     report = Report()
-    with _opened(wanted) as source:
+    with _opened(wanted) as opened:
+        source = Prefixed(opened, wanted.prefix) if wanted.prefix else opened
         realms = chosen(source, wanted.realm, every=wanted.is_all)
         if wanted.is_comparison:
             _compare(environment, wanted, source, realms, report)
@@ -115,11 +119,9 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
         with progress(f"{'checking' if wanted.is_dry else 'importing'} {wanted.form}", None) as done:
             if wanted.is_dry:
                 try_out(source, realms, report, done, every=wanted.is_all)
-            elif wanted.is_all:
-                tenants = asyncio.run(bring_all(environment, source, realms, report, done))
             else:
-                asyncio.run(bring_one(environment, source, realms, report, done))
-        has_people = not wanted.is_all and next(iter(source.people(Notes())), None) is not None
+                tenants = _bring(environment, wanted, source, realms, report, done)
+        has_people = not wanted.is_all and _has_people(source)
     show_report(report, dry_run=wanted.is_dry, as_json=wanted.as_json, tenants=tenants)
     if has_people:
         click.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
@@ -178,12 +180,41 @@ def _check(wanted: Asked) -> None:
         raise click.UsageError("--compare writes nothing; leave --dry-run out.")
     if wanted.form in FORMS and (wanted.realm or wanted.is_all):
         raise click.UsageError(f"A file of the format {wanted.form} has no realms; leave --realm and --all out.")
+    if wanted.form in FORMS and wanted.prefix:
+        raise click.UsageError(f"--prefix is not for {wanted.form}.")
+    if wanted.prefix and not PREFIX.fullmatch(wanted.prefix):
+        raise click.UsageError("--prefix takes 1 to 64 letters, digits and signs, without spaces.")
+    files = [wanted.vectors] if wanted.vectors else []
+    if wanted.form not in FORMATS or not FORMATS[wanted.form].is_url:
+        files.insert(0, wanted.source)
+    for file in files:
+        # Who may read it, and what is in it, is for those who open it.
+        click.Path(exists=True, readable=False).convert(file, None, None)
 
 
 def _opened(wanted: Asked) -> AbstractContextManager[Source]:
     if wanted.form in READERS:
         return open_file(wanted.form, wanted.source)
     return FORMATS[wanted.form].open(wanted.source, wanted.vectors)
+
+
+def _bring(
+    environment: Mapping[str, str],
+    wanted: Asked,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> dict[str, str]:
+    try:
+        if wanted.is_all:
+            return asyncio.run(bring_all(environment, source, realms, report, done))
+        asyncio.run(bring_one(environment, source, realms, report, done))
+    except KeyboardInterrupt:
+        written = sum(report.written.values())
+        message = f"Interrupted: the {written} records that were written stay, and the same command goes on from there."
+        raise Failure(message, Exit.INTERRUPTED) from None
+    return {}
 
 
 def _compare(
@@ -193,8 +224,14 @@ def _compare(
         hold = compare_all if wanted.is_all else compare_one
         comparison = asyncio.run(hold(environment, source, realms, report, done))
     show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
+    if wanted.is_all and _has_people(source):
+        click.echo("Accounts, clients and memberships are not compared.", err=True)
     if comparison.share > wanted.threshold:
         sys.exit(Exit.REFUSED)
+
+
+def _has_people(source: Source) -> bool:
+    return next(iter(source.people(Notes())), None) is not None
 
 
 def _whole(environment: Mapping[str, str], wanted: Asked, mode: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from skein_client.errors import NotFound
+from skein_client.errors import InvalidArgument, NotFound
 from skein_cluster.transfer.importing import chunks
 from skein_cluster.transfer.records import Kind, Record, Unreadable
 from skein_cluster.transfer.report import Report
@@ -20,7 +20,7 @@ from skein_cluster.transfer.writers import WRITERS
 from skein_cluster.transfer.writers.base import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from skein_cluster.calling import Api
     from skein_cluster.transfer.writers.base import Writer
@@ -44,6 +44,8 @@ class Comparison:
     unchecked: Counter[str] = field(default_factory=Counter)
     # What an import would refuse.
     unreadable: int = 0
+    # Realms that no tenant here has the slug of: all of them is missing.
+    without_tenant: list[str] = field(default_factory=list)
 
     @property
     def differences(self) -> int:
@@ -77,10 +79,7 @@ async def compare(
         if not writer.is_comparable:
             comparison.unchecked[kind] += len(batch)
             return
-        try:
-            found = await writer.find(batch)
-        except NotFound:
-            found = {}
+        found = await _found(writer, batch)
         for record in batch:
             _hold(writer, record, found.get(record.name), comparison)
 
@@ -98,6 +97,33 @@ async def compare(
                 for first in range(0, len(some), _BATCH)
             )
         )
+        done(len(chunk))
+
+
+async def _found(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Message]:
+    """Return what is there of a batch; what has an id that no call takes is not."""
+    try:
+        return await writer.find(batch)
+    except NotFound:
+        return {}
+    except InvalidArgument:
+        if len(batch) == 1:
+            return {}
+    middle = len(batch) // 2
+    return {**await _found(writer, batch[:middle]), **await _found(writer, batch[middle:])}
+
+
+async def lack_all(records: Iterable[Record | Unreadable], comparison: Comparison, done: Callable[[int], None]) -> None:
+    """Count the records of a realm that has no tenant."""
+    async for chunk in chunks(records):
+        for record in chunk:
+            if isinstance(record, Unreadable):
+                comparison.unreadable += 1
+            elif not WRITERS[record.kind].is_comparable:
+                comparison.unchecked[record.kind] += 1
+            else:
+                comparison.in_source[record.kind] += 1
+                comparison.lack(record)
         done(len(chunk))
 
 

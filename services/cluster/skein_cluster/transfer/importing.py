@@ -155,20 +155,31 @@ class Importer:
     async def _fresh(self, writer: Writer, batch: Sequence[Record]) -> list[Record]:
         """Return the records that are new to the tenant and to this batch; count the others as skipped."""
         there: set[str] = set()
+        known = batch
         if writer.looks_first:
-            try:
-                there = await _patiently(lambda: writer.held(batch))
-            except NotFound as error:
-                for record in batch:
-                    self._report.refuse(record, sentence(error))
-                return []
+            there, known = await self._held(writer, batch)
         fresh: dict[str, Record] = {}
-        for record in batch:
+        for record in known:
             if record.name in there or record.name in fresh:
                 await self._skip(writer, record)
             else:
                 fresh[record.name] = record
         return list(fresh.values())
+
+    async def _held(self, writer: Writer, batch: Sequence[Record]) -> tuple[set[str], Sequence[Record]]:
+        """Return what of a batch is there, and the batch without what cannot be asked for, which is refused."""
+        try:
+            return await _patiently(lambda: writer.held(batch)), batch
+        except (NotFound, InvalidArgument) as error:
+            if isinstance(error, NotFound) or len(batch) == 1:
+                for record in batch:
+                    self._report.refuse(record, sentence(error))
+                return set(), []
+        # An id that no call takes; the others of the batch are none the worse for it.
+        middle = len(batch) // 2
+        there, known = await self._held(writer, batch[:middle])
+        others_there, others = await self._held(writer, batch[middle:])
+        return there | others_there, [*known, *others]
 
     async def _all_or_parts(self, writer: Writer, records: Sequence[Record]) -> None:
         """Write records in one call; when that is refused, in parts, so that the faulty ones alone are left out."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein_cluster.calling import as_operator, as_tenant, calling
-from skein_cluster.directory import ensure_organization, ensure_tenant
 from skein_cluster.exits import Exit, Failure
-from skein_cluster.transfer.comparing import Comparison, compare
+from skein_cluster.transfer.comparing import Comparison, compare, lack_all
 from skein_cluster.transfer.importing import Importer, check
 from skein_cluster.transfer.people import Newcomers, counted
+from skein_cluster.transfer.tenants import all_tenants, known_tenants
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from skein_cluster.calling import Api
     from skein_cluster.transfer.report import Report
     from skein_cluster.transfer.sources.base import Realm, Source
 
@@ -69,18 +67,18 @@ async def bring_one(
 async def bring_all(
     environment: Mapping[str, str], source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
 ) -> dict[str, str]:
-    """Bring each realm into a tenant of its own, made unless its slug is there, and then those who sign in.
+    """Bring each realm into a tenant of its own, made unless it is there, and then those who sign in.
 
     Return the tenants' ids by the realms' keys.
     """
-    tenants: dict[str, str] = {}
     async with as_operator(environment) as operator:
-        async for realm, tenant_id, api in _tenants(operator, realms):
-            tenants[realm.key] = tenant_id
-            importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
-            await importer.run(source.records(realm, report.notes))
+        tenants = await all_tenants(operator, source.name, realms)
+        for realm in realms:
+            async with calling(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
+                importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
+                await importer.run(source.records(realm, report.notes))
         await Newcomers(operator, tenants, report).bring(source.people(report.notes))
-    return tenants
+    return dict(tenants)
 
 
 async def compare_one(
@@ -105,22 +103,19 @@ async def compare_all(
     report: Report,
     done: Callable[[int], None],
 ) -> Comparison:
-    """Hold each realm against its tenant."""
+    """Hold each realm against its tenant; of a realm that has none everything is missing."""
     comparison = Comparison()
     async with as_operator(environment) as operator:
-        async for realm, _, api in _tenants(operator, realms):
-            await compare(api, source.records(realm, report.notes), comparison, done)
+        tenants = await known_tenants(operator, source.name, realms)
+        for realm in realms:
+            records = source.records(realm, report.notes)
+            if realm.key in tenants:
+                async with calling(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
+                    await compare(api, records, comparison, done)
+            else:
+                comparison.without_tenant.append(realm.key)
+                await lack_all(records, comparison, done)
     return comparison
-
-
-async def _tenants(operator: Api, realms: Sequence[Realm]) -> AsyncIterator[tuple[Realm, str, Api]]:
-    """Yield each realm with its tenant, and an Api that acts in it."""
-    organization_id = await ensure_organization(operator, "Default", "default")
-    for realm in realms:
-        tenant_id = await ensure_tenant(operator, organization_id, realm.name[:255] or realm.slug, realm.slug)
-        async with AsyncExitStack() as stack:
-            connection = replace(operator.connection, tenant_id=tenant_id)
-            yield realm, tenant_id, await stack.enter_async_context(calling(connection))
 
 
 def _listed(realms: Sequence[Realm]) -> str:

@@ -18,7 +18,7 @@ from skein_cluster.calling import calling
 from skein_cluster.failures import sentence
 from skein_cluster.transfer.importing import chunks
 from skein_cluster.transfer.records import Unreadable
-from skein_cluster.transfer.report import Outcome, Refused
+from skein_cluster.transfer.report import KEPT, Outcome, Refused
 from skein_cluster.transfer.sources.base import Client, Membership, Person
 from skein_cluster.transfer.sources.rows import stamp
 
@@ -154,7 +154,8 @@ class Newcomers:
     def _refuse(self, one: Person | Client | Membership, reason: str) -> None:
         self._report.outcomes[_table(one), _KINDS[type(one)], Outcome.REFUSED] += 1
         self._report.refused_count += 1
-        self._report.refused.append(Refused(one.where, _KINDS[type(one)], "", reason))
+        if len(self._report.refused) < KEPT:
+            self._report.refused.append(Refused(one.where, _KINDS[type(one)], "", reason))
 
 
 class _Stranger(Exception):

@@ -21,6 +21,8 @@ class Format:
     module: str
     # `open_source(source, vectors)`: it takes --vectors.
     has_vectors: bool = False
+    # SOURCE is no file.
+    is_url: bool = False
 
     def open(self, source: str, vectors: str = "") -> AbstractContextManager[Source]:
         """Open a source; its module is imported only now. Raises SourceInvalid."""
@@ -34,8 +36,8 @@ FORMATS: Mapping[str, Format] = {
     "longterm-d1": Format(module="longterm_d1", has_vectors=True),
     "memoryvault-d1": Format(module="memoryvault_d1"),
     "memoryvault-json": Format(module="memoryvault_json"),
-    "agentmem-pg": Format(module="agentmem_pg"),
-    "orchestrator-pg": Format(module="orchestrator_pg"),
+    "agentmem-pg": Format(module="agentmem_pg", is_url=True),
+    "orchestrator-pg": Format(module="orchestrator_pg", is_url=True),
     "session-memory-agent": Format(module="session_memory_agent"),
     "contextual-memory": Format(module="contextual_memory"),
     "jarvis-memory": Format(module="jarvis_memory"),

@@ -53,11 +53,12 @@ class LongTerm:
         """Read the database's rows; without `vectors` they are made anew."""
         self._database = database
         self._vectors = vectors
+        self._is_noted = False
 
     def tenants(self) -> list[Realm]:
         """Return a realm for each tenant_id."""
         found = self._database.ask(f'SELECT DISTINCT "tenant_id" FROM "{_TABLE}" ORDER BY "tenant_id"')  # noqa: S608 - our names.
-        keys = [str(key) for (key,) in found if key is not None]
+        keys = [str(key) for (key,) in found if _names_a_realm(key)]
         return [Realm(key=key, name=key, slug=slug_of(key, key)) for key in keys]
 
     def people(self, _notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
@@ -66,6 +67,7 @@ class LongTerm:
 
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
         """Read a tenant's memories, then their vectors."""
+        self._note_strays(notes)
         yield from brought(self._rows(realm, notes, _TABLE), _memory)
         if self._vectors is None:
             for row in self._rows(realm, notes, _TABLE):
@@ -76,6 +78,17 @@ class LongTerm:
             for reason in vectors.left(self._database):
                 notes.read(_VECTORS)
                 notes.left(_VECTORS, reason)
+
+    def _note_strays(self, notes: Notes) -> None:
+        """Count, once, the rows that no realm has."""
+        if self._is_noted:
+            return
+        self._is_noted = True
+        statement = f'SELECT "tenant_id", count(*) FROM "{_TABLE}" GROUP BY "tenant_id"'  # noqa: S608 - our names.
+        for key, count in self._database.ask(statement):
+            if not _names_a_realm(key):
+                notes.rows[_TABLE] += count
+                notes.leavings[_TABLE, "tenant_id is no text that names a tenant"] += count
 
     def _rows(self, realm: Realm, notes: Notes, table: str) -> Iterator[Row]:
         for values in self._database.rows(_TABLE, where='CAST("tenant_id" AS TEXT) = ?', parameters=(realm.key,)):
@@ -202,6 +215,10 @@ def _embedding(row: Row, vectors: Vectors) -> Iterator[Record]:
             embeddings=[recall_pb2.Embedding(values=vector)],
         )
         yield Record(where=row.where, kind=Kind.EMBEDDING, item=put, table=_VECTORS)
+
+
+def _names_a_realm(key: object) -> bool:
+    return isinstance(key, int | float) or (isinstance(key, str) and bool(key.strip()) and _text(key) == key)
 
 
 def _text(identity: object) -> str:

@@ -19,7 +19,7 @@ from skein_cluster.transfer.sources.slugs import slug_of
 from skein_cluster.transfer.sources.sqlite import Table, open_sqlite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skein_cluster.transfer.records import Record
     from skein_cluster.transfer.sources.base import Notes
@@ -109,7 +109,11 @@ class MemoryVault:
             str(row["id"]): Realm(
                 key=str(row["id"]),
                 name=str(row["name"] or row["id"]),
-                slug=slug_of(str(row["name"] or ""), str(row["id"]), str(row["slug"] or "")),
+                slug=slug_of(
+                    str(row["name"] or ""),
+                    str(row["id"]),
+                    LEGACY_BRAIN if row["id"] == LEGACY_BRAIN else str(row["slug"] or ""),
+                ),
             )
             for row in self._database.rows("brains")
         }
@@ -138,13 +142,13 @@ class MemoryVault:
     def people(self, notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
         """Read accounts, OAuth clients and who belongs to which brain."""
         emails: dict[str, str] = {}
-        for row in self._rows("users", "id", notes):
+        for row in self._rows("users", ("id",), notes):
             if row.key == LEGACY_USER:
                 notes.left("users", "stands for the shared bearer token; AuthService.SetLegacyToken takes one")
                 continue
             emails[row.key] = row.text("email").strip().lower()
             yield _person(row, emails[row.key])
-        for row in self._rows("oauth_clients", "client_id", notes):
+        for row in self._rows("oauth_clients", ("client_id",), notes):
             try:
                 yield _client(row)
             except (Unusable, ValueError) as error:
@@ -160,7 +164,7 @@ class MemoryVault:
     def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | Unreadable]:
         brains = {str(row["id"]): row["owner_user_id"] for row in self._database.rows("brains")}
         seen: set[tuple[str, str]] = set()
-        for row in self._rows("brain_memberships", "brain_id", notes):
+        for row in self._rows("brain_memberships", ("brain_id", "user_id"), notes):
             brain, user = row.text("brain_id"), row.text("user_id")
             if user == LEGACY_USER:
                 notes.left("brain_memberships", "of the shared bearer token")
@@ -171,8 +175,8 @@ class MemoryVault:
                 continue
             role = row.text("role").strip().lower() or "member"
             if role not in _ROLES:
-                row.coerced("role", "no such role here: member")
-                role = "member"
+                row.coerced("role", "no such role here: viewer, the least")
+                role = "viewer"
             if brains[brain] == user and role != "owner":
                 row.coerced("role", "owner, as brains.owner_user_id says")
                 role = "owner"
@@ -183,10 +187,10 @@ class MemoryVault:
                 notes.coerced("brains", "owner_user_id", "became a membership", f"brains {brain}")
                 yield Membership(where=f"brains {brain}", realm=brain, email=emails[owner], role="owner")
 
-    def _rows(self, table: str, key: str, notes: Notes) -> Iterator[Row]:
+    def _rows(self, table: str, keys: Sequence[str], notes: Notes) -> Iterator[Row]:
         for values in self._database.rows(table):
             notes.read(table)
-            yield Row(table, str(values[key]), values, notes)
+            yield Row(table, " ".join(str(values[key]) for key in keys), values, notes)
 
     def _is_used(self, brain: str) -> bool:
         return any(

@@ -188,6 +188,8 @@ class Orchestrator:
             row.notes.left(row.table, _EXPIRED)
             return None
         rest: dict[str, Any] = {}
+        if row.value("created_at") is not None:
+            row.coerced("created_at", "left out: a state is as old here as its import")
         data = row.mapping("state_data", rest)
         state = states_pb2.AgentState(
             agent_id=row.needed("agent_id"), session_id=row.text("session_id"), state_data=struct({**data, **rest})

@@ -16,5 +16,5 @@ def slug_of(name: str, key: str, given: str = "") -> str:
         return given
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
-    end = hashlib.sha256(key.encode()).hexdigest()[:8]
+    end = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]
     return f"{words[: _MOST - len(end) - 1].strip('-')}-{end}" if words else end

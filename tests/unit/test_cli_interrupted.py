@@ -1,0 +1,36 @@
+"""Ctrl-C, as a terminal sends it to the process of a command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from fix_cluster import test_environment
+from fix_command import start
+
+from skein_cluster.exits import Exit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_ctrl_c_ends_a_command_with_130_and_one_sentence(tmp_path: Path) -> None:
+    pipe = tmp_path / "records.jsonl"
+    os.mkfifo(pipe)
+
+    process = await start("import", "jsonl", str(pipe), "--dry-run", environment=test_environment())
+    try:
+        # Opens when the command does, which waits for a first line then.
+        with await asyncio.to_thread(pipe.open, "w", encoding="utf-8"):
+            process.send_signal(signal.SIGINT)
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+    assert process.returncode == Exit.INTERRUPTED
+    # Python may mention the file that it was just opening.
+    said = [line for line in err.decode().splitlines() if line.startswith(("Error", "Aborted", "Traceback"))]
+    assert (out, said) == (b"", ["Error: Interrupted before it was done: what was done stays."])

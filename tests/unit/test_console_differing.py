@@ -1,0 +1,49 @@
+"""What tells two texts apart: the words, and nothing that grows with what somebody wrote."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from skein_gateway.console.differing import marked
+
+
+def test_the_words_that_the_other_lacks_are_marked() -> None:
+    a, b = marked("the note is behind the router in the hall", "the note is inside the fuse box in the hall")
+
+    assert [part for part, differs in a if differs] == ["behind", "router"]
+    assert [part for part, differs in b if differs] == ["inside", "fuse box"]
+
+
+@pytest.mark.parametrize("text", ["", " ", "one", " one\n\ntwo  three ", "\n", "a b a b", "x " * 700])
+@pytest.mark.parametrize("other", ["", "two", "  one two\tthree", "b a b a", "y " * 300])
+def test_both_texts_are_told_whole(text: str, other: str) -> None:
+    a, b = marked(text, other)
+
+    assert "".join(part for part, _ in a) == text
+    assert "".join(part for part, _ in b) == other
+
+
+def test_spaces_alone_are_no_difference() -> None:
+    a, b = marked("one  two\nthree", "one two three ")
+
+    assert not any(differs for _, differs in (*a, *b))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (" ".join(f"x{n}" for n in range(600)), " ".join(f"z{n}" for n in range(600))),
+        (" ".join(("x", f"y{n}")[n % 2] for n in range(600)), " ".join(("x", f"z{n}")[n % 2] for n in range(600))),
+        ("a b " * 300, "b b a " * 200),
+        ("a " * 299 + "b " * 301, "b " * 301 + "a " * 299),
+    ],
+)
+def test_no_texts_take_long(one: str, other: str) -> None:
+    began = time.process_time()
+
+    marked(one, other)
+
+    # What is quadratic in repeated words took seconds, in which the gateway did nothing else.
+    assert time.process_time() - began < 0.5

@@ -1,0 +1,47 @@
+"""What a person reads of an import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein_cluster.commands.mapping import show_report
+from skein_cluster.transfer.records import Kind, Record
+from skein_cluster.transfer.report import Report
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def a_report() -> Report:
+    report = Report()
+    memory = Record(where="rows 1", kind=Kind.MEMORY, item=memory_pb2.Memory(external_id="m" * 300), table="rows")
+    report.arrived(memory)
+    report.refuse(memory, "is too long.")
+    report.notes.coerced("rows", "tags", "a tag that was there twice", "rows 1")
+    return report
+
+
+def test_a_dry_run_says_that_it_was_one_and_names_ids_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    show_report(a_report(), dry_run=True, as_json=False, tenants={})
+
+    said = capsys.readouterr()
+    assert "there already" not in said.out
+    assert "tags        1   a tag that was there twice   1" in said.out
+    assert said.err.splitlines() == [
+        "A dry run: nothing was written.",
+        f"rows 1: memory {'m' * 59}…: is too long.",
+    ]
+
+
+def test_vectors_that_are_made_anew_have_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    report = a_report()
+    put = recall_pb2.PutEmbeddingRequest(external_id="m", model="theirs")
+    vector = Record(where="rows 1", kind=Kind.EMBEDDING, item=put, table="rows")
+    report.arrived(vector)
+    report.recompute(vector, "theirs is no model of this cluster")
+
+    show_report(report, dry_run=False, as_json=False, tenants={})
+
+    assert "made anew" in capsys.readouterr().out.splitlines()[1]
