@@ -16,6 +16,7 @@ import mcp_types as types
 from fix_conformance_asking import ASKING, PROMPT, asking_prompt
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
 from starlette.applications import Starlette
 from starlette.routing import Route
 
@@ -154,6 +155,11 @@ async def _progress(context: Context, _given: dict[str, Any]) -> types.CallToolR
     return _said(str(token))
 
 
+def _with_answer(context: Context) -> ServerMessageMetadata:
+    """Send with the answer that the client waits for: nobody says that it listens to anything else by now."""
+    return ServerMessageMetadata(related_request_id=context.request_id)
+
+
 async def _sampling(context: Context, given: dict[str, Any]) -> types.CallToolResult:
     asked = types.CreateMessageRequest(
         params=types.CreateMessageRequestParams(
@@ -161,7 +167,7 @@ async def _sampling(context: Context, given: dict[str, Any]) -> types.CallToolRe
             max_tokens=100,
         )
     )
-    answer = await context.session.send_request(asked, types.CreateMessageResult)
+    answer = await context.session.send_request(asked, types.CreateMessageResult, metadata=_with_answer(context))
     return _said(f"LLM response: {getattr(answer.content, 'text', '')}")
 
 
@@ -169,7 +175,7 @@ def _eliciting(schema: dict[str, Any]) -> Work:
     async def elicit(context: Context, given: dict[str, Any]) -> types.CallToolResult:
         message = given.get("message", "Please choose")
         asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
-        answer = await context.session.send_request(asked, types.ElicitResult)
+        answer = await context.session.send_request(asked, types.ElicitResult, metadata=_with_answer(context))
         return _said(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}")
 
     return elicit
