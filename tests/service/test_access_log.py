@@ -65,6 +65,20 @@ async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_wo
     assert SECRET not in str(entries)
 
 
+async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record_and_no_other_count(
+    tenant: Tenant,
+) -> None:
+    gone, stays = await remember(tenant), await remember(tenant)
+    for memory_id in (gone, stays):
+        await read(tenant, memory_id)
+    selection = memory_pb2.MemorySelection(memory_ids=[gone])
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+
+    await seen(tenant, lambda found: "GetMemory" in {entry.method for entry in found}, memory_id=gone)
+    while not (await read(tenant, stays)).access_count:
+        await asyncio.sleep(0.05)
+
+
 async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await read(tenant, str(uuid.uuid4()))

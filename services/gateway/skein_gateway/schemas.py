@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from buf.validate import validate_pb2
 from google.protobuf.descriptor import FieldDescriptor
 
-from skein_gateway import limits
+from skein_gateway import constraints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -143,10 +143,10 @@ class Schemas:
         rules = descriptor.GetOptions().Extensions[_MESSAGE]
         broken = [f"Rule: {rule.message}." for rule in rules.cel if rule.message and checked]
         found: Schema = {"type": "object", **self._described(descriptor.full_name, broken)}
-        fields = {field: limits.rules_of(field) if checked else limits.NONE for field in descriptor.fields}
+        fields = {field: constraints.rules_of(field) if checked else constraints.NONE for field in descriptor.fields}
         if fields:
             found["properties"] = {field.json_name: self._field(field, rules) for field, rules in fields.items()}
-        needed = [field.json_name for field, rules in fields.items() if limits.must_be_given(field, rules)]
+        needed = [field.json_name for field, rules in fields.items() if constraints.must_be_given(field, rules)]
         if needed:
             found["required"] = needed
         if self._closed:
@@ -155,7 +155,7 @@ class Schemas:
 
     def field(self, field: FieldDescriptor) -> Schema:
         """Return the schema of one field's value."""
-        return self._field(field, limits.rules_of(field))
+        return self._field(field, constraints.rules_of(field))
 
     def _field(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
         kind = field.message_type
@@ -163,13 +163,13 @@ class Schemas:
             found = self._map(kind, rules)
         elif field.is_repeated:
             items = self._one(field, rules.repeated.items)
-            found = {"type": "array", "items": items, **limits.sizes(rules)}
+            found = {"type": "array", "items": items, **constraints.sizes(rules)}
         else:
             found = self._one(field, rules)
         if field.GetOptions().deprecated:
             found["deprecated"] = True
         own = found.pop("description", "")
-        return {**found, **self._described(field.full_name, [*([own] if own else []), *limits.words(rules)])}
+        return {**found, **self._described(field.full_name, [*([own] if own else []), *constraints.words(rules)])}
 
     def enum(self, enum: EnumDescriptor) -> Schema:
         """Return what stands for an enum where it is used."""
@@ -187,9 +187,9 @@ class Schemas:
         found: Schema = {
             "type": "object",
             "additionalProperties": self._one(value, rules.map.values),
-            **limits.sizes(rules),
+            **constraints.sizes(rules),
         }
-        names = limits.keywords(rules.map.keys) if key.type == FieldDescriptor.TYPE_STRING else {}
+        names = constraints.keywords(rules.map.keys) if key.type == FieldDescriptor.TYPE_STRING else {}
         return {**found, "propertyNames": names} if names else found
 
     def _one(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
@@ -198,9 +198,9 @@ class Schemas:
             return self._message(field.message_type, checked=False) if ignored else self.reference(field.message_type)
         if field.enum_type is not None:
             numbers = [value.number for value in field.enum_type.values]
-            allowed = limits.enum_numbers(rules, numbers)
+            allowed = constraints.enum_numbers(rules, numbers)
             return self.enum(field.enum_type) if allowed == numbers else self._names(field.enum_type, allowed)
-        return {**_SCALARS[field.type], **limits.keywords(rules)}
+        return {**_SCALARS[field.type], **constraints.keywords(rules)}
 
     def _names(self, enum: EnumDescriptor, numbers: Iterable[int]) -> Schema:
         names = [enum.values_by_number[number].name for number in numbers]

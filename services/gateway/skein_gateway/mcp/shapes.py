@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 
-from skein_gateway import limits
+from skein_gateway import constraints
 from skein_gateway.mcp.spelling import short
 from skein_gateway.schemas import LOCAL, Schema, Schemas
 
@@ -58,7 +58,7 @@ class Asked(Schemas):
             "properties": {field.name: self.field(field) for field in fields},
             "additionalProperties": False,
         }
-        needed = [field.name for field in fields if limits.must_be_given(field, limits.rules_of(field))]
+        needed = [field.name for field in fields if constraints.must_be_given(field, constraints.rules_of(field))]
         return {**found, "required": needed} if needed else found
 
     def enum(self, enum: EnumDescriptor) -> Schema:

@@ -8,7 +8,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from skein_gateway import limits
+from skein_gateway import constraints
 from skein_kit.errors import FieldInvalid
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def _one(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.message_type is not None:
         return _message(field.message_type, value, path)
     if field.enum_type is not None:
-        rules = limits.rules_of(field)
+        rules = constraints.rules_of(field)
         numbers = [each.number for each in field.enum_type.values if each.number]
-        allowed = limits.enum_numbers(rules.repeated.items if field.is_repeated else rules, numbers)
+        allowed = constraints.enum_numbers(rules.repeated.items if field.is_repeated else rules, numbers)
         return _name(field.enum_type, allowed, value, path)
     if field.type == FieldDescriptor.TYPE_STRING and not isinstance(value, str):
         raise _wrong(path, "a text")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from skein_gateway import connect, limits
+from skein_gateway import connect, constraints
 from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_gateway.mcp.rendering import listed, outlined
 from skein_gateway.mcp.shapes import NOISE, Answered, Asked, plain
@@ -187,7 +187,7 @@ class Tool:
             argument.name
             for argument in self.arguments
             if argument.required
-            or ("." not in argument.place and limits.must_be_given(*_ruled(self.path, argument.place)))
+            or ("." not in argument.place and constraints.must_be_given(*_ruled(self.path, argument.place)))
         )
 
     def _asked(self, asked: Asked, argument: Argument) -> Schema:
@@ -196,7 +196,9 @@ class Tool:
             return asked.field(leaf)
         kind: Any = leaf.message_type
         one = asked.some(kind, argument.only)
-        return {"type": "array", "items": one, **limits.sizes(limits.rules_of(leaf))} if leaf.is_repeated else one
+        if not leaf.is_repeated:
+            return one
+        return {"type": "array", "items": one, **constraints.sizes(constraints.rules_of(leaf))}
 
 
 def tool(
@@ -238,7 +240,7 @@ def _leaf(path: str, place: str) -> FieldDescriptor:
 
 def _ruled(path: str, place: str) -> tuple[FieldDescriptor, Any]:
     leaf = _leaf(path, place)
-    return leaf, limits.rules_of(leaf)
+    return leaf, constraints.rules_of(leaf)
 
 
 def _put(into: dict[str, Any], path: str, value: Any) -> None:
