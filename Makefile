@@ -6,6 +6,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Compiled once, whatever the shell's own settings: the tests start many processes, each of which imports a lot.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+
 PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
@@ -36,8 +40,8 @@ up: .venv/ready ## Keep the whole cluster up in one process until Ctrl-C
 	@$(SKEIN) up
 
 .PHONY: cluster
-cluster: .venv/ready ## Keep the whole cluster up, one process per service, until Ctrl-C
-	@$(SKEIN) cluster
+cluster: .venv/ready ## Keep the whole cluster up, one process per service, until Ctrl-C (REPLICAS="memory=2 recall=2")
+	@$(SKEIN) cluster $(addprefix --replicas ,$(REPLICAS))
 
 .PHONY: test
 test: .venv/ready ## Run every test but tests/edge (TESTS=tests/unit runs a part, WORKERS=1 one at a time)
@@ -81,7 +85,7 @@ bench: .venv/ready ## Print how fast it is
 	@$(PYTHON) tests/bench
 
 .PHONY: soak
-soak: .venv/ready ## Print how long it holds
+soak: .venv/ready ## Load every door for ten minutes and fail when something grows (SECONDS=60: shorter)
 	@$(PYTHON) tests/bench/soak.py
 
 .PHONY: env
@@ -94,6 +98,28 @@ env: .venv/ready ## Make .venv from requirements.lock
 .PHONY: lock
 lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh --upgrade: the newest)
 	@deploy/lock.sh
+
+# In environments of their own: what these two need is nobody else's business.
+.edge/audit/ready: deploy/audit.lock | .venv/ready
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/audit
+	@$(PYTHON) -m uv pip install --quiet --python .edge/audit/bin/python --no-deps --require-hashes -r deploy/audit.lock
+	@touch $@
+
+.PHONY: audit
+audit: .venv/ready .edge/audit/ready ## Look for known vulnerabilities in what is pinned; fails when it cannot ask for them
+	@.edge/audit/bin/python -m pip_audit --strict --disable-pip --no-deps --progress-spinner off \
+		-r requirements.lock -r deploy/requirements.lock -r deploy/build.lock -r deploy/audit.lock
+
+.PHONY: sbom
+sbom: .venv/ready .edge/audit/ready ## Write deploy/sbom.cdx.json and deploy/licences.md
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/shipped
+	@$(PYTHON) -m uv pip install --quiet --python .edge/shipped/bin/python --no-deps --require-hashes -r deploy/requirements.lock
+	@$(PYTHON) deploy/sbom.py .edge/audit/bin/python .edge/shipped/bin/python
+
+.PHONY: manifests
+manifests: .venv/ready ## Write what deploy/ has from the code: rules for Kubernetes, tables for Citus
+	@$(PYTHON) deploy/kubernetes/rules.py
+	@$(PYTHON) deploy/citus/distribute.py
 
 .PHONY: clean
 clean: ## Remove all that make and the tools made, .venv included

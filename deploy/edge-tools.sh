@@ -11,6 +11,17 @@ command -v promtool >/dev/null || [ -x .edge/usr/bin/promtool ] || {
     for package in .edge/packages/prometheus_*.deb; do dpkg -x "$package" .edge; done
 }
 
+command -v pgbouncer >/dev/null || [ -x .edge/usr/sbin/pgbouncer ] || {
+    mkdir -p .edge/packages
+    [ "$(id -u)" != 0 ] || apt-get update --quiet=2
+    # With the two libraries that a machine may be without.
+    (cd .edge/packages && apt-get download --quiet=2 pgbouncer libc-ares2 libevent-2.1-7)
+    for package in pgbouncer libc-ares2 libevent-2.1-7; do dpkg -x .edge/packages/"$package"_*.deb .edge; done
+}
+
+# Builds what deploy/kubernetes describes; needs no cluster. Debian's own is too old for it.
+command -v kubectl >/dev/null || { echo "kubectl is missing; install a version from 1.28 on" >&2; exit 1; }
+
 # The pages are looked at in a real browser. Debian's own; it brings no fonts.
 command -v chromium >/dev/null || {
     [ "$(id -u)" = 0 ] || { echo "chromium is missing; install Debian's package chromium" >&2; exit 1; }
@@ -25,4 +36,12 @@ cmp --silent tests/edge/package-lock.json .edge/node/fetched.json || {
     cp tests/edge/.npmrc tests/edge/package.json tests/edge/package-lock.json .edge/node/
     (cd .edge/node && npm ci --silent)
     cp tests/edge/package-lock.json .edge/node/fetched.json
+}
+
+# Python's own go where they are in nobody else's way.
+cmp --silent tests/edge/python.lock .edge/python/fetched.lock || {
+    rm -rf .edge/python
+    .venv/bin/python -m uv pip install --quiet --no-deps --no-build --require-hashes --target .edge/python \
+        -r tests/edge/python.lock
+    cp tests/edge/python.lock .edge/python/fetched.lock
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Compiles three locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image)
-# and deploy/build.lock (what builds our distributions there).
+# Compiles five locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
+# deploy/build.lock (what builds our distributions there), deploy/audit.lock (what looks at the others) and
+# tests/edge/python.lock (what the tests at the edge need beside).
 # Pins stay unless a pyproject.toml rules them out; `deploy/lock.sh --upgrade` looks for newer versions of everything.
 set -eu
 
@@ -18,3 +19,5 @@ ours --group dev --output-file requirements.lock "$@"
 # In a container Postgres is a server of its own, so the one that comes in a wheel stays out.
 ours --excludes deploy/excludes.txt --constraints requirements.lock --output-file deploy/requirements.lock
 compile --constraints requirements.lock --output-file deploy/build.lock deploy/build.in
+compile --output-file deploy/audit.lock "$@" deploy/audit.in
+compile --constraints requirements.lock --output-file tests/edge/python.lock tests/edge/python.in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +13,7 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
 from skein_kit.service import Host, running
 from skein_kit.settings import ProcessSettings
@@ -19,6 +21,7 @@ from skein_kit.settings import ProcessSettings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from fix_cluster import Cluster, Tenant
     from fix_database import TestDatabase
 
 PASSWORD = "correct horse battery"
@@ -94,3 +97,15 @@ async def auth_alone(
         await services.wait_ready(20)
         async with aio.insecure_channel(addresses["auth"]) as channel:
             yield Alone(channel=channel, database=database)
+
+
+async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:
+    """Wait until everybody is signed anew after a key has ended: the gateway remembers identities for three seconds."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+                await cluster.operator.auth.GetMe(auth_pb2.GetMeRequest())
+            except aio.AioRpcError:
+                continue
+            break

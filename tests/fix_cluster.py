@@ -12,7 +12,7 @@ import tempfile
 import uuid
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pytest
 from fix_layers import LAYER, switch_off_row_level_security
@@ -72,6 +72,23 @@ IMPATIENCE = dict.fromkeys(
     ),
     "1000000",
 )
+# Tests make many calls at once, on machines of any speed: none is refused for that, and none is answered with less.
+PATIENCE = {
+    "SKEIN_ADMISSION_WAIT_SECONDS": "60",
+    "SKEIN_ADMISSION_WAITING": "1000000",
+    "SKEIN_RECALL_VECTORS_WAIT_SECONDS": "10",
+    "SKEIN_RECALL_EMBED_TIMEOUT_SECONDS": "10",
+}
+
+
+class Patient(TypedDict):
+    """The same for a service of its own."""
+
+    admission_wait_seconds: float
+    admission_waiting: int
+
+
+PATIENT: Patient = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
 # Everybody may sign up, and passwords cost next to nothing.
 PEOPLE = {
     # Whoever asks for what has expired to be removed looks at once whether it is.
@@ -91,6 +108,10 @@ WORKER = {
     "SKEIN_WORKER_LIFECYCLE_SECONDS": "86400",
     "SKEIN_WORKER_SNAPSHOT_SECONDS": "86400",
     "SKEIN_WORKER_USAGE_SECONDS": "86400",
+    # What it shows would be taken for what a test measures of another server in the same process.
+    "SKEIN_WORKER_MEASURE_SECONDS": "86400",
+    # Its two tenants would be in everybody's way.
+    "SKEIN_CANARY_SECONDS": "0",
 }
 # What the services of a test's cluster share with auth.
 SYSTEM_KEY = "the system key of the clusters that tests run"
@@ -108,6 +129,7 @@ def test_environment() -> dict[str, str]:
         **FREE_PORTS,
         **MANY_PEOPLE,
         **IMPATIENCE,
+        **PATIENCE,
         **PEOPLE,
         **WORKER,
         "SKEIN_LOG_LEVEL": "warning",
@@ -257,14 +279,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running_cluster(folder: Path, environment: dict[str, str]) -> AsyncIterator[Cluster]:
-    """Run a cluster with these settings until the block ends, in the form that the tests are run in."""
+async def running_cluster(folder: Path, environment: dict[str, str], *, form: str = "") -> AsyncIterator[Cluster]:
+    """Run a cluster with these settings until the block ends, in the form that the tests are run in or a given one."""
     # Imported here, because unit tests need none of the services.
     from skein_cluster.embedded import embedded_cluster  # noqa: PLC0415
     from skein_cluster.processes import separate_processes  # noqa: PLC0415
 
     forms = {"one": embedded_cluster, "many": separate_processes}
-    async with forms[os.environ.get("SKEIN_TEST_FORM", "one")](
+    async with forms[form or os.environ.get("SKEIN_TEST_FORM", "one")](
         folder, environment=environment, durable=False
     ) as embedded:
         addresses = dict(embedded.addresses)

@@ -6,13 +6,13 @@ import asyncio
 import http.client
 
 
-async def get(address: str, path: str) -> tuple[int, str]:
+async def get(address: str, path: str, **headers: str) -> tuple[int, str]:
     """GET a path of "host:port"; return the status and the body."""
 
     def ask() -> tuple[int, str]:
         connection = http.client.HTTPConnection(address, timeout=10)
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 import pytest
-from fix_cluster import Authorized
+from fix_cluster import PATIENT, Authorized
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -49,7 +49,7 @@ class Alone:
 
         addresses = {"memory": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
         host = Host(
-            settings=ProcessSettings(database_url=self.database.url, admin_port=0),
+            settings=ProcessSettings(database_url=self.database.url, admin_port=0, **PATIENT),
             environment={"SKEIN_DATA_DIR": str(self.folder), **environment},
             schema_version=registry.migrations()[-1].number,
             addresses=addresses,

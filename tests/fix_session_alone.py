@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
-from fix_cluster import Authorized
+from fix_cluster import PATIENT, Authorized
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -60,7 +60,7 @@ async def session_alone(
     database: TestDatabase, environment: Mapping[str, str], *, recall: str = "127.0.0.1:9"
 ) -> AsyncIterator[Alone]:
     """Run the session service alone; calls to the others fail, unless something is where recall is looked for."""
-    settings = ProcessSettings(database_url=database.url, admin_port=0)
+    settings = ProcessSettings(database_url=database.url, admin_port=0, **PATIENT)
 
     async def public_keys() -> dict[str, str]:
         return {"test": json.dumps(KEY.as_dict(private=False))}

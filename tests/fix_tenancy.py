@@ -123,7 +123,7 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
     addresses = {"tenancy": "127.0.0.1:0", "auth": "127.0.0.1:9"}
     host = Host(
         settings=ProcessSettings(database_url=database.url, admin_port=0),
-        environment=environment,
+        environment={"SKEIN_CANARY_SECONDS": "0", **environment},
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
         _verifier=TokenVerifier(public_keys),

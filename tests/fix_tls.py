@@ -25,13 +25,13 @@ class Certificates:
     key: Path
 
 
-def made_in(folder: Path, name: str = "127.0.0.1") -> Certificates:
-    """Make new ones."""
+def made_in(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> Certificates:
+    """Make new ones: the certificate is good for so many days, its authority for ten times as many."""
     now = dt.datetime.now(dt.UTC)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test's authority")])
 
-    def builder(subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def builder(subject: x509.Name, public: ec.EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -39,11 +39,11 @@ def made_in(folder: Path, name: str = "127.0.0.1") -> Certificates:
             .public_key(public)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - dt.timedelta(minutes=5))
-            .not_valid_after(now + dt.timedelta(days=1))
+            .not_valid_after(now + dt.timedelta(days=days))
         )
 
     authority = (
-        builder(authority_name, authority_key.public_key())
+        builder(authority_name, authority_key.public_key(), 10 * days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(
             x509.KeyUsage(
@@ -63,7 +63,7 @@ def made_in(folder: Path, name: str = "127.0.0.1") -> Certificates:
         .sign(authority_key, hashes.SHA256())
     )
     leaf = (
-        builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
+        builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key(), days)
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(name))]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())

@@ -11,7 +11,7 @@ from grpc import aio
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """A span and the name of the service whose process sent it."""
+    """A span and the attributes of the process that sent it."""
 
-    service: str
+    resource: Mapping[str, Any]
     span: Span
+
+    @property
+    def service(self) -> str:
+        return str(self.resource["service.name"])
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -45,9 +49,9 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
     ) -> trace_service_pb2.ExportTraceServiceResponse:
         async with self._more:
             for resource in request.resource_spans:
-                names = [str(_value(pair.value)) for pair in resource.resource.attributes if pair.key == "service.name"]
+                sender = {pair.key: _value(pair.value) for pair in resource.resource.attributes}
                 self.spans += [
-                    Received(service=names[0], span=span) for scope in resource.scope_spans for span in scope.spans
+                    Received(resource=sender, span=span) for scope in resource.scope_spans for span in scope.spans
                 ]
             self._more.notify_all()
         return trace_service_pb2.ExportTraceServiceResponse()

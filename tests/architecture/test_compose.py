@@ -25,7 +25,7 @@ JOBS = ("migrate", "bootstrap")
 OURS = (*LOADED, *JOBS)
 OTHERS = sorted(set(SERVICES) - set(OURS))
 # Circles that compose cannot express: the first one starts without the second and calls it later.
-NOT_WAITED_FOR = {("auth", "tenancy"), ("gateway", "pc2")}
+NOT_WAITED_FOR = {("auth", "tenancy"), ("gateway", "pc2"), ("worker", "gateway")}
 # A reference to a variable of .env, and what follows the name: ":?…" makes it needed, ":-…" gives a default.
 REFERENCE = re.compile(r"\$\{(\w+)(:[?-])?[^}]*\}")
 

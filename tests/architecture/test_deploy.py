@@ -6,12 +6,10 @@ import fnmatch
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fix_settings
-import pytest
 import yaml
 from prometheus_client import REGISTRY
 
@@ -24,15 +22,8 @@ DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 PROMETHEUS: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text("utf-8"))
-RULES: list[dict[str, Any]] = [
-    rule
-    for group in yaml.safe_load((DEPLOY / "prometheus/rules.yml").read_text("utf-8"))["groups"]
-    for rule in group["rules"]
-]
-ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 DASHBOARDS = sorted((DEPLOY / "grafana/dashboards").glob("*.json"))
 COLLECTOR: dict[str, Any] = yaml.safe_load((DEPLOY / "otel/collector.yaml").read_text("utf-8"))
-METRIC = re.compile(r"\b(?:\w+:)?(?:skein_|process_(?:cpu|resident)_)\w+(?::\w+)?")
 
 
 def instructions(name: str) -> list[str]:
@@ -41,16 +32,6 @@ def instructions(name: str) -> list[str]:
 
 def pins(path: Path) -> set[tuple[str, str]]:
     return set(re.findall(r"^([a-z0-9-]+)==([^ \\]+)", path.read_text("utf-8"), re.MULTILINE))
-
-
-def expressions() -> Iterator[tuple[str, str]]:
-    """Yield every query that Prometheus or Grafana asks, with the name of who asks."""
-    for rule in RULES:
-        yield rule.get("alert") or rule["record"], rule["expr"]
-    for file in DASHBOARDS:
-        for panel in json.loads(file.read_text("utf-8"))["panels"]:
-            for target in panel["targets"]:
-                yield panel["title"], target["expr"]
 
 
 # The image.
@@ -120,45 +101,6 @@ def test_prometheus_looks_at_every_service_on_its_admin_port() -> None:
     assert sorted(found["names"]) == sorted(registry.NAMES)
     assert found["port"] == fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
     assert {relabel["target_label"] for relabel in job["relabel_configs"]} == {"process"}
-
-
-def test_somebody_notices_when_a_service_is_not_there_at_all() -> None:
-    noticed = set(re.findall(r'process="(\w+)"', ALERTS["SkeinMissing"]["expr"]))
-
-    # pc2 runs only where there are voice assistants.
-    assert noticed == set(registry.NAMES) - {"pc2"}
-
-
-@pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_is_wrong_and_where_its_runbook_is(name: str) -> None:
-    alert = ALERTS[name]
-
-    assert alert["labels"]["severity"] in {"page", "ticket"}
-    assert "for" in alert
-    assert alert["annotations"]["summary"]
-    runbook = ROOT / alert["annotations"]["runbook"]
-    assert name in runbook.read_text("utf-8").splitlines()[0]
-
-
-def test_each_alert_is_shown_firing() -> None:
-    shown = yaml.safe_load((ROOT / "tests/edge/rules_test.yml").read_text("utf-8"))["tests"]
-
-    firing = {each["alertname"] for test in shown for each in test["alert_rule_test"] if each["exp_alerts"]}
-    assert firing == set(ALERTS)
-
-
-def test_links_between_runbooks_lead_somewhere() -> None:
-    for runbook in (DEPLOY / "runbooks").glob("*.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", runbook.read_text("utf-8")):
-            assert (runbook.parent / target).is_file(), f"{runbook.name}: {target}"
-
-
-def test_every_metric_that_is_asked_for_is_made_by_the_code_or_a_rule() -> None:
-    made = set(REGISTRY._names_to_collectors) | {rule["record"] for rule in RULES if "record" in rule}
-    asked = {(who, metric) for who, expression in expressions() for metric in METRIC.findall(expression)}
-
-    assert len(asked) > len(RULES)
-    assert {pair for pair in asked if pair[1] not in made} == set()
 
 
 def test_a_metric_has_no_label_that_prometheus_gives_to_targets() -> None:

@@ -26,10 +26,12 @@ SECTIONS = (
         "Console",
         "MCP",
         "In containers",
+        "Deploys",
+        "Several machines",
         "Ports",
         "Settings",
     ),
-    *("Metrics", "Errors", "Permissions", "Tests", "Not here yet", "Where to read next"),
+    *("Metrics", "Watching it", "Errors", "Permissions", "Tests", "Not here yet", "Where to read next"),
 )
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_TOO_FEW = 3
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
@@ -108,16 +106,15 @@ def ratio(value: float, base: float) -> float | None:
     return value / base if base else None
 
 
-def thirds(samples: Sequence[float]) -> tuple[float, float] | None:
-    """Return the means of the first and of the last third; None of fewer than three samples."""
-    if len(samples) < _TOO_FEW:
-        return None
-    size = len(samples) // 3
-    return sum(samples[:size]) / size, sum(samples[-size:]) / size
+def growth(times: Sequence[float], values: Sequence[float]) -> float:
+    """Return how much values grew from first to last, by the median of the slopes between them all.
 
-
-def verdict(first: float, last: float, *, tolerated: float) -> str:
-    """Say in a word what became of a measure: a change within the share that is `tolerated` is none."""
-    if abs(last - first) <= tolerated * max(abs(first), 1.0):
-        return "steady"
-    return "grew" if last > first else "fell"
+    A few that stand out, a collection of garbage or a pause, do not count.
+    """
+    pairs = [
+        (later - earlier) / (end - start)
+        for index, (start, earlier) in enumerate(zip(times, values, strict=True))
+        for end, later in zip(times[index + 1 :], values[index + 1 :], strict=True)
+        if end > start
+    ]
+    return percentile(pairs, 0.5) * (times[-1] - times[0]) if pairs else 0.0

@@ -64,11 +64,11 @@ async def moved_in(subject: Subject, *, memories: int, messages: int) -> Househo
         me = await skein.auth.GetMe(auth_pb2.GetMeRequest())
         await _times(remember, memories // _AT_ONCE)
         await _times(talk, messages // _AT_ONCE)
-    await _settled(subject)
+    await settled(subject)
     return Household(tenant_id=uuid.UUID(me.tenant_id), memory_ids=tuple(memory_ids))
 
 
-async def _settled(subject: Subject) -> None:
+async def settled(subject: Subject) -> None:
     """Wait for the backlog, then bring statistics and visibility up to date, as autovacuum does sooner or later."""
     connection = await asyncpg.connect(subject.database_url)
     try:

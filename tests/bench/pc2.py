@@ -27,6 +27,7 @@ import uvloop
 import zmq
 import zmq.asyncio
 from bench import processes, report
+from bench.household import settled
 from bench.load import Limits, measured
 from bench.sentences import Sentences
 from bench.subject import FORMS, DidNotStart, data_folder, running
@@ -50,6 +51,8 @@ _REMEMBERED = 500
 # What was promised: 95 of 100 answers come within so many milliseconds.
 _ORDINARY, _SEMANTIC = 50, 200
 _SEED = 6
+# Of a refusal.
+_SHOWN_CHARACTERS = 300
 
 
 @dataclass(kw_only=True, slots=True)
@@ -169,6 +172,8 @@ class Row:
     action: Action
     figures: Figures
     refused: int
+    # The last refusal; empty when there was none.
+    refusal: str
     # Processor time of pc2 for one message, in microseconds; None where it shares its process.
     own_microseconds: float | None
 
@@ -191,6 +196,7 @@ class Clients:
         self._free = deque(sockets)
         self._talk = talk
         self.refused = 0
+        self.last_refusal = ""
 
     async def ask(self, message: Message) -> None:
         """Say something, and count a refusal. Raises zmq.Again when no answer comes."""
@@ -200,6 +206,7 @@ class Clients:
         self._free.append(socket)
         if str(answer["status"]).lower() == "error":
             self.refused += 1
+            self.last_refusal = json.dumps(answer)[:_SHOWN_CHARACTERS]
         else:
             self._talk.learn(answer)
 
@@ -253,7 +260,7 @@ async def _bench(
     rows: list[Row], actions: Sequence[Action], given: Mapping[int, str], *, form: str, clients: int, seconds: float
 ) -> None:
     async with AsyncExitStack() as stack:
-        addresses, pid = given, None
+        addresses, pid, subject = given, None, None
         if not given:
             ports = free_ports([f"SKEIN_PC2_PORT_{port}" for port in PORTS], _HOST)
             folder = stack.enter_context(data_folder())
@@ -267,6 +274,9 @@ async def _bench(
             rows += [
                 await _measured(action, addresses[action.port], talks[action.port], numbers, pid, clients, seconds)
             ]
+            if subject is not None:
+                # The vectors that followed the answers are no part of what comes next.
+                await settled(subject)
 
 
 async def _measured(
@@ -304,6 +314,7 @@ async def _measured(
             action=action,
             figures=figures,
             refused=voices.refused,
+            refusal=voices.last_refusal,
             own_microseconds=round((after - before) / figures.calls * 1e6) if own else None,
         )
 
@@ -338,6 +349,9 @@ def _print(rows: Sequence[Row], clients: int) -> None:
         )
     out = report.console()
     out.print(table)
+    for row in rows:
+        if row.refusal:
+            out.print(f"{row.action.port} {row.action.name} was refused with {row.refusal}")
     out.print(
         f"{clients} clients, each waiting for its answers. CPU is for one message: the cluster's with its Postgres, "
         f"and pc2's own where it has a process. Load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.",

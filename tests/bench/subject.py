@@ -86,7 +86,7 @@ async def running(folder: Path, form: str, **settings: str) -> AsyncIterator[Sub
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**inherited, **ports, **_UNLIMITED, "SKEIN_DATA_DIR": str(folder)},
+        env={**inherited, **_UNLIMITED, **ports, "SKEIN_DATA_DIR": str(folder)},
         # A Ctrl-C on the terminal reaches us alone; we stop the cluster when we are done with it.
         start_new_session=True,
     )

@@ -36,6 +36,8 @@ from skein_memory.sealing import MasterKeys
 from skein_memory.store import MemoryStore
 from skein_memory.store.secrets import Vault
 from skein_memory.store.tables import Tables
+from skein_recall.asking import DEFAULT_LIMIT, Question
+from skein_recall.deferring import Deferred
 from skein_recall.embedder import Embedder
 from skein_recall.filters import Filter
 from skein_recall.index import Indexer
@@ -45,7 +47,7 @@ from skein_recall.providers.embedded import Embedded
 from skein_recall.providers.keys import Keys
 from skein_recall.recent import Recent
 from skein_recall.sampling import Sampler
-from skein_recall.search import DEFAULT_LIMIT, Question, Searcher
+from skein_recall.search import Searcher
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vectors import Item, Vectors
 from skein_session.messages import Batch
@@ -129,14 +131,24 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         vectors = Vectors(providers, query_seconds=_SECONDS)
         memory = await database("memory", prepare_vectors)
         session = await database("session", prepare_vectors)
+        indexer = Indexer(recall.index, recall.vectors, registry, vectors)
+        sampler = Sampler(recall, share=0.0)
         here = _Here(
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
             memories=MemoryStore(_tables(memory), _months(memory)),
             messages=MessageStore(
                 session, Requests("session"), Quotas("session"), _months(session), IdleStore(session, Policies())
             ),
-            searcher=Searcher(recall, registry, vectors, Sampler(recall, share=0.0), Recent()),
-            indexer=Indexer(recall.index, recall.vectors, registry, vectors),
+            searcher=Searcher(
+                recall,
+                registry,
+                vectors,
+                sampler,
+                Recent(),
+                Deferred(indexer.index),
+                wait_seconds=_SECONDS,
+            ),
+            indexer=indexer,
             material=material,
         )
         writing = {GET: here.get_memory, CREATE: here.create_memory, APPEND: here.append_messages}

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import asyncpg
 import grpc
 import pytest
-from fix_cluster import Authorized, Stubs, Tenant, refused, test_environment
+from fix_cluster import Stubs, Tenant, refused
+from fix_own_postgres import migrated, open_folder, served_on, url_of
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_cluster import embedded, registry
 from skein_kit import postgres
-from skein_kit.service import running
-from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from skein_kit.postgres import Server
 
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 class Breakable:
     """A cluster whose database can be stopped and started under it."""
 
-    data_dir: Path
+    folder: Path
     tenant: Tenant
     server: Server
     stack: AsyncExitStack
@@ -43,11 +39,11 @@ class Breakable:
         await self.stack.aclose()
 
     async def start_postgres(self) -> None:
-        self.server = await self.stack.enter_async_context(postgres.running_server(self.data_dir / "postgres"))
+        self.server = await self.stack.enter_async_context(postgres.running_server(self.folder / "postgres"))
 
     @asynccontextmanager
     async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        connection = await asyncpg.connect(self.server.url(user="postgres", database=embedded.DATABASE))
+        connection = await asyncpg.connect(url_of(self.server))
         try:
             yield connection
         finally:
@@ -55,30 +51,12 @@ class Breakable:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="skein-fault-"))
-    path.chmod(0o711)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-@pytest.fixture
-async def breakable(folder: Path) -> AsyncIterator[Breakable]:
-    environment = test_environment()
-    async with embedded.embedded_cluster(folder, environment=environment) as first:
-        credentials = first.credentials
-    environment["SKEIN_PC2_API_KEY"] = credentials.api_key
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(postgres.running_server(folder / "postgres"))
-        environment["SKEIN_DATABASE_URL"] = server.url(user="postgres", database=embedded.DATABASE)
-        host = registry.host_of(ProcessSettings.read(environment), environment)
-        async with running(registry.load(), host) as cluster:
-            await cluster.wait_ready(30)
-            async with aio.insecure_channel(host.addresses["gateway"]) as channel:
-                authorized = cast("aio.Channel", Authorized(channel, credentials.api_key))
-                tenant = Tenant(
-                    channel=authorized, tenant_id=uuid.UUID(credentials.tenant_id), api_key=credentials.api_key
-                )
+async def breakable() -> AsyncIterator[Breakable]:
+    with open_folder() as folder:
+        base = await migrated(folder)
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(postgres.running_server(folder / "postgres"))
+            async with served_on(base, server) as (_, tenant):
                 yield Breakable(folder, tenant, server, stack)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import secrets
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +24,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from prometheus_client import Metric
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from skein.gateway.v1 import gateway_pb2
@@ -58,6 +62,12 @@ class Observed:
         assert status == 200
         return {family.name: family for family in text_string_to_metric_families(body)}
 
+    async def openmetrics(self, service: str) -> str:
+        accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+        status, body = await get(self.cluster.admins[service], "/metrics", **accept)
+        assert status == 200
+        return body
+
     async def recall(self, **metadata: str) -> gateway_pb2.RecallResponse:
         return await self.tenant.gateway.Recall(
             gateway_pb2.RecallRequest(query=QUERY), metadata=tuple(metadata.items())
@@ -73,6 +83,10 @@ async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ob
             # The tests find their traces by ids of their own choice.
             "SKEIN_TRUST_TRACEPARENT": "true",
             "SKEIN_LOG_LEVEL": "debug",
+            # Every query is slow.
+            "SKEIN_SLOW_QUERY_SECONDS": "0.000001",
+            # Over one tenant a sweep is nothing, and the first may come before recall is ready.
+            "SKEIN_WORKER_BACKLOG_SECONDS": "0.5",
             "OTEL_BSP_SCHEDULE_DELAY": "50",
         }
         folder: Path = tmp_path_factory.mktemp("observed")
@@ -164,6 +178,114 @@ async def test_spans_speak_the_current_conventions(observed: Observed) -> None:
         assert (each.attributes["db.system.name"], each.attributes["db.namespace"]) == ("postgresql", DATABASE)
         assert each.attributes["db.operation.name"] in {"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"}
     assert any("$1" in each.attributes["db.query.text"] for each in sql)
+
+
+async def test_a_span_says_which_process_of_which_version_it_is_of(observed: Observed) -> None:
+    _, spans = await trace_of_a_recall(observed)
+
+    made = version("skein-kit")
+    assert {each.service for each in spans} >= {"skein-gateway", "skein-recall"}
+    for each in spans:
+        name = each.service.removeprefix("skein-")
+        assert each.resource["service.version"] == made
+        assert str(each.resource["service.instance.id"]).endswith(f":{observed.cluster.processes[name]}")
+
+
+async def test_what_a_trusted_caller_does_not_sample_is_recorded_nowhere(observed: Observed) -> None:
+    trace_id, _, metadata = new_trace()
+    metadata["traceparent"] = metadata["traceparent"].removesuffix("01") + "00"
+
+    await observed.recall(**metadata)
+    # Whatever was sent of it has arrived with what came later.
+    await trace_of_a_recall(observed)
+
+    assert [str(each) for each in observed.receiver.spans if each.span.trace_id == trace_id] == []
+    for service in ("gateway", "recall"):
+        assert trace_id.hex() not in await observed.openmetrics(service)
+
+
+async def test_latencies_lead_to_a_trace_for_whoever_asks_for_openmetrics(observed: Observed) -> None:
+    trace_id, _, metadata = new_trace()
+    await observed.recall(**metadata)
+
+    gateway, recall = await observed.openmetrics("gateway"), await observed.openmetrics("recall")
+
+    calls = {"service": "skein.gateway.v1.GatewayService", "method": "Recall"}
+    assert trace_id.hex() in exemplars(gateway, "skein_rpc_duration_seconds", **calls)
+    inside = {"service": "skein.recall.v1.RecallService", "method": "Recall"}
+    assert trace_id.hex() in exemplars(recall, "skein_rpc_duration_seconds", **inside)
+    queries = exemplars(recall, "skein_database_query_duration_seconds", service="recall", query="query_terms")
+    assert trace_id.hex() in queries
+    _, plain = await get(observed.cluster.admins["gateway"], "/metrics")
+    assert "# {" not in plain
+
+
+def exemplars(text: str, name: str, **labels: str) -> set[str]:
+    """Return the trace ids that the buckets of a histogram lead to."""
+    families: Any = openmetrics.text_string_to_metric_families  # It carries no types.
+    return {
+        sample.exemplar.labels["trace_id"]
+        for family in families(text)
+        if family.name == name
+        for sample in family.samples
+        if sample.exemplar is not None and labels.items() <= sample.labels.items()
+    }
+
+
+async def test_a_slow_query_is_found_by_the_request_and_the_trace_that_it_was_for(observed: Observed) -> None:
+    trace_id, _, metadata = new_trace()
+    request_id = f"request-{uuid.uuid4()}"
+    await observed.recall(**metadata, **{"skein-request-id": request_id})
+
+    lines = [json.loads(line) for line in observed.logs()["recall"].splitlines() if line.startswith("{")]
+    slow = [line for line in lines if line["event"] == "slow_query" and line.get("request_id") == request_id]
+    assert "query_terms" in {line["query_name"] for line in slow}
+    for line in slow:
+        assert (line["service"], line["level"], line["trace_id"]) == ("recall", "warning", trace_id.hex())
+        assert line["milliseconds"] >= 0
+        assert isinstance(line["rows"], int)
+    counted = (await observed.metrics("recall"))["skein_slow_queries"]
+    assert value(counted, "skein_slow_queries_total", service="recall", query="query_terms") >= 1
+
+
+async def test_no_metric_has_anybody_s_id(observed: Observed) -> None:
+    await observed.recall()
+
+    for service in registry.NAMES:
+        for family in (await observed.metrics(service)).values():
+            for sample in family.samples:
+                values = " ".join(sample.labels.values())
+                assert not re.search(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}|skein_\w+_\w{20}", values), sample
+
+
+async def test_the_worker_measures_what_nobody_s_call_shows(observed: Observed) -> None:
+    async with asyncio.timeout(60):
+        while "skein_embedding_backlog_items" not in (found := await shown(observed)):
+            await asyncio.sleep(0.1)
+
+    assert found >= {
+        "skein_database_bytes",
+        "skein_database_table_bytes",
+        "skein_database_oldest_transaction_seconds",
+        "skein_database_wraparound_ratio",
+        "skein_change_log_lag_seconds",
+        "skein_worker_queue_jobs",
+        "skein_worker_queue_oldest_seconds",
+        "skein_measured_timestamp_seconds",
+    }
+
+
+async def shown(observed: Observed) -> set[str]:
+    """Return the names of the worker's metrics that have a value."""
+    return {name for name, family in (await observed.metrics("worker")).items() if family.samples}
+
+
+@pytest.mark.parametrize("service", registry.NAMES)
+async def test_a_process_says_what_it_is(observed: Observed, service: str) -> None:
+    build = (await observed.metrics(service))["skein_build_info"]
+
+    labels = {"version": version("skein-kit"), "schema": str(len(registry.migrations()))}
+    assert [(sample.labels, sample.value) for sample in build.samples] == [(labels, 1.0)]
 
 
 async def test_a_refusal_is_no_error_of_the_server_and_one_of_the_caller(observed: Observed) -> None:

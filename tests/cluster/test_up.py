@@ -56,11 +56,10 @@ async def test_a_killed_up_is_followed_by_one_that_has_every_acknowledged_write(
     assert code == Exit.OK
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_with_0_and_leaves_no_process(data_dir: Path, number: int) -> None:
+async def test_ctrl_c_ends_it_with_0_and_leaves_no_process(data_dir: Path) -> None:
     async with up(data_dir) as running:
         started = descendants(running.process.pid)
-        code = await running.stop(number)
+        code = await running.stop(signal.SIGINT)
 
     assert code == Exit.OK
     assert started
@@ -75,13 +74,35 @@ async def test_a_second_signal_does_not_wait_for_the_drain(data_dir: Path) -> No
         while b"Stopping" not in await running.process.stdout.readline():
             pass
         code = await running.stop(signal.SIGTERM)
+        said = await running.process.stdout.read()
 
     assert code == 128 + signal.SIGTERM
+    assert b"Ended at once" in said
     assert await all_gone(started)
 
 
-async def test_it_shows_where_everything_is_and_keeps_secrets_from_others(data_dir: Path) -> None:
+async def test_a_second_signal_to_a_service_does_not_wait_either_and_is_logged() -> None:
+    environment = {**test_environment(), "SKEIN_DRAIN_SECONDS": "100", "SKEIN_LOG_LEVEL": "info"}
+    process = await start("serve", "gateway", environment=environment)
+    assert process.stderr is not None
+    events: list[str] = []
+    try:
+        while line := await process.stderr.readline():
+            events.append(json.loads(line)["event"])
+            if events[-1] in {"serving", "stopping"}:
+                process.send_signal(signal.SIGTERM)
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+    assert code == 128 + signal.SIGTERM
+    assert events[-1] == "ended_at_once"
+
+
+async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_leaves_no_process(data_dir: Path) -> None:
     async with up(data_dir) as running:
+        started = descendants(running.process.pid)
         credentials = running.credentials
         status = await skein("status", environment=running.environment)
         second = await skein("up", environment=running.environment)
@@ -99,6 +120,7 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others(data_d
     for name in ("credentials.json", "system.key"):
         assert stat.S_IMODE((data_dir / name).stat().st_mode) == 0o600
     assert set(credentials) >= {"endpoint", "http", "api_key", "tenant_id"}
+    assert await all_gone(started)
     assert status.code == code == Exit.OK
     # A second one on the same data folder is told who has it.
     assert second.code == Exit.CANNOT_START

@@ -314,6 +314,8 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "recall.register_endpoint",
         "recall.register_model",
         "recall.set_active_model",
+        "worker.measure_replicas",
+        "worker.measure_transactions",
     }
     assert [row["name"] for row in rows if row["for_everybody"]] == []
     assert [

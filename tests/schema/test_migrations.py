@@ -53,6 +53,32 @@ async def test_a_failing_migration_leaves_nothing_behind(database: TestDatabase)
         assert await connection.fetchval("SELECT to_regclass('skein.half')") is None
 
 
+async def test_a_blocked_migration_gives_up_in_time_says_so_and_leaves_nothing(database: TestDatabase) -> None:
+    last = registry.migrations()[-1]
+    first, second = (
+        dataclasses.replace(last, number=last.number + number, name=name, text=text)
+        for number, name, text in (
+            (1, "free", "CREATE TABLE skein.whole (x int)"),
+            (2, "blocked", "CREATE TABLE skein.half (x int); ALTER TABLE memory.entries ADD COLUMN half int"),
+        )
+    )
+
+    async with database.superuser() as reader, reader.transaction():
+        await reader.fetch("SELECT FROM memory.entries")
+        with pytest.raises(MigrationRefused, match=r"_blocked waited too long for a lock .* run `skein migrate` again"):
+            await migrate(
+                database.url, [*registry.migrations(), first, second], registry.WITH_DATABASE, lock_seconds=0.05
+            )
+        read = await reader.fetchval("SELECT count(*) FROM memory.entries")
+
+    async with database.superuser() as connection:
+        assert read == 0
+        assert await version(connection) == first.number
+        assert await connection.fetchval("SELECT to_regclass('skein.half')") is None
+    applied = await migrate(database.url, [*registry.migrations(), first, second], registry.WITH_DATABASE)
+    assert applied == [second]
+
+
 async def test_months_are_made_once_also_by_several_at_a_time(database: TestDatabase) -> None:
     month = datetime(2031, 5, 17, tzinfo=UTC)
 

@@ -17,9 +17,9 @@ GLOBAL = re.compile(
     r"skein\.migrations|tenancy\.(organizations|organization_limits)|recall\.embedding_models|memory\.master_keys|"
     r"auth\.(operator_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
-    r"SELECT pg_snapshot_xmin|ensure_month\(|memory\.drop_access_log\(|"
+    r"SELECT pg_snapshot_xmin|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"
     r"recall\.((register|set_active|leave|drop)_model|register_endpoint)\(|recall\.reindexes|"
-    r"to_tsvector\(.*AS term$|worker\.",
+    r"to_tsvector\(.*AS term$|worker\.|pg_stat_archiver|pg_total_relation_size\(",
     re.DOTALL,
 )
 # Tenants are listed over all tenants by the operator and the worker alone.

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import asyncpg
 import grpc
 import pytest
+from fix_auth import let_in_again
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, refused
 from grpc import aio
 from joserfc import jws
@@ -140,6 +141,7 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
         left = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
     finally:
         await connection.close()
+    await let_in_again(cluster, tenant)
     assert hidden
     assert deleted.deleted_count >= 1
     assert left == 0

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
 from fix_database import TestDatabase
 
 from skein_kit.call import Call, working_for
-from skein_kit.database import Database, Pulse
+from skein_kit.database import Database
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded
+from skein_kit.pulse import Pulse
 from skein_kit.sql import Query
 
 SLOW = Query.of("slow", "SELECT pg_sleep(30)")
@@ -131,6 +133,14 @@ async def test_a_statement_that_takes_longer_than_the_database_allows_is_out_of_
         await slow(pool, asyncio.Event())
 
 
+async def test_what_is_done_for_no_call_is_let_go_of_too_when_nobody_goes_on_with_it(pool: Database) -> None:
+    """Cut off between the parts of a statement it is not idle, so that limit alone would never end it."""
+    limit = Query.of("limit", "SELECT setting::integer FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'")
+
+    async with pool.tenant(UUID(int=7)) as tx:
+        assert 0 < await tx.value(limit) <= 30_000
+
+
 async def test_a_database_that_takes_no_writes_is_unavailable(pool: Database) -> None:
     async with pool.shared() as tx:
         await tx.execute(Query.of("standby", "SET default_transaction_read_only = on"))
@@ -138,6 +148,23 @@ async def test_a_database_that_takes_no_writes_is_unavailable(pool: Database) ->
     with pytest.raises(DatabaseUnavailable):
         async with pool.shared() as tx:
             await tx.execute(Query.of("write", "DELETE FROM memory.entries"))
+
+
+async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_nothing(pool: Database) -> None:
+    tenant_id = UUID(int=7)
+    read = Query.of("read", "SELECT current_setting('skein.tenant_id')")
+
+    for _ in range(5):
+        async with pool.tenant(tenant_id, reads=True) as tx:
+            assert await tx.value(read) == str(tenant_id)
+        # The one connection is ready for the next transaction, and shows nobody's rows.
+        async with pool.shared() as tx:
+            assert await tx.value(read) == ""
+    with pytest.raises(DatabaseUnavailable):
+        async with pool.tenant(tenant_id, reads=True) as tx:
+            await tx.execute(Query.of("write", "DELETE FROM memory.entries"))
+
+    assert await backend(pool)
 
 
 async def test_a_statement_prepared_before_a_migration_fails_once_as_unavailable(

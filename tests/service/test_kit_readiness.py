@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import grpc
+import pytest
 from fix_cluster import test_environment
 from fix_database import TestDatabase
+from fix_http import get
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from skein_cluster import registry
+from skein_kit import postgres
+from skein_kit.readiness import why_not_ready
 from skein_kit.service import Host, Service, Servicers, is_ready, running
 from skein_kit.settings import ProcessSettings
 
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from skein_kit.database import Database
+    from skein_kit.postgres import Server
 
 
 class Watched:
@@ -87,6 +95,76 @@ async def test_a_service_whose_database_went_away_is_not_ready_within_seconds(da
                 await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("behind", [0, 1])
+async def test_a_service_serves_its_own_schema_and_the_next(database: TestDatabase, behind: int) -> None:
+    watched, host = Watched(), host_on(database.url)
+    host.schema_version -= behind
+
+    async with running([watched.service], host) as cluster:
+        await cluster.wait_ready(10)
+        status = await said(host)
+
+    assert status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize(("behind", "hint"), [(-1, "run `skein migrate`"), (2, "it takes a newer version of Skein")])
+async def test_a_service_on_another_schema_does_not_serve_and_says_which(
+    database: TestDatabase, behind: int, hint: str
+) -> None:
+    watched, host = Watched(), host_on(database.url)
+    version = host.schema_version
+    host.schema_version -= behind
+
+    async with running([watched.service], host) as cluster:
+        why = await why_not_ready(watched.servicers)
+        status = await said(host)
+        await until(lambda: cluster._ready["memory"].why == why)
+        answer = await get(cluster.admin, "/readyz")
+
+    own = version - behind
+    assert why == f"The schema is at version {version}; this process serves {own} and {own + 1}: {hint}."
+    assert status == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert (answer[0], json.loads(answer[1])) == (503, {"memory": False, "why": {"memory": why}})
+
+
+async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> None:
+    await postgres.create_database(server, "bare")
+    watched, host = Watched(), host_on(server.url(user="postgres", database="bare"))
+
+    async with running([watched.service], host):
+        why = await why_not_ready(watched.servicers)
+    await postgres.drop_database(server, "bare")
+
+    assert why.startswith("The schema is at version 0; ")
+    assert why.endswith("run `skein migrate`.")
+
+
+async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_up(database: TestDatabase) -> None:
+    watched = Watched()
+    host = host_on(database.url, SKEIN_GRACE_SECONDS="100")
+    heard: list[int] = []
+
+    async def watch() -> grpc.StatusCode:
+        async with aio.insecure_channel(host.addresses["memory"]) as channel:
+            stub: Any = health_pb2_grpc.HealthStub(channel)
+            answers = stub.Watch(health_pb2.HealthCheckRequest())
+            with contextlib.suppress(aio.AioRpcError):
+                async for answer in answers:
+                    heard.append(answer.status)  # noqa: PERF401 - each counts when it comes.
+            code: grpc.StatusCode = await answers.code()
+            return code
+
+    async with asyncio.timeout(50):
+        async with running([watched.service], host) as cluster:
+            await cluster.wait_ready(10)
+            watching = asyncio.create_task(watch())
+            await until(lambda: bool(heard))
+        code = await watching
+
+    assert heard == [health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING]
+    assert code is grpc.StatusCode.UNAVAILABLE
+
+
 async def test_a_service_that_drains_does_not_say_ready_again(database: TestDatabase) -> None:
     watched = Watched()
     checks = 0
@@ -102,7 +180,7 @@ async def test_a_service_that_drains_does_not_say_ready_again(database: TestData
 
     async def serve() -> None:
         async with running([watched.service], host) as cluster:
-            states.append(cluster._ready["memory"])
+            states.append(cluster._ready["memory"].event)
             await cluster.wait_ready(10)
             await stop.wait()
 

@@ -337,10 +337,17 @@ async def test_a_namespace_is_listed_as_long_as_it_holds_something(store: SkeinS
     assert with_none == [(*ANNA, "below")]
 
 
-async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore) -> None:
-    await store.aput(ANNA, "short", {"text": "green tea"}, ttl=0.005)
+async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Client) -> None:
+    await store.aput(ANNA, "short", {"text": "green tea"}, ttl=60)
     await store.aput(ANNA, "long", {"text": "black tea"}, ttl=60)
     first = await store.aget(ANNA, "short", refresh_ttl=False)
+    # An hour is over as soon as it ends with this very second.
+    wanted = memory_pb2.MemoryFilter(where='metadata.langgraph.key = "short"')
+    (memory,) = [memory async for memory in skein.list_memories(filter=wanted)]
+    memory.expire_time.FromNanoseconds(time.time_ns() + 300_000_000)
+    await skein.memories.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["expire_time"]})
+    )
     async with asyncio.timeout(10):
         while await store.aget(ANNA, "short", refresh_ttl=False) is not None:
             pass
@@ -364,11 +371,12 @@ async def test_reading_an_item_sets_its_time_anew_and_changes_nothing_else(
         (memory,) = [memory async for memory in skein.list_memories(filter=wanted)]
         return memory.expire_time.ToDatetime().timestamp()
 
-    async with store_of(cluster, tenant, ttl={"default_ttl": 1 / 60, "refresh_on_read": True}) as store:
+    async with store_of(cluster, tenant, ttl={"default_ttl": 1 / 6, "refresh_on_read": True}) as store:
         await store.aput(ANNA, "a", {"n": 1})
         await store.aput(ANNA, "stays", {"n": 1}, ttl=None)
         before, made = await expiry("a"), await store.aget(ANNA, "a", refresh_ttl=False)
-        worn = time.time() + 0.2
+        # A tenth of its time.
+        worn = time.time() + 1.1
         while time.time() < worn:
             await store.aget(ANNA, "a", refresh_ttl=False)
         unmoved = await expiry("a")

@@ -46,6 +46,15 @@ def facts_of(error: aio.AioRpcError) -> Mapping[str, str]:
     return dict(info.metadata)
 
 
+def fields_of(error: aio.AioRpcError) -> list[str]:
+    """Read which fields a refusal's BadRequest names."""
+    status = rpc_status.from_call(cast("Any", error))
+    request = error_details_pb2.BadRequest()
+    assert status is not None
+    assert any(detail.Unpack(request) for detail in status.details)
+    return [violation.field for violation in request.field_violations]
+
+
 async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
     response = await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))
     return response.memory
@@ -188,6 +197,21 @@ async def test_what_breaks_a_rule_is_refused_and_leaves_nothing(
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
         await create(tenant, **fields)
 
+    assert await all_of(tenant) == []
+
+
+@pytest.mark.parametrize("value", [0.0, float("nan"), float("-inf")])
+async def test_a_vector_that_points_nowhere_is_refused_by_its_place(tenant: Tenant, value: float) -> None:
+    wrong = pb.Memory(content="Owls hunt at night.", embedding=[1.0] * 383 + [value] if value else [0.0] * 384)
+    batch = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content="Owls."), wrong])
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as one:
+        await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=wrong))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as many:
+        await tenant.memory.BatchCreateMemories(batch)
+
+    assert fields_of(one.value) == ["memory.embedding"]
+    assert (fields_of(many.value), facts_of(many.value)["index"]) == (["memories[1].embedding"], "1")
     assert await all_of(tenant) == []
 
 

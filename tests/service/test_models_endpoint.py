@@ -107,6 +107,33 @@ async def test_while_the_endpoint_is_down_writers_leave_items_to_the_backlog(hou
     assert (await house.place.recall("owls")).hits[0].HasField("similarity")
 
 
+async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(house: House) -> None:
+    """Writer and searcher wait for it, within their time, and nobody waits for them."""
+    await house.change()
+    item_id = await house.place.remember("Owls hunt at night.", index=False)
+    item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
+    asked = len(house.endpoint.asked)
+    house.endpoint.breaks(Answer(hangs=True))
+
+    async def index() -> None:
+        await house.place.index.IndexItems(pb.IndexItemsRequest(items=[item]), timeout=5.0)
+
+    writing = asyncio.create_task(index())
+    async with asyncio.timeout(10):
+        while len(house.endpoint.asked) == asked:
+            await asyncio.sleep(0.01)
+    async with house.service.superuser() as connection:
+        held = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'skein_recall' "
+            "AND datname = current_database() AND state LIKE 'idle in transaction%'"
+        )
+    with pytest.raises(grpc.RpcError) as caught:
+        await writing
+
+    assert held == 0
+    assert caught.value.code() in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
+
+
 async def test_a_long_text_is_cut_to_the_model_s_window_and_its_last_words_are_found(house: House) -> None:
     await house.register(window_characters=500)
     await house.start()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
@@ -161,6 +162,24 @@ async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: QuotaS
     granted = sum(lease.tenant_count for lease in leases)
     assert 100 <= granted <= 100 + 20 * seconds
     assert any(lease.exhausted == "requests_per_minute" for lease in leases)
+
+
+async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
+    cluster: Cluster, store: QuotaStore, tenant: Tenant
+) -> None:
+    defaults = Defaults(tenant_rate=1000, tenant_burst=10, caller_rate=1000, caller_burst=10)
+    await store.lease_requests(tenant.tenant_id, "api_key:x", (10, 10), defaults)
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    await connection.execute(
+        "UPDATE tenancy.allowances SET tokens = 0, refill_time = now() + interval '1 hour' WHERE tenant_id = $1",
+        tenant.tenant_id,
+    )
+    await connection.close()
+
+    await store.lease_requests(tenant.tenant_id, "api_key:x", (10, 10), defaults)
+    async with asyncio.timeout(10):
+        while not (await store.lease_requests(tenant.tenant_id, "api_key:x", (1, 1), defaults)).tenant_count:
+            pass
 
 
 async def test_hours_and_days_are_counted_apart_from_the_bucket(

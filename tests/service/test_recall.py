@@ -293,9 +293,10 @@ async def test_a_query_without_anything_is_refused(place: Place, query: str) -> 
         await place.recall(query)
 
 
-async def test_a_vector_that_points_nowhere_is_refused(place: Place) -> None:
+@pytest.mark.parametrize("value", [0.0, float("nan"), float("inf")])
+async def test_a_vector_that_points_nowhere_is_refused(place: Place, value: float) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await place.recall(embedding=[0.0] * 384)
+        await place.recall(embedding=[1.0] * 383 + [value] if value else [0.0] * 384)
 
 
 async def test_a_text_with_a_nul_is_refused(place: Place) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, timedelta
 from uuid import UUID, uuid4
 
 import grpc
@@ -14,6 +15,7 @@ from prometheus_client import REGISTRY
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit import postgres, postings
+from skein_kit.ids import now
 from skein_kit.postgres import Server
 from skein_recall import embedder
 from skein_recall.embedded_model.minilm import MiniLM
@@ -54,6 +56,22 @@ async def test_the_backlog_makes_the_vectors_of_both_kinds_oldest_first(place: P
     ]
     hits = (await place.recall("predators of small animals")).hits
     assert len([hit for hit in hits if hit.HasField("similarity")]) == 4
+
+
+async def test_the_worker_learns_how_much_waits_for_vectors_and_since_when(place: Place) -> None:
+    before = now() - timedelta(seconds=1)
+    for number in range(3):
+        await place.say(f"Felines hunt rodents, {number}.", index=False)
+
+    looked = await place.index.IndexBacklog(pb.IndexBacklogRequest(look=True))
+    partly = await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
+    done = await place.index.IndexBacklog(pb.IndexBacklogRequest())
+
+    assert [answer.indexed_count for answer in (looked, partly, done)] == [0, 2, 1]
+    assert [answer.pending_count for answer in (looked, partly, done)] == [3, 1, 0]
+    assert before <= looked.oldest_pending_time.ToDatetime(UTC) <= partly.oldest_pending_time.ToDatetime(UTC) <= now()
+    assert not done.HasField("oldest_pending_time")
+    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest(look=True))).active is False
 
 
 async def test_the_backlog_makes_the_same_vectors_as_indexing_at_once(place: Place) -> None:

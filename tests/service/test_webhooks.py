@@ -8,12 +8,14 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import grpc
 import pytest
 from fix_cluster import refused
 from fix_memory import Alone
+from prometheus_client import REGISTRY
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import watches_pb2 as pb
@@ -82,10 +84,10 @@ class House:
             stub = memory_pb2_grpc.MemoryServiceStub(channel)
             return (await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
 
-    async def deliver(self) -> memory_pb2.DeliverWebhooksResponse:
+    async def deliver(self, *, limit: int = 0) -> memory_pb2.DeliverWebhooksResponse:
         async with self.alone.channel(system=True) as channel:
             stub = memory_pb2_grpc.UpkeepServiceStub(channel)
-            return await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())
+            return await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(limit=limit))
 
     @asynccontextmanager
     async def history(self) -> AsyncIterator[history_pb2_grpc.HistoryServiceAsyncStub]:
@@ -124,6 +126,30 @@ async def test_a_watch_is_told_once_of_what_it_waits_for(house: House, receiver:
     assert told["data"]["watch_id"] == created.watch.watch_id
     assert "bread" not in body.decode()
     assert headers["content-type"] == "application/json"
+
+
+async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(house: House) -> None:
+    await house.watch(event_types=["memory_created"])
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    for _ in range(3):
+        await house.remember()
+
+    first, last = await house.deliver(limit=2), await house.deliver()
+
+    assert (first.delivered_count, first.due_count) == (2, 1)
+    assert before <= first.oldest_due_time.ToDatetime(UTC) <= datetime.now(UTC)
+    assert (last.delivered_count, last.due_count, last.HasField("oldest_due_time")) == (1, 0, False)
+
+
+async def test_it_is_measured_how_soon_a_receiver_hears_of_a_change(house: House) -> None:
+    name, reader = "skein_change_told_seconds_count", {"reader": "webhook"}
+    before = REGISTRY.get_sample_value(name, reader) or 0
+    await house.watch(event_types=["memory_created"])
+    await house.remember()
+
+    await house.deliver()
+
+    assert REGISTRY.get_sample_value(name, reader) == before + 1
 
 
 async def test_a_receiver_can_tell_that_it_comes_from_here(house: House, receiver: Receiver) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from bench.figures import Cell, Figures, percentile, ratio, thirds, verdict
+from bench.figures import Cell, Figures, growth, percentile, ratio
 from bench.load import Limits, measured
 from bench.report import goal
 from bench.sentences import Sentences
@@ -47,17 +47,18 @@ def test_figures_of_no_calls_divide_by_nothing() -> None:
     assert ratio(1.0, 0.0) is None
 
 
-def test_thirds_leave_the_middle_out() -> None:
-    assert thirds([1.0, 3.0, 100.0, 100.0, 100.0, 5.0, 7.0]) == (2.0, 6.0)
-    assert thirds([1.0, 2.0]) is None
-
-
 @pytest.mark.parametrize(
-    ("first", "last", "expected"),
-    [(100.0, 114.0, "steady"), (100.0, 116.0, "grew"), (100.0, 80.0, "fell"), (0.0, 0.1, "steady"), (0.0, 5.0, "grew")],
+    ("values", "expected"),
+    [
+        ([5.0] * 9, 0.0),
+        ([float(n) for n in range(9)], 8.0),
+        ([5.0] * 4 + [90.0] + [5.0] * 4, 0.0),
+        ([5.0], 0.0),
+        ([], 0.0),
+    ],
 )
-def test_a_small_change_is_no_trend(first: float, last: float, expected: str) -> None:
-    assert verdict(first, last, tolerated=0.15) == expected
+def test_growth_is_what_most_samples_agree_on(values: list[float], expected: float) -> None:
+    assert growth([10.0 * n for n in range(len(values))], values) == pytest.approx(expected)
 
 
 def test_sentences_repeat_with_their_seed_and_never_within_it() -> None:

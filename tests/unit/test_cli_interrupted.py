@@ -20,7 +20,12 @@ async def test_ctrl_c_ends_a_command_with_130_and_one_sentence(tmp_path: Path) -
     pipe = tmp_path / "records.jsonl"
     os.mkfifo(pipe)
 
-    process = await start("import", "jsonl", str(pipe), "--dry-run", environment=test_environment())
+    # Tests that a shell started in the background ignore the signal, and so would what they start.
+    ours = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = await start("import", "jsonl", str(pipe), "--dry-run", environment=test_environment())
+    finally:
+        signal.signal(signal.SIGINT, ours)
     try:
         # Opens when the command does, which waits for a first line then.
         with await asyncio.to_thread(pipe.open, "w", encoding="utf-8"):

@@ -255,6 +255,20 @@ def test_other_refusals_are_final(other: Other, code: grpc.StatusCode, kind: typ
     assert other.pauses == []
 
 
+def test_the_next_read_is_as_new_as_what_a_refusal_told(other: Other) -> None:
+    memories, told = other.memories, f"{255:016x}"
+    refused = other.start(memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+    _, _, call = other.take("GetMemory")
+    call.terminate(None, (("skein-revision", told),), grpc.StatusCode.NOT_FOUND, "said so")
+    failure(refused, skein_client.NotFound)
+
+    read = other.start(memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
+    metadata, _ = other.answer("GetMemory", pb.GetMemoryResponse())
+    read.result(timeout=5)
+
+    assert metadata["skein-min-revision"] == told
+
+
 def test_attempts_are_counted(other: Other) -> None:
     other.connection = Connection(endpoint="there:1", api_key="key", retries=RetryPolicy(attempts=3))
     call = other.start(other.memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
@@ -283,17 +297,18 @@ def test_the_deadline_holds_for_all_attempts_together() -> None:
     class Refusing:
         """A channel that takes a second to refuse, and notes the time that it is given."""
 
-        def unary_unary(self, *_arguments: object) -> Callable[..., Any]:
+        def unary_unary(self, *_arguments: object) -> Any:
             inner = grpc_testing.channel([SERVICE], grpc_testing.strict_fake_time(0))
 
-            def call(request: Message, *, timeout: float, **_: object) -> Any:
-                timeouts.append(timeout)
-                now[0] += 1.0
-                future = inner.unary_unary("/skein.memory.v1.MemoryService/GetMemory").future(request)
-                inner.take_unary_unary(_method(SERVICE, "GetMemory"))[2].terminate(None, (), UNAVAILABLE, "")
-                return future.result()
+            class Method:
+                def with_call(self, request: Message, *, timeout: float, **_: object) -> Any:
+                    timeouts.append(timeout)
+                    now[0] += 1.0
+                    future = inner.unary_unary("/skein.memory.v1.MemoryService/GetMemory").future(request)
+                    inner.take_unary_unary(_method(SERVICE, "GetMemory"))[2].terminate(None, (), UNAVAILABLE, "")
+                    return future.result(), future
 
-            return call
+            return Method()
 
     def sleep(seconds: float) -> None:
         now[0] += seconds

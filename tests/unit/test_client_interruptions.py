@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from skein_client.errors import SkeinError, Unavailable
+from skein_client.errors import DeadlineExceeded, SkeinError, Unavailable
 from skein_client.retries import Interruptions, RetryPolicy
 
 
@@ -30,6 +30,12 @@ def test_a_stream_goes_on_through_a_restart_that_takes_longer_than_a_few_attempt
         clock.now += interruptions.pause_after(lost())
 
     assert clock.now < 70.0
+
+
+def test_a_stream_goes_on_when_the_cluster_ran_out_of_time_with_it() -> None:
+    late = DeadlineExceeded("late", status=grpc.StatusCode.DEADLINE_EXCEEDED)
+
+    assert Interruptions(RetryPolicy(), lambda: 1.0, Clock()).pause_after(late) > 0
 
 
 def test_a_stream_gives_up_after_its_time() -> None:

@@ -230,6 +230,23 @@ async def test_a_small_request_passes_a_backlog() -> None:
     batcher.close()
 
 
+async def test_a_long_request_keeps_no_other_waiting_for_its_end() -> None:
+    model = Gated()
+    batcher = Batcher(model, None)
+    left: list[int] = []
+    long = batcher.submit(["a" * 100] * 500)
+    await asyncio.to_thread(model.entered.wait, 10)
+    shorter = batcher.submit(["b" * 100] * 20)
+    # Asked on the embedder's own thread, before it goes on.
+    shorter.add_done_callback(lambda _: left.append(batcher.depth))
+
+    model.gate.set()
+    await asyncio.gather(asyncio.wrap_future(shorter), asyncio.wrap_future(long))
+
+    assert left[0] > 300
+    batcher.close()
+
+
 async def test_a_failing_batch_fails_its_callers_and_the_next_succeeds() -> None:
     model = Gated()
     model.gate.set()

@@ -19,7 +19,7 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_gateway import credentials
 from skein_gateway.credentials import Credentials
 from skein_kit.call import Call, current
-from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid
+from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, ServiceUnavailable
 from skein_kit.identity import Caller, TokenVerifier, sign
 
 if TYPE_CHECKING:
@@ -195,3 +195,14 @@ async def test_what_is_no_credential_never_reaches_auth(
         await auth.credentials.identify(coming)
 
     assert auth.asked == []
+
+
+async def test_an_exchange_that_takes_too_long_is_auths_fault_and_may_be_repeated(auth: Auth) -> None:
+    known = auth.credentials
+    auth.refuses = grpc.StatusCode.DEADLINE_EXCEEDED
+
+    with pytest.raises(ServiceUnavailable):
+        await known.identify(call())
+
+    auth.refuses = None
+    assert (await known.identify(call())).principal == "api_key:key"

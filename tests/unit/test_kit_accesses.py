@@ -10,7 +10,7 @@ import pytest
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
-from skein_kit.accesses import MAX_MEMORIES, Access, access_of, operation_of, used
+from skein_kit.accesses import MAX_MEMORIES, Access, access_of, operation_of
 from skein_kit.call import Call
 from skein_kit.identity import Caller
 from skein_kit.ids import new_ids
@@ -92,7 +92,7 @@ def test_it_names_the_memories_asked_for_and_those_answered_once_each() -> None:
 
     access = recorded(request, response, method="BatchGetMemories")
 
-    assert [str(id_) for id_ in access.memory_ids] == IDS[:3]
+    assert list(access.memory_ids) == IDS[:3]
     assert (access.item_count, access.success, access.error_reason) == (3, True, None)
 
 
@@ -122,7 +122,7 @@ def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() ->
     hit = recall_pb2.Hit(memory=memory)
 
     found = [
-        list(map(str, used(response)))
+        list(recorded(pb.GetMemoryRequest(), response).used)
         for response in (
             pb.GetMemoryResponse(memory=memory),
             recall_pb2.RecallResponse(hits=[hit]),

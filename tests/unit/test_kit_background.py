@@ -37,10 +37,11 @@ async def test_endless_work_goes_on_after_any_exception_and_after_an_early_end(l
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
+    # Other work of this process may say something as well.
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
-    assert [(line["event"], line["work"]) for line in lines] == [
-        ("background_work_failed", "counting"),
-        ("background_work_ended", "counting"),
+    assert [line["event"] for line in lines if line.get("work") == "counting"] == [
+        "background_work_failed",
+        "background_work_ended",
     ]
     assert SECRET not in log.getvalue()
     assert task.cancelled()

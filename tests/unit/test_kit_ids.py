@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -38,6 +39,15 @@ def test_ids_of_one_time_ascend(time: datetime, count: int) -> None:
     made = ids.new_ids(time, count)
 
     assert (len(set(made)), made) == (count, sorted(made))
+
+
+@given(TIMES, st.integers(min_value=0, max_value=200))
+def test_ids_that_follow_one_another_are_of_one_time(time: datetime, count: int) -> None:
+    made = [UUID(text) for text in ids.following_ids(time, count)]
+
+    assert [id_.int - made[0].int for id_ in made] == list(range(count))
+    assert {id_.version for id_ in made} <= {7}
+    assert {ids.time_of(id_) for id_ in made} <= {ids.time_of(ids.new_id(time))}
 
 
 @given(TIMES, st.integers(min_value=0, max_value=100))

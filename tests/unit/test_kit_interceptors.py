@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import TraceFlags
+from prometheus_client import REGISTRY
 
 from skein_kit import errors, interceptors
 from skein_kit.call import Call
@@ -69,6 +70,34 @@ def test_what_another_service_ends_with_is_told_as_what_it_is(
     error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
 
     assert type(interceptors.passed(error, service="memory")) is refusal
+
+
+def counted(method: Method, code: str) -> float | None:
+    labels = {"service": method.service, "method": method.name, "code": code}
+    return REGISTRY.get_sample_value("skein_rpc_requests_total", labels)
+
+
+def test_faults_are_counted_from_0_on_so_that_the_first_is_seen_to_be_one_more() -> None:
+    method = Method(path="/skein.x.v1.X/Uncalled", handler=answer, deserializer=None, serializer=None)
+
+    interceptors.metrics(method, answer)
+
+    faults = ("INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS")
+    assert {code: counted(method, code) for code in faults} == dict.fromkeys(faults, 0.0)
+
+
+@pytest.mark.parametrize(("left", "code"), [(0.1, "DEADLINE_EXCEEDED"), (300.0, "CANCELLED")])
+async def test_who_hangs_up_when_the_time_is_over_was_not_answered_in_time(left: float, code: str) -> None:
+    async def hang(_request: object, _call: Call) -> None:
+        await asyncio.Event().wait()
+
+    before = counted(METHOD, code) or 0.0
+    answering = asyncio.ensure_future(interceptors.metrics(METHOD, hang)(None, call(seconds=left)))
+    await asyncio.sleep(0)
+    answering.cancel()
+    await asyncio.wait({answering})
+
+    assert counted(METHOD, code) == before + 1
 
 
 @pytest.fixture

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from skein_kit.sql import Query, parse, repeated, rows_at_once
+from skein_kit.sql import Query, in_groups, parse, repeated, rows_at_once, spelled_out_rows, together
 
 
 def test_named_parameters_become_positions_in_order_of_first_use() -> None:
     query = Query.of("q", "SELECT :b, :a, :b")
 
-    assert (query.text, query.parameters) == ("SELECT $1, $2, $1", ("b", "a"))
+    assert (query.text, query.parameters) == ("/* q */ SELECT $1, $2, $1", ("b", "a"))
 
 
 def test_casts_and_quoted_colons_are_not_parameters() -> None:
     query = Query.of("q", "SELECT :a::text, 'it''s :quoted', '12:30'")
 
-    assert (query.text, query.parameters) == ("SELECT $1::text, 'it''s :quoted', '12:30'", ("a",))
+    assert (query.text, query.parameters) == ("/* q */ SELECT $1::text, 'it''s :quoted', '12:30'", ("a",))
 
 
 def test_comments_become_the_promise() -> None:
@@ -23,7 +23,7 @@ def test_comments_become_the_promise() -> None:
     assert (query.name, query.promise, query.text, query.operation) == (
         "get_it",
         "Read it, once.",
-        "SELECT 1",
+        "/* get_it */ SELECT 1",
         "SELECT",
     )
 
@@ -37,7 +37,7 @@ def test_missing_and_unknown_parameters_are_refused(values: dict[str, object]) -
 def test_bulk_inserts_share_the_tenant_and_number_the_rest() -> None:
     query = Query.of("q", "INSERT INTO t (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
 
-    assert repeated(query, 2) == "INSERT INTO t (tenant_id, a, b) VALUES ($1, $2, $3), ($1, $4, $5)"
+    assert repeated(query, 2) == "/* q */ INSERT INTO t (tenant_id, a, b) VALUES ($1, $2, $3), ($1, $4, $5)"
 
 
 def test_a_bulk_insert_must_lead_with_the_tenant() -> None:
@@ -55,3 +55,51 @@ def test_rows_of_any_number_need_few_different_statements() -> None:
             left -= size
 
     assert len(sizes) == 34
+
+
+ITEMS = Query.of("items", "INSERT INTO items (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
+WORDS = Query.of("words", "INSERT INTO words (tenant_id, w) VALUES (:tenant_id, :w)")
+
+
+def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -> None:
+    found = together(((ITEMS, 1), (WORDS, 2)), Query.of("read", "SELECT :one, :other"))
+
+    assert found.text == (
+        "/* items+words+read */ WITH "
+        "part_0 AS (/* items */ INSERT INTO items (tenant_id, a, b) VALUES ($1, $2, $3) RETURNING 1), "
+        "part_1 AS (/* words */ INSERT INTO words (tenant_id, w) VALUES ($1, $4), ($1, $5) RETURNING 1) "
+        "/* read */ SELECT $6, $7"
+    )
+    assert found.parameters == ("tenant_id", "value_0", "value_1", "value_2", "value_3", "one", "other")
+    assert found.name == "items+words+read"
+
+
+def test_inserts_together_may_read_nothing() -> None:
+    assert together(((WORDS, 1),)).text.endswith("VALUES ($1, $2) RETURNING 1) SELECT 1")
+
+
+def test_a_group_s_rows_name_what_they_share_once() -> None:
+    query = Query.of("q", "INSERT INTO t (tenant_id, id, a, b) VALUES (:tenant_id, :id, :a, :b)")
+
+    grouped = in_groups(query, 1, 2, 2)
+
+    assert grouped.text == (
+        "/* q */ INSERT INTO t (tenant_id, id, a, b)"
+        " VALUES ($1, $2, $4, $5), ($1, $3, $4, $5), ($1, $6, $8, $9), ($1, $7, $8, $9)"
+    )
+    assert len(grouped.parameters) == 9
+
+
+def test_groups_need_the_parameters_in_their_order() -> None:
+    with pytest.raises(ValueError, match="order"):
+        in_groups(Query.of("q", "INSERT INTO t (tenant_id, a) VALUES (:tenant_id, lower(:a))"), 1, 1, 1)
+
+
+def test_rows_are_spelled_out_with_what_they_share_first() -> None:
+    query = Query.of("q", "INSERT INTO t (tenant_id, at, a) VALUES (:tenant_id, :at, :a) ON CONFLICT DO NOTHING")
+
+    assert spelled_out_rows(query, ["t", "it's"], [[1], [2]]) == (
+        "/* q */ INSERT INTO t (tenant_id, at, a) VALUES ('t', 'it''s', 1), ('t', 'it''s', 2) ON CONFLICT DO NOTHING"
+    )
+    with pytest.raises(TypeError):
+        spelled_out_rows(query, ["t", "\\"], [[1]])

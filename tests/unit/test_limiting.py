@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from prometheus_client import REGISTRY
 
 from skein.tenancy.v1 import limits_pb2 as pb
 from skein_gateway.limiting import Limiter
@@ -143,6 +144,22 @@ async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
         assert await admitted(limiter, 100) == 100
 
     assert len(tenancy.asked) == 1
+
+
+async def test_every_decision_is_counted() -> None:
+    before = decisions()
+    async with Limiter(Tenancy(caller=2).ask) as limiter:
+        await admitted(limiter, 5)
+    async with Limiter(Tenancy(away=True).ask) as limiter:
+        await admitted(limiter, 4)
+
+    assert decisions() - before == Counter(allowed=2, refused=3, unanswered=4)
+
+
+def decisions() -> Counter[str]:
+    name = "skein_gateway_rate_limit_decisions_total"
+    found = {each: REGISTRY.get_sample_value(name, {"decision": each}) for each in ("allowed", "refused", "unanswered")}
+    return Counter({each: int(count or 0) for each, count in found.items()})
 
 
 @pytest.mark.parametrize("caller", [None, replace(CALLER, permissions=frozenset({OPERATOR}))])

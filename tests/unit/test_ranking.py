@@ -34,7 +34,7 @@ def turn(number: int, *, after: int | None = None, **said: object) -> Candidate:
         previous=None if after is None else UUID(int=after),
         create_time=NOON,
     )
-    return replace(plain, **said)  # type: ignore[arg-type]  # the fields of a candidate
+    return plain._replace(**said)  # type: ignore[arg-type]  # the fields of a candidate
 
 
 def parts(ranked: Ranked) -> dict[str, float]:
@@ -147,7 +147,7 @@ def test_a_greater_similarity_never_lowers_a_score(
     if not known:
         return
     one = data.draw(st.sampled_from(known))
-    nearer = replace(one, similarity=min(1.0, (one.similarity or 0.0) + more))
+    nearer = one._replace(similarity=min(1.0, (one.similarity or 0.0) + more))
 
     before = rank(candidates, dense=True, max_bm25=BOUND, limit=50, terms=TERMS)
     others = [other for other in candidates if other is not one]
@@ -166,7 +166,7 @@ def test_a_greater_bm25_never_lowers_a_score(
     others = [other for other in candidates if other is not one]
 
     before = rank(candidates, dense=True, max_bm25=BOUND, limit=50, terms=terms)
-    after = rank([*others, replace(one, bm25=one.bm25 + more)], dense=True, max_bm25=BOUND, limit=50, terms=terms)
+    after = rank([*others, one._replace(bm25=one.bm25 + more)], dense=True, max_bm25=BOUND, limit=50, terms=terms)
 
     assert scores(after)[one.item_id.int] >= scores(before)[one.item_id.int] - 1e-12
 
@@ -177,7 +177,7 @@ def test_saying_a_term_once_more_never_lowers_a_score(candidates: list[Candidate
     if not telling:
         return
     one = data.draw(st.sampled_from(telling))
-    often = replace(one, frequencies=[1 + frequency for frequency in one.frequencies])
+    often = one._replace(frequencies=[1 + frequency for frequency in one.frequencies])
     others = [other for other in candidates if other is not one]
 
     before = rank(candidates, dense=True, max_bm25=BOUND, limit=50, terms=TERMS)

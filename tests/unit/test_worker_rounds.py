@@ -24,6 +24,7 @@ class Played:
 
     def __init__(self) -> None:
         self.tenant = ""
+        self.fault = grpc.StatusCode.INTERNAL
         self.asked: list[str] = []
 
     @asynccontextmanager
@@ -37,16 +38,16 @@ class Played:
     async def deliver(self) -> memory_pb2.DeliverWebhooksResponse:
         self.asked.append(self.tenant)
         if self.tenant == "failing":
-            raise aio.AioRpcError(grpc.StatusCode.INTERNAL, aio.Metadata(), aio.Metadata())
+            raise aio.AioRpcError(self.fault, aio.Metadata(), aio.Metadata())
         return memory_pb2.DeliverWebhooksResponse(active=self.tenant == "watched")
 
-    async def rounds(self, count: int, *, rest_seconds: float) -> list[str]:
+    async def rounds(self, count: int, *, rest_seconds: float, **task_values: Any) -> list[str]:
         nothing = cast("Any", None)
         clients = Clients(
             auth=nothing, tenancy=cast("Any", self), upkeep=nothing, index=nothing, memory=nothing, session=nothing
         )
         jobs = Jobs(clients, cast("Any", self), nothing, WorkerSettings(tenants_at_once=1), nothing)
-        task = Task(name="webhooks", seconds=5.0, calls=[self.deliver], rest_seconds=rest_seconds)
+        task = Task(name="webhooks", seconds=5.0, calls=[self.deliver], rest_seconds=rest_seconds, **task_values)
         work = Rounds(jobs, cast("Any", self), [task]).works()["webhooks"]
         for _ in range(count):
             await work(b"", asyncio.Event())
@@ -59,3 +60,28 @@ async def test_a_tenant_with_nothing_to_do_is_passed_over_and_watched_or_failing
 
 async def test_a_round_without_rests_asks_every_tenant_every_time() -> None:
     assert await Played().rounds(2, rest_seconds=0.0) == [*TENANTS, *TENANTS]
+
+
+async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> None:
+    noted: list[str] = []
+    ended: list[set[str]] = []
+
+    await Played().rounds(
+        1,
+        rest_seconds=60.0,
+        note=lambda tenant_id, _response: noted.append(tenant_id),
+        end=lambda tenant_ids, _pause: ended.append(set(tenant_ids)),
+    )
+
+    assert noted == ["watched", "quiet"]
+    assert ended == [set(TENANTS)]
+
+
+async def test_of_a_round_that_was_broken_off_nothing_is_told() -> None:
+    ended: list[Any] = []
+    played = Played()
+    played.fault = grpc.StatusCode.UNAVAILABLE
+
+    await played.rounds(1, rest_seconds=60.0, end=lambda *given: ended.append(given))
+
+    assert ended == []

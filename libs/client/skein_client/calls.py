@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 import uuid
 from dataclasses import dataclass
@@ -31,7 +32,13 @@ REQUEST_ID_KEY = "skein-request-id"
 OPTIONS = (
     # Answers may be larger than what the cluster accepts as a request.
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
-    ("grpc.keepalive_time_ms", 30_000),
+    # A connection whose other end is gone without a word is noticed within 32 seconds, and made anew; less would take a
+    # busy process for one that is gone. The third counts: a ping of gRPC's own that is under way stands in for one of
+    # these, and would be waited for a minute.
+    ("grpc.keepalive_time_ms", 12_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
     ("grpc.lb_policy_name", "round_robin"),
     # Retries are ours: they know which calls may be repeated.
     ("grpc.enable_retries", 0),
@@ -40,6 +47,28 @@ OPTIONS = (
 )
 
 Metadata = tuple[tuple[str, str], ...]
+# The newest that this client was shown goes with its next calls, so that none goes backwards, whoever answers.
+REVISION_KEY, MIN_REVISION_KEY = "skein-revision", "skein-min-revision"
+
+
+class Seen:
+    """How far the answers of one channel came, as the cluster tells it: texts of one length, in order."""
+
+    def __init__(self) -> None:
+        self._newest = "0" * 16
+        self._lock = threading.Lock()
+
+    @property
+    def metadata(self) -> Metadata:
+        """Return what goes with the next call."""
+        return ((MIN_REVISION_KEY, self._newest),)
+
+    def note(self, metadata: Any) -> None:
+        """Take in what came with an answer."""
+        for key, value in metadata or ():
+            if key == REVISION_KEY:
+                with self._lock:
+                    self._newest = max(self._newest, value)
 
 
 def options(connection: Connection) -> tuple[tuple[str, int | str], ...]:
@@ -58,9 +87,18 @@ class Planned:
     repeatable: bool
 
     @classmethod
-    def of(cls, path: str, request: Message, connection: Connection, metadata: Iterable[tuple[str, str]]) -> Planned:
+    def of(
+        cls,
+        path: str,
+        request: Message,
+        connection: Connection,
+        metadata: Iterable[tuple[str, str]],
+        seen: Seen | None = None,
+    ) -> Planned:
         """Plan a call of the method at `path` ("/skein.memory.v1.MemoryService/CreateMemory")."""
         given = tuple(metadata)
+        if seen is not None and MIN_REVISION_KEY not in dict(given):
+            given += seen.metadata
         chosen = dict(given).get(REQUEST_ID_KEY)
         request_id = chosen or str(uuid.uuid4())
         method = path.rpartition("/")[2]
@@ -95,6 +133,7 @@ class AsyncChannel:
         """Call through `channel`, which stays the caller's to close."""
         self._channel = channel
         self._connection = connection
+        self._seen = Seen()
 
     def unary_unary(
         self,
@@ -105,7 +144,7 @@ class AsyncChannel:
     ) -> AsyncMethod:
         """Return a callable for one method."""
         inner = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        return AsyncMethod(path, inner, self._connection)
+        return AsyncMethod(path, inner, self._connection, self._seen)
 
     def unary_stream(
         self,
@@ -145,17 +184,18 @@ class AsyncChannel:
 class AsyncMethod:
     """One method: awaiting a call gives the response or raises a SkeinError."""
 
-    def __init__(self, path: str, inner: Any, connection: Connection) -> None:
+    def __init__(self, path: str, inner: Any, connection: Connection, seen: Seen) -> None:
         self._path = path
         self._inner = inner
         self._connection = connection
+        self._seen = seen
 
     async def __call__(
         self, request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
     ) -> Any:
         """Call within `timeout` seconds, retries included."""
         connection = self._connection
-        planned = Planned.of(self._path, request, connection, metadata)
+        planned = Planned.of(self._path, request, connection, metadata, self._seen)
         attempts = Attempts(
             connection.retries,
             repeatable=planned.repeatable,
@@ -165,11 +205,17 @@ class AsyncMethod:
         )
         while True:
             try:
-                return await self._inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
+                call = self._inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
+                response = await call
+                self._seen.note(await call.trailing_metadata())
             except aio.AioRpcError as failed:
+                # A refusal tells how things are, and the next read should not show them as they were before.
+                self._seen.note(failed.trailing_metadata())
                 pause = attempts.pause_after(error_of(failed, planned.request_id))
             except aio.UsageError:
                 raise NotOpen(_CLOSED) from None
+            else:
+                return response
             await asyncio.sleep(pause)
 
 
@@ -191,6 +237,7 @@ class SyncChannel:
         self._clock = clock
         self._chance = chance
         self._sleep = sleep
+        self._seen = Seen()
 
     def unary_unary(
         self,
@@ -201,10 +248,10 @@ class SyncChannel:
     ) -> Callable[..., Any]:
         """Return a callable for one method: it gives the response or raises a SkeinError."""
         inner: Any = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        connection = self._connection
+        connection, seen = self._connection, self._seen
 
         def call(request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()) -> Any:
-            planned = Planned.of(path, request, connection, metadata)
+            planned = Planned.of(path, request, connection, metadata, seen)
             attempts = Attempts(
                 connection.retries,
                 repeatable=planned.repeatable,
@@ -214,11 +261,17 @@ class SyncChannel:
             )
             while True:
                 try:
-                    return inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
+                    response, answered = inner.with_call(
+                        planned.request, timeout=attempts.begin(), metadata=planned.metadata
+                    )
+                    seen.note(answered.trailing_metadata())
                 except grpc.RpcError as failed:
+                    seen.note(failed.trailing_metadata())
                     pause = attempts.pause_after(error_of(failed, planned.request_id))
                 except ValueError as error:
                     raise _closed(error) from None
+                else:
+                    return response
                 self._sleep(pause)
 
         return call

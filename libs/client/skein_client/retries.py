@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # The server asks for patience, when it names a time.
 _ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
+# A stream that lasts has no deadline of its own: something that the cluster did for it took too long.
+_CUT_OFF = _LOST | {grpc.StatusCode.DEADLINE_EXCEEDED}
 # A stream may be cut off a thousand times: the doubling of pauses ends somewhere.
 _MOST_DOUBLINGS = 60
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
@@ -81,7 +83,7 @@ class Attempts:
 
     def pause_after(self, error: SkeinError) -> float:
         """Return the seconds to wait before the next attempt; raise the error when there is none."""
-        if not (self._repeatable and _is_retriable(error) and self._made < self._policy.attempts):
+        if not (self._repeatable and _is_retriable(error, _LOST) and self._made < self._policy.attempts):
             raise error
         pause = self._policy.pause_before(self._made + 1, error.retry_after, self._chance())
         if self._clock() + pause >= self._ends:
@@ -110,10 +112,10 @@ class Interruptions:
             self._since = self._clock()
         self._count += 1
         late = self._clock() - self._since >= self._policy.stream_seconds
-        if not _is_retriable(error) or late or self._policy.attempts == 1:
+        if not _is_retriable(error, _CUT_OFF) or late or self._policy.attempts == 1:
             raise error
         return self._policy.pause_before(self._count + 1, error.retry_after, self._chance())
 
 
-def _is_retriable(error: SkeinError) -> bool:
-    return error.status in _LOST or (error.status in _ASKED and error.retry_after is not None)
+def _is_retriable(error: SkeinError, lost: frozenset[grpc.StatusCode]) -> bool:
+    return error.status in lost or (error.status in _ASKED and error.retry_after is not None)

@@ -6,9 +6,11 @@ unless the tenant wants the words.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -16,13 +18,11 @@ from google.protobuf.descriptor import FieldDescriptor
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from google.protobuf.field_mask_pb2 import FieldMask
     from google.protobuf.message import Message
-    from google.protobuf.timestamp_pb2 import Timestamp
 
     from skein_kit.call import Call
 
@@ -49,7 +49,9 @@ _SEARCHES = ("Search", "Recall")
 _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
 _QUERY_FIELDS = frozenset({"query"})
-_CONTEXT = ("session_id", "agent_id", "subject_id")
+_CONTEXT = frozenset({"session_id", "agent_id", "subject_id"})
+# Whose memories are handed out to be used: those read by id, and those recalled.
+_USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +63,8 @@ class Access:
     method: str
     operation: str
     principal: str
-    memory_ids: tuple[UUID, ...]
+    # Canonical UUIDs, as texts: there are ten or more for each call, and nothing is done with them but writing them.
+    memory_ids: tuple[str, ...]
     session_id: str | None
     agent_id: str | None
     subject_id: str | None
@@ -74,9 +77,11 @@ class Access:
     client_address: str | None
     request_id: str
     create_time: datetime
+    # Of the memories, those that were handed out to be used, each as often as it was.
+    used: tuple[str, ...] = ()
 
     @property
-    def places(self) -> tuple[UUID | None, ...]:
+    def places(self) -> tuple[str | None, ...]:
         """Return the memories that its rows name: one row each, or one of none for a call that touched none."""
         return self.memory_ids or (None,)
 
@@ -85,7 +90,7 @@ class Access:
         """Return how many rows it takes."""
         return len(self.places)
 
-    def of(self, memory_ids: tuple[UUID, ...]) -> Access:
+    def of(self, memory_ids: tuple[str, ...]) -> Access:
         """Return the same access of these memories only."""
         return replace(self, memory_ids=memory_ids)
 
@@ -98,6 +103,7 @@ class Access:
         ]
 
 
+@functools.lru_cache(maxsize=1024)
 def operation_of(method: str) -> str:
     """Return what a method does: create, read, update, delete or search."""
     for operation, prefixes in (
@@ -120,109 +126,151 @@ def access_of(
 ) -> Access:
     """Read what is recorded of a call. Neither a response nor a reason: it is still at work."""
     caller = call.caller
-    touched = list(dict.fromkeys([*_named(request), *(_answered(response) if response is not None else ())]))
-    context = {name: _context(request, name) for name in _CONTEXT}
-    agent_id = context["agent_id"] or (caller.agent_id if caller is not None else None)
+    reading = _Reading(tenant_id=tenant_id, with_query=with_query)
+    described = reading.asked(request)
+    answered = () if response is None else tuple(_ids(_answered(response)))
+    touched = tuple(dict.fromkeys((*_ids(reading.names), *answered)))
+    agent_id = reading.context.get("agent_id") or (caller.agent_id if caller is not None else None)
+    method = call.path.rpartition("/")[2]
     return Access(
         tenant_id=tenant_id,
-        method=call.path.rsplit("/", 1)[-1],
-        operation=operation_of(call.path.rsplit("/", 1)[-1]),
+        method=method,
+        operation=operation_of(method),
         principal=caller.principal if caller is not None else "",
-        memory_ids=tuple(touched[:MAX_MEMORIES]),
-        session_id=context["session_id"],
+        memory_ids=touched[:MAX_MEMORIES],
+        session_id=reading.context.get("session_id"),
         agent_id=agent_id or None,
-        subject_id=context["subject_id"],
+        subject_id=reading.context.get("subject_id"),
         item_count=len(touched),
         # What the database cannot store would cost every record that is written with it.
-        request_data=json.dumps(_described(request, tenant_id, with_query=with_query), separators=(",", ":")).replace(
-            "\\u0000", "\\ufffd"
-        ),
+        request_data=_JSON.encode(described).replace("\\u0000", "\\ufffd"),
         success=None if response is None and error_reason is None else error_reason is None,
         error_reason=error_reason,
         client_address=call.client_address or None,
         request_id=call.request_id,
         create_time=at,
+        used=answered if response is not None and response.DESCRIPTOR.name in _USES else (),
     )
 
 
-def used(response: Message) -> Iterator[UUID]:
-    """Yield the memories that an answer hands out to be used: those read by id, and those recalled."""
-    kind = response.DESCRIPTOR.name
-    if kind in {"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse"}:
-        yield from _answered(response)
+@dataclass(kw_only=True, slots=True)
+class _Reading:
+    """One reading of a request: what it says, and on the way which memories it names and what it is about."""
+
+    tenant_id: UUID
+    with_query: bool
+    # Ids as they were given; external ones are found in the answer.
+    names: list[str] = field(default_factory=list)
+    context: dict[str, str] = field(default_factory=dict)
+
+    def asked(self, request: Message) -> dict[str, object]:
+        """Describe a request."""
+        described: dict[str, object] = {}
+        held: dict[str, str] = {}
+        for descriptor, value in request.ListFields():
+            known = _field(descriptor)
+            if known.describe is not None:
+                described[known.name] = known.describe(value, self, 0)
+            if known.names is not None:
+                self.names += known.names(value)
+            if known.name in _CONTEXT:
+                self._about(self.context, known, value)
+            elif known.holds:
+                for inner, inner_value in value.ListFields():
+                    if inner.name in _CONTEXT and inner.name not in held:
+                        self._about(held, _field(inner), inner_value)
+        # What a request says itself goes before what the one thing that it carries says.
+        self.context = held | self.context
+        return described
+
+    def described(self, message: Message, depth: int) -> dict[str, object]:
+        """Describe a message inside of a request."""
+        return {
+            known.name: known.describe(value, self, depth)
+            for known, value in [(_field(descriptor), value) for descriptor, value in message.ListFields()]
+            if known.describe is not None
+        }
+
+    @staticmethod
+    def _about(context: dict[str, str], known: _Field, value: object) -> None:
+        if isinstance(value, str) and value:
+            context[known.name] = value[:_MAX_TEXT].replace("\0", "\ufffd")
 
 
-def _named(request: Message) -> Iterator[UUID]:
-    """Yield the memories that a request names by their own ids; external ids are found in the answer."""
-    names: list[str] = []
-    for field, value in request.ListFields():
-        if field.name.endswith("memory_id"):
-            names.append(value)
-        elif field.name.endswith("memory_ids"):
-            names += value
-        elif field.name in {"memory", "link"}:
-            names += [text for inner, text in value.ListFields() if inner.name.endswith("memory_id")]
-    yield from _ids(names)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Field:
+    """How a field is read, found out once for each that there is."""
+
+    name: str
+    # Returns what is kept of a value, at a depth; None: nothing is, not even how long it is.
+    describe: Callable[[Any, _Reading, int], object] | None
+    # Return the ids of memories that a value names, in a request and in an answer.
+    names: Callable[[Any], Iterable[str]] | None
+    answers: Callable[[Any], Iterable[str]] | None
+    # It is a thing that may say what a call is about.
+    holds: bool
 
 
-def _answered(response: Message) -> Iterator[UUID]:
-    """Yield the memories that an answer holds."""
-    found: list[str] = []
-    for field, value in response.ListFields():
-        if field.name == "memory":
-            found.append(value.memory_id)
-        elif field.name == "memories" and field.message_type is not None:
-            found += [memory.memory_id for memory in value if "memory_id" in memory.DESCRIPTOR.fields_by_name]
-        elif field.name == "hits":
-            found += [hit.memory.memory_id for hit in value if "memory" in hit.DESCRIPTOR.fields_by_name]
-    yield from _ids(found)
+@functools.cache
+def _field(descriptor: FieldDescriptor) -> _Field:
+    return _Field(
+        name=descriptor.name,
+        describe=_describing(descriptor),
+        names=_naming(descriptor),
+        answers=_answering(descriptor),
+        holds=descriptor.message_type is not None and descriptor.name in _HOLDERS,
+    )
 
 
-def _ids(names: Iterable[str]) -> Iterator[UUID]:
-    for name in names:
-        if name and (id_ := parse_id(name)) is not None:
-            yield id_
-
-
-def _context(request: Message, name: str) -> str | None:
-    """Find what a call is about, in the request or in the one thing that it carries."""
-    fields = request.ListFields()
-    for holder in (request, *(value for field, value in fields if field.message_type and field.name in _HOLDERS)):
-        if name in holder.DESCRIPTOR.fields_by_name:
-            value = getattr(holder, name)
-            if isinstance(value, str) and value:
-                return value[:_MAX_TEXT].replace("\0", "\ufffd")
+def _naming(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | None:
+    """Return what reads the memories that a field of a request names by their own ids."""
+    if descriptor.name.endswith("memory_id"):
+        return lambda value: (value,)
+    if descriptor.name.endswith("memory_ids"):
+        return lambda values: values
+    if descriptor.name in {"memory", "link"}:
+        return lambda value: [text for inner, text in value.ListFields() if inner.name.endswith("memory_id")]
     return None
 
 
-def _described(message: Message, tenant_id: UUID, *, with_query: bool, depth: int = 0) -> dict[str, object]:
-    described: dict[str, object] = {}
-    for field, value in message.ListFields():
-        # Of a secret not even how long it is.
-        if field.name == "request_id" or field.GetOptions().debug_redact:
-            continue
-        if field.is_repeated:
-            described[field.name] = {"count": len(value)}
-        elif field.name in _QUERY_FIELDS and isinstance(value, str):
-            described[field.name] = value if with_query else {"hash": _hash(value, tenant_id), "length": len(value)}
-        else:
-            described[field.name] = _value(field, value, tenant_id, with_query=with_query, depth=depth)
-    return described
+def _answering(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | None:
+    """Return what reads the memories that a field of an answer holds."""
+    if descriptor.name == "memory":
+        return lambda value: (value.memory_id,)
+    of_each = frozenset(descriptor.message_type.fields_by_name if descriptor.message_type is not None else ())
+    if descriptor.name == "memories" and "memory_id" in of_each:
+        return lambda values: [value.memory_id for value in values]
+    if descriptor.name == "hits" and "memory" in of_each:
+        return lambda values: [value.memory.memory_id for value in values]
+    return None
 
 
-def _value(field: FieldDescriptor, value: Any, tenant_id: UUID, *, with_query: bool, depth: int) -> object:
-    if field.message_type is not None:
-        if field.message_type.file.package == "google.protobuf":
-            return _said(value) if field.message_type.name in {"Timestamp", "FieldMask"} else {}
-        return {} if depth == _MAX_DEPTH else _described(value, tenant_id, with_query=with_query, depth=depth + 1)
-    if field.enum_type is not None:
-        return field.enum_type.values_by_number[value].name if value in field.enum_type.values_by_number else value
-    if isinstance(value, str):
-        return value if field.name in _PLAIN and len(value) <= _MAX_TEXT else {"length": len(value)}
-    return {"length": len(value)} if isinstance(value, bytes) else value
+def _describing(descriptor: FieldDescriptor) -> Callable[[Any, _Reading, int], object] | None:  # noqa: PLR0911 - a table.
+    """Return what describes the values of a field."""
+    # Of a secret not even how long it is.
+    if descriptor.name == "request_id" or descriptor.GetOptions().debug_redact:
+        return None
+    if descriptor.is_repeated:
+        return lambda value, _reading, _depth: {"count": len(value)}
+    if descriptor.message_type is not None:
+        if descriptor.message_type.file.package != "google.protobuf":
+            return _described
+        return _said if descriptor.message_type.name in {"Timestamp", "FieldMask"} else lambda *_: {}
+    if descriptor.enum_type is not None:
+        names = {number: value.name for number, value in descriptor.enum_type.values_by_number.items()}
+        return lambda value, _reading, _depth: names.get(value, value)
+    if descriptor.type == FieldDescriptor.TYPE_STRING:
+        if descriptor.name in _QUERY_FIELDS:
+            return _looked_for
+        return _plain if descriptor.name in _PLAIN else _length
+    return _length if descriptor.type == FieldDescriptor.TYPE_BYTES else lambda value, _reading, _depth: value
 
 
-def _said(value: Timestamp | FieldMask) -> object:
+def _described(value: Message, reading: _Reading, depth: int) -> object:
+    return {} if depth == _MAX_DEPTH else reading.described(value, depth + 1)
+
+
+def _said(value: Any, _reading: _Reading, _depth: int) -> object:
     """Return a time or a mask as text; the request itself is refused for one that cannot be written."""
     try:
         return value.ToJsonString()
@@ -230,11 +278,42 @@ def _said(value: Timestamp | FieldMask) -> object:
         return {}
 
 
+def _looked_for(value: str, reading: _Reading, _depth: int) -> object:
+    return value if reading.with_query else {"hash": _hash(value, reading.tenant_id), "length": len(value)}
+
+
+def _plain(value: str, _reading: _Reading, _depth: int) -> object:
+    return value if len(value) <= _MAX_TEXT else {"length": len(value)}
+
+
+def _length(value: str | bytes, _reading: _Reading, _depth: int) -> object:
+    return {"length": len(value)}
+
+
 def _hash(text: str, tenant_id: UUID) -> str:
     """Return a hash by which a tenant's equal searches are seen to be equal, and no two tenants' are."""
     return hashlib.blake2b(text.encode(), digest_size=16, key=tenant_id.bytes).hexdigest()
 
 
+def _answered(response: Message) -> Iterator[str]:
+    """Yield the memories that an answer holds."""
+    for descriptor, value in response.ListFields():
+        read = _field(descriptor).answers
+        if read is not None:
+            yield from read(value)
+
+
+def _ids(names: Iterable[str]) -> Iterator[str]:
+    """Yield those that are ids, as they are written canonically."""
+    for name in names:
+        if _is_canonical(name):
+            yield name
+        elif name and (id_ := parse_id(name)) is not None:
+            yield str(id_)
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"))
+_is_canonical = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _HOLDERS = frozenset({"memory", "session", "filter", "block", "state"})
 # Texts that are ids or names of the service's own, and no words of anybody's.
 _PLAIN = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from typing import TYPE_CHECKING
 
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
+    from skein_kit.readiness import Readiness
     from skein_kit.tls import Tls
 
 
 # How often uvicorn looks after itself; it counts ten of these as a second.
 _TICK_SECONDS = 0.1
 _TICKS = 10
+_GRACE_SECONDS = 5.0
 
 
 class EmbeddedServer(uvicorn.Server):
@@ -69,15 +72,20 @@ class EmbeddedServer(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serve_http(app: ASGIApp, host: str, port: int, *, tls: Tls | None = None) -> AsyncIterator[str]:
-    """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken."""
+async def serve_http(
+    app: ASGIApp, host: str, port: int, *, tls: Tls | None = None, grace_seconds: float = _GRACE_SECONDS
+) -> AsyncIterator[str]:
+    """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken.
+
+    Requests in flight get `grace_seconds` to finish.
+    """
     listener = socket.create_server((host, port))
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="off",
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=math.ceil(grace_seconds),
         server_header=False,
         # Whose word counts on where a request comes from is the application's to say.
         proxy_headers=False,
@@ -94,19 +102,22 @@ async def serve_http(app: ASGIApp, host: str, port: int, *, tls: Tls | None = No
 
 
 @contextlib.asynccontextmanager
-async def serve_admin(host: str, port: int, ready: Mapping[str, asyncio.Event]) -> AsyncIterator[str]:
+async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness]) -> AsyncIterator[str]:
     """Serve the admin port of services whose readiness is in `ready`; yield "host:port"."""
 
     async def live(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("ok\n")
 
     async def readiness(_request: Request) -> JSONResponse:
-        states = {name: event.is_set() for name, event in ready.items()}
-        return JSONResponse(states, status_code=200 if all(states.values()) else 503)
+        states: dict[str, object] = {name: not each.why for name, each in ready.items()}
+        why = {name: each.why for name, each in ready.items() if each.why}
+        return JSONResponse({**states, "why": why}, status_code=503) if why else JSONResponse(states)
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(REGISTRY), headers={"content-type": content_type})
+        # A megabyte takes long enough for calls to notice, were it made by the loop that answers them.
+        text = await asyncio.to_thread(encode, REGISTRY)
+        return Response(text, headers={"content-type": content_type})
 
     app = Starlette(routes=[Route("/livez", live), Route("/readyz", readiness), Route("/metrics", metrics)])
     async with serve_http(app, host, port) as address:

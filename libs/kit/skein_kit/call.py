@@ -13,6 +13,7 @@ from google.rpc.status_pb2 import Status
 from grpc import aio
 
 from skein_kit.errors import STATUS_DETAILS_KEY
+from skein_kit.revisions import MIN_REVISION_KEY, least_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -32,8 +33,13 @@ TENANT_KEY = "skein-tenant-id"
 # Where a call entered the cluster and what made it, as the gateway saw it; a caller's own claims end at the gateway.
 ADDRESS_KEY = "skein-client-address"
 AGENT_KEY = "skein-user-agent"
+# How many services a call has passed; a caller's own claims end at the gateway.
+HOPS_KEY = "skein-hops"
+# The peer of a call that came over no socket.
+IN_PROCESS = "in-process"
 _MAX_USER_AGENT = 255
 _MAX_REQUEST_ID = 128
+_MAX_HOPS_DIGITS = 2
 
 
 class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message types are any.
@@ -48,14 +54,24 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         # Where the call entered the cluster; empty for what the cluster does by itself.
         self.client_address = metadata.get(ADDRESS_KEY, "")
         self.user_agent = metadata.get(AGENT_KEY, "")
+        # Services that work on what this call is a part of, since the first of them gave it a turn.
+        self.hops = _hops(metadata.get(HOPS_KEY, ""))
+        # It had its turn here.
+        self.has_turn = False
         self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
+        # What the answer must show at least, as a revision of the database; None: all there is.
+        self.min_revision = least_of(path, metadata.get(MIN_REVISION_KEY))
+        # The newest that it showed or wrote, as far as that is known; 0: not.
+        self.revision = 0
         # The signed identity that goes along with calls made on behalf of this one.
         self.token = ""
         # The resource that an access token must have been made for; empty: the API.
         self.audience = ""
         # 32 hexadecimal digits; empty while tracing is off.
         self.trace_id = ""
+        # What leads from the call's time to its trace, if somebody keeps it.
+        self.exemplar: dict[str, str] | None = None
         # Where the messages of a stream go; None for every other call.
         self.writer: Callable[[Any], Awaitable[None]] | None = None
         # The most that one thing done within a stream may take, which itself may last much longer; None: all the time.
@@ -64,7 +80,12 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
     def entered(self, address: str) -> None:
         """Say that the call enters the cluster here, from this address, whatever its metadata claims."""
         self.client_address = address
+        self.hops = 0
         self.user_agent = self.metadata.get("user-agent", "")[:_MAX_USER_AGENT]
+
+    def saw(self, revision: int) -> None:
+        """Say that what the call comes to shows, or is, what was written up to here."""
+        self.revision = max(self.revision, revision)
 
     def facts(self) -> dict[str, str]:
         """Return what finds this call again, for a log line that is written when the call is over."""
@@ -146,6 +167,10 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 def _request_id(given: str) -> str:
     """Return the caller's own id, or a new one for none and for one that gRPC's metadata could not carry on."""
     return given if given and given.isascii() and given.isprintable() else str(uuid.uuid4())
+
+
+def _hops(given: str) -> int:
+    return int(given) if given.isdecimal() and len(given) <= _MAX_HOPS_DIGITS else 0
 
 
 def address_of(peer: str) -> str:

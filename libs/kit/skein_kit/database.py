@@ -8,60 +8,46 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import asyncpg
-from opentelemetry import trace
-from opentelemetry.semconv.attributes import db_attributes, error_attributes
-from opentelemetry.trace import SpanKind
 
 from skein_kit import sql
 from skein_kit.call import current
-from skein_kit.errors import (
-    DatabaseBusy,
-    DatabaseUnavailable,
-    DeadlineExceeded,
-    Refusal,
-    TextNotStorable,
-    TransactionConflict,
-)
-from skein_kit.telemetry import POOL_SIZE, POOL_WAIT, QUERY_TIME, TRACING
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, Refusal
+from skein_kit.headroom import DELAYS
+from skein_kit.observing import SLOW_SECONDS, Observer
+from skein_kit.replicas import POSITION, Replica
+from skein_kit.revisions import tells
+from skein_kit.settings import SettingInvalid
+from skein_kit.sockets import keep_watch
+from skein_kit.telemetry import POOL_LIMIT, POOL_SIZE, POOL_WAIT
+from skein_kit.time_limits import time_limit
+from skein_kit.troubles import UNAVAILABLE, translated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from skein_kit.sql import Query
 
 # The nil UUID: no tenant has it.
 NO_TENANT = UUID(int=0)
 # Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
-_STATEMENT_CACHE = 512
-_CONNECT_SECONDS = 5.0
-# How long after a call's deadline the server ends a statement that was not cancelled.
-_CANCEL_MILLISECONDS = 100
-_UNAVAILABLE = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.InterfaceError,
-    # What asyncpg says when the connection under a statement goes away at the wrong moment.
-    asyncpg.InternalClientError,
-    # Prepared before a migration; the driver forgets it now, and the caller's retry prepares it anew.
-    asyncpg.InvalidCachedStatementError,
-    # A standby, or a primary that is about to become one.
-    asyncpg.ReadOnlySQLTransactionError,
-    OSError,
-)
-# The database's own limit on a statement. Repeating it at once would take as long again, so it is not UNAVAILABLE.
-_TOO_SLOW = (asyncpg.QueryCanceledError,)
-_CONFLICT = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
-_NOT_STORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
+STATEMENT_CACHE = 512
+_OF_A_CONNECTION = {
+    # Partitioned tables and tenants of all sizes: a plan made for the values at hand is worth its price.
+    "plan_cache_mode": "force_custom_plan",
+    "search_path": "",
+}
+CONNECT_SECONDS = 5.0
+# A server that is there begins and ends a transaction in less, whatever it has to do.
+_ANSWER_SECONDS = 5.0
+# Whoever leaves a transaction undone waits so long for its end, which goes on without them.
+_PARTING_SECONDS = 0.5
 
 
 def role_of(service: str) -> str:
@@ -69,18 +55,30 @@ def role_of(service: str) -> str:
     return f"skein_{service}"
 
 
-def connect_keywords(url: str, role: str) -> dict[str, Any]:
-    """Return asyncpg's keywords for a URL, acting as `role` whoever the URL's user is."""
-    settings = {
-        "application_name": role,
-        # Partitioned tables and tenants of all sizes: a plan made for the values at hand is worth its price.
-        "plan_cache_mode": "force_custom_plan",
-        "timezone": "UTC",
-        "search_path": "",
-    }
-    if urlsplit(url).username != role:
+def connect_keywords(url: str, role: str, *, pooled: bool = False) -> dict[str, Any]:
+    """Return asyncpg's keywords for a URL, acting as `role` whoever the URL's user is.
+
+    With `pooled` the URL leads to a PgBouncer, which knows two of the settings; transactions set the others themselves.
+    Raises SettingInvalid when it leads there as somebody else, since nobody can become another there.
+    """
+    settings = {"application_name": role, "timezone": "UTC"}
+    is_another = urlsplit(url).username != role
+    if pooled:
+        if is_another:
+            message = f"With SKEIN_DATABASE_POOLED, SKEIN_DATABASE_URL should name the user {role}."
+            raise SettingInvalid(message)
+        return {"dsn": url, "server_settings": settings}
+    if is_another:
         settings["role"] = role
-    return {"dsn": url, "server_settings": settings}
+    return {"dsn": url, "server_settings": {**settings, **_OF_A_CONNECTION}}
+
+
+async def connected(*arguments: Any, **keywords: Any) -> asyncpg.Connection[asyncpg.Record]:
+    """Connect as asyncpg does, and notice when the server is gone without a word."""
+    connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*arguments, **keywords)
+    transport: asyncio.BaseTransport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the only way.
+    keep_watch(transport.get_extra_info("socket"))
+    return connection
 
 
 class Transaction:
@@ -95,13 +93,17 @@ class Transaction:
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
-        with self.database.observed(query):
-            return await self._connection.fetch(query.text, *query.bind(values))
+        with self.database.observed(query) as seen:
+            rows = await self._connection.fetch(query.text, *query.bind(values))
+            seen.rows = len(rows)
+        return rows
 
     async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
         """Return the first row; None when there is none."""
-        with self.database.observed(query):
-            return await self._connection.fetchrow(query.text, *query.bind(values))
+        with self.database.observed(query) as seen:
+            row = await self._connection.fetchrow(query.text, *query.bind(values))
+            seen.rows = int(row is not None)
+        return row
 
     async def value(self, query: Query, **values: object) -> Any:
         """Return the first column of the first row; None when there is none."""
@@ -110,9 +112,10 @@ class Transaction:
 
     async def execute(self, query: Query, **values: object) -> int:
         """Run a statement and return how many rows it touched."""
-        with self.database.observed(query):
+        with self.database.observed(query) as seen:
             status = await self._connection.execute(query.text, *query.bind(values))
-        return _count(status)
+            seen.rows = _count(status)
+        return seen.rows
 
     def with_commit(self, query: Query, **values: int | str | UUID) -> None:
         """Run a statement together with the commit, which costs no round trip; nobody learns what it returns."""
@@ -135,30 +138,55 @@ class Transaction:
             part = rows[start : start + sql.rows_at_once(min(at_once, len(rows) - start))]
             start += len(part)
             values = [row[name] for row in part for name in names]
-            with self.database.observed(query, len(part)):
+            with self.database.observed(query, len(part)) as seen:
                 status = await self._connection.execute(sql.repeated(query, len(part)), tenant_id, *values)
-            inserted += _count(status)
+                seen.rows = _count(status)
+            inserted += seen.rows
         return inserted
 
 
 class Database:
     """The pool of one service."""
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, service: str, name: str, timeout: float) -> None:
-        """Use a pool on the database `name` that somebody else closes."""
+    def __init__(
+        self,
+        pool: asyncpg.Pool[asyncpg.Record],
+        *,
+        service: str,
+        name: str,
+        timeout: float,
+        pooled: bool = False,
+        reads: bool = False,
+        slow_seconds: float = SLOW_SECONDS,
+    ) -> None:
+        """Use a pool on the database `name` that somebody else closes.
+
+        `pooled`: by way of a PgBouncer; `reads`: it follows another, and nothing is written to it.
+        """
         self._pool = pool
-        self._name = name
+        settings = _of_a_transaction() if pooled else ""
+        self._begin_reading = f"BEGIN READ ONLY{settings}"
+        self._begin = self._begin_reading if reads else f"BEGIN{settings}"
+        self._replica: Replica | None = None
+        self._tells_revision = reads
+        # What it shows may be older than what another database has shown.
+        self.follows = reads
         self._timeout = timeout
+        # Connections on their way back, which nobody waits for.
+        self._taking: set[asyncio.Future[None]] = set()
         self.service = service
-        self._wait = POOL_WAIT.labels(service)
-        self._timers: dict[str, Any] = {}
-        busy, idle = POOL_SIZE.labels(service, "busy"), POOL_SIZE.labels(service, "idle")
+        whose = f"{service}_replica" if reads else service
+        self._wait = POOL_WAIT.labels(whose)
+        self._resource = f"database connections of {whose}"
+        self.observed = Observer(service=service, database=name, slow_seconds=slow_seconds).observed
+        POOL_LIMIT.labels(whose).set(pool.get_max_size())
+        busy, idle = POOL_SIZE.labels(whose, "busy"), POOL_SIZE.labels(whose, "idle")
         busy.set_function(lambda: pool.get_size() - pool.get_idle_size())
         idle.set_function(pool.get_idle_size)
 
     @classmethod
     @asynccontextmanager
-    async def open(
+    async def open(  # noqa: PLR0913 - what a pool is.
         cls,
         url: str,
         *,
@@ -166,44 +194,87 @@ class Database:
         size: int,
         timeout: float,
         init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
+        pooled: bool = False,
+        statements: int = STATEMENT_CACHE,
+        reads: bool = False,
+        slow_seconds: float = SLOW_SECONDS,
     ) -> AsyncIterator[Self]:
-        """Open the pool lazily: the database may come up later, calls are refused until then."""
+        """Open the pool lazily: the database may come up later, calls are refused until then.
+
+        `pooled` says that the URL leads to a PgBouncer in transaction mode; a connection keeps so many `statements`
+        prepared. Queries that take longer than `slow_seconds` are logged; 0: none.
+        """
         pool = asyncpg.create_pool(
-            **connect_keywords(url, role_of(service)),
+            **connect_keywords(url, role_of(service), pooled=pooled),
             min_size=0,
             max_size=size,
-            timeout=_CONNECT_SECONDS,
-            statement_cache_size=_STATEMENT_CACHE,
+            timeout=CONNECT_SECONDS,
+            statement_cache_size=statements,
             max_inactive_connection_lifetime=300.0,
+            connect=connected,
             init=init,
             # Every transaction sets what it needs with SET LOCAL, so there is nothing to reset.
             reset=_keep,
         )
         async with pool:
-            yield cls(pool, service=service, name=urlsplit(url).path.lstrip("/"), timeout=timeout)
+            name = urlsplit(url).path.lstrip("/")
+            yield cls(
+                pool,
+                service=service,
+                name=name,
+                timeout=timeout,
+                pooled=pooled,
+                reads=reads,
+                slow_seconds=slow_seconds,
+            )
+
+    def followed_by(self, follower: Database) -> None:
+        """Leave reads that may come from a replica to this one, as far as it has what they must show."""
+        self._replica = Replica(follower)
+        self._tells_revision = True
 
     @asynccontextmanager
     async def tenant(
-        self, tenant_id: UUID, *, lasting: bool = True, plans_again: bool = True
+        self,
+        tenant_id: UUID,
+        *,
+        lasting: bool = True,
+        plans_again: bool = True,
+        aside: bool = False,
+        reads: bool = False,
     ) -> AsyncIterator[Transaction]:
         """Run a transaction that sees one tenant's rows; it commits when the block ends well.
 
         Without `lasting` the commit does not wait for the disk, and the last ones may be lost when the server crashes:
         for what is made anew from rows that last. Without `plans_again` a statement is planned once for each connection
-        instead of for each call's values: for statements that can only be carried out in one way.
+        instead of for each call's values, and so is each check of a foreign key: for statements that can be carried out
+        in one way only. With `aside` no replica is asked, and the answer is as old as it would be without: for what a
+        reading call writes or decides by the way. One that only `reads` ends by itself: whoever has read what they
+        wanted goes on.
         """
-        begin = f"BEGIN; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
         if not plans_again:
-            begin += "; SET LOCAL plan_cache_mode = force_generic_plan"
+            settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not lasting:
-            begin += "; SET LOCAL synchronous_commit = off"
-        async with self._transaction(begin) as transaction:
+            settings += "; SET LOCAL synchronous_commit = off"
+        call = current()
+        if self._replica is not None and not aside and call is not None and call.min_revision is not None:
+            async with AsyncExitStack() as stack:
+                transaction = await self._replica.entered(stack, settings, call)
+                if transaction is not None:
+                    yield transaction
+                    return
+        async with self._transaction(settings, is_told=not aside, reads=reads) as transaction:
             yield transaction
+
+    def begun(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""
+        return self._transaction(settings)
 
     @asynccontextmanager
     async def shared(self) -> AsyncIterator[Transaction]:
         """Run a transaction that sees global tables and no tenant's rows."""
-        async with self._transaction("BEGIN") as transaction:
+        async with self._transaction("") as transaction:
             yield transaction
 
     @asynccontextmanager
@@ -212,8 +283,8 @@ class Database:
 
         That is what is kept under NO_TENANT: the answers to the operator's own requests.
         """
-        begin = f"BEGIN; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
-        async with self._transaction(begin) as transaction:
+        settings = f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
+        async with self._transaction(settings) as transaction:
             yield transaction
 
     @asynccontextmanager
@@ -222,30 +293,61 @@ class Database:
 
         With `directory` it sees the directory of all tenants as well, to find those that the account is a member of.
         """
-        begin = f"BEGIN; SET LOCAL skein.account_id = '{account_id}'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
+        settings = f"; SET LOCAL skein.account_id = '{account_id}'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
         if directory:
-            begin += "; SET LOCAL skein.operator = 'on'"
-        async with self._transaction(begin) as transaction:
+            settings += "; SET LOCAL skein.operator = 'on'"
+        async with self._transaction(settings) as transaction:
             yield transaction
 
     @asynccontextmanager
-    async def _transaction(self, begin: str) -> AsyncIterator[Transaction]:
+    async def _transaction(
+        self, settings: str, *, is_told: bool = True, reads: bool = False
+    ) -> AsyncIterator[Transaction]:
+        is_told = is_told and self._tells_revision
         with translated():
             connection = await self._acquire()
-            is_committed = False
+            is_over, is_waited_for = False, True
             try:
-                await connection.execute(begin + _time_limit())
+                begin = self._begin_reading if reads else self._begin
+                await self._start(connection, begin + settings + time_limit(connection.get_server_version().major))
                 transaction = Transaction(connection, self)
                 yield transaction
+                if reads and not is_told:
+                    # Nothing was written, so nobody needs to hear how it ends.
+                    is_waited_for = False
+                    return
                 await connection.execute(f"{transaction.last_words}COMMIT")
-                is_committed = True
+                is_over = True
+                if is_told:
+                    await _tell_revision(connection)
+            except Refusal:
+                # A refusal is an answer too: whoever is told that a row is there, or changed, finds it so afterwards.
+                if is_told:
+                    await connection.execute("ROLLBACK", timeout=_ANSWER_SECONDS)
+                    is_over = True
+                    await _tell_revision(connection)
+                raise
             finally:
-                if is_committed:
+                if is_over:
                     # The pool itself finishes this, whatever happens to whoever waits for it.
                     await self._release(connection)
                 else:
-                    # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on.
-                    await asyncio.shield(self._take_back(connection))
+                    # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on,
+                    # and nobody waits past their time for a server that does not answer.
+                    taking = asyncio.ensure_future(
+                        self._take_back(connection, "ROLLBACK" if is_waited_for else "COMMIT")
+                    )
+                    self._taking.add(taking)
+                    taking.add_done_callback(self._taking.discard)
+                    if is_waited_for:
+                        await asyncio.wait({taking}, timeout=_PARTING_SECONDS)
+
+    async def _start(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], begin: str) -> None:
+        try:
+            await connection.execute(begin, timeout=_ANSWER_SECONDS)
+        except TimeoutError:
+            await self._give_up(connection)
+            raise DatabaseUnavailable from None
 
     async def _acquire(self) -> asyncpg.pool.PoolConnectionProxy[asyncpg.Record]:
         started = time.perf_counter()
@@ -256,124 +358,51 @@ class Database:
             has_room = self._pool.get_size() < self._pool.get_max_size() or self._pool.get_idle_size() > 0
             raise (DatabaseUnavailable if has_room else DatabaseBusy) from None
         finally:
-            self._wait.observe(time.perf_counter() - started)
+            waited = time.perf_counter() - started
+            self._wait.observe(waited)
+            DELAYS.waited(self._resource, waited)
 
-    async def _take_back(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-        await _roll_back(connection)
+    async def _give_up(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+        """Hang up on a server that does not answer; the pool's other connections go the same way, so all are new."""
+        # If the pool has not taken it back by itself meanwhile.
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
+        await self._pool.expire_connections()
+
+    async def _take_back(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], ending: str) -> None:
+        try:
+            # Unasked: of a BEGIN that was cancelled on its way nobody knows yet whether it arrived.
+            if not connection.is_closed():
+                await connection.execute(ending, timeout=_ANSWER_SECONDS)
+        except TimeoutError:
+            await self._give_up(connection)
+        except (*UNAVAILABLE, asyncpg.PostgresError):
+            # The connection is of no more use; the pool replaces it.
+            with suppress(asyncpg.InterfaceError):
+                connection.terminate()
         await self._release(connection)
 
     async def _release(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
         # A connection that the server closed meanwhile has gone back by itself, and a second time is refused. Whatever
         # else goes wrong here concerns the next transaction, for which the pool opens a new connection.
-        with suppress(*_UNAVAILABLE, asyncpg.PostgresError):
+        with suppress(*UNAVAILABLE, asyncpg.PostgresError):
             await self._pool.release(connection)
 
-    @contextmanager
-    def observed(self, query: Query, rows: int = 1) -> Iterator[None]:
-        """Time a query and, when tracing is on, give it a span."""
-        timer = self._timers.get(query.name)
-        if timer is None:
-            timer = self._timers[query.name] = QUERY_TIME.labels(self.service, query.name)
-        started = time.perf_counter()
-        try:
-            if not TRACING.on:
-                yield
-                return
-            attributes: dict[str, Any] = {
-                db_attributes.DB_SYSTEM_NAME: "postgresql",
-                db_attributes.DB_NAMESPACE: self._name,
-                db_attributes.DB_OPERATION_NAME: query.operation,
-                db_attributes.DB_QUERY_SUMMARY: query.name,
-                db_attributes.DB_QUERY_TEXT: query.text,
-            }
-            if rows > 1:
-                attributes[db_attributes.DB_OPERATION_BATCH_SIZE] = rows
-            with TRACING.tracer.start_as_current_span(
-                query.name,
-                kind=SpanKind.CLIENT,
-                attributes=attributes,
-                # The words of an error may quote values.
-                record_exception=False,
-                set_status_on_exception=False,
-            ) as span:
-                try:
-                    yield
-                except BaseException as error:
-                    kind = type(error).__name__
-                    if isinstance(error, asyncpg.PostgresError):
-                        kind = str(error.sqlstate)
-                        span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, kind)
-                    span.set_attribute(error_attributes.ERROR_TYPE, kind)
-                    span.set_status(trace.StatusCode.ERROR)
-                    raise
-        finally:
-            timer.observe(time.perf_counter() - started)
 
+async def _tell_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+    """Note on the call that nothing of its answer is newer than what is committed here by now.
 
-class Pulse:
-    """Asks whether the database answers, on a connection of its own, because a busy pool is no fault."""
-
-    def __init__(self, url: str, role: str) -> None:
-        """Connect when first asked."""
-        self._keywords = connect_keywords(url, role)
-        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
-        self._one_at_a_time = asyncio.Lock()
-
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, url: str, *, service: str) -> AsyncIterator[Self]:
-        """Keep the connection until the block ends."""
-        pulse = cls(url, role_of(service))
-        try:
-            yield pulse
-        finally:
-            pulse.hang_up()
-
-    async def value(self, query: Query) -> Any:
-        """Return the first column of the first row. Whoever asks sets the limit of time."""
-        async with self._one_at_a_time:
-            try:
-                if self._connection is None or self._connection.is_closed():
-                    self._connection = await asyncpg.connect(**self._keywords, timeout=_CONNECT_SECONDS)
-                return await self._connection.fetchval(query.text)
-            except BaseException:
-                # Cancelled too: what a server that hangs was asked before is nothing to wait for.
-                self.hang_up()
-                raise
-
-    def hang_up(self) -> None:
-        """Let go of the connection, without a word."""
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
-
-
-def _time_limit() -> str:
-    """Let the server itself end a statement when the call's time is over.
-
-    A cancellation is sent as well, and sooner; but one that reaches the server before its statement does is lost, and
-    the statement would wait for its lock as long as it takes.
+    When the connection is lost just now the answer is lost with it, as it is when that happens in the commit: without a
+    revision its caller's next read could be older than the answer.
     """
     call = current()
-    left = None if call is None else call.remaining()
-    return "" if left is None else f"; SET LOCAL statement_timeout = {int(left * 1000) + _CANCEL_MILLISECONDS}"
+    if call is not None and tells(call):
+        call.saw(await connection.fetchval(POSITION.text, timeout=_ANSWER_SECONDS))
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn what the driver raises when the database is away, busy or in conflict into refusals."""
-    try:
-        yield
-    except Refusal:
-        raise
-    except _UNAVAILABLE as error:
-        raise DatabaseUnavailable from error
-    except _TOO_SLOW as error:
-        raise DeadlineExceeded from error
-    except _CONFLICT as error:
-        raise TransactionConflict from error
-    except _NOT_STORABLE as error:
-        raise TextNotStorable from error
+def _of_a_transaction() -> str:
+    """Set for one transaction what a connection of ours is set to for good."""
+    return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _OF_A_CONNECTION.items())
 
 
 @contextmanager
@@ -396,17 +425,6 @@ def _count(status: str) -> int:
 
 async def _keep(_connection: object) -> None:
     """Leave a released connection as it is."""
-
-
-async def _roll_back(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-    try:
-        # Unasked: of a BEGIN that was cancelled on its way nobody knows yet whether it arrived.
-        if not connection.is_closed():
-            await connection.execute("ROLLBACK", timeout=_CONNECT_SECONDS)
-    except (*_UNAVAILABLE, asyncpg.PostgresError, TimeoutError):
-        # The connection is of no more use; the pool replaces it, if it has not taken it back by itself meanwhile.
-        with suppress(asyncpg.InterfaceError):
-            connection.terminate()
 
 
 def grouped(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:

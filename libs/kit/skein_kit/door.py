@@ -10,6 +10,7 @@ import grpc
 
 from skein_kit import errors
 from skein_kit.call import Call, Ended, address_of, trailing
+from skein_kit.revisions import told
 
 if TYPE_CHECKING:
     from grpc import aio
@@ -52,7 +53,10 @@ def _unary(path: str, method: Method, handler: Handler, origin: Origin | None) -
             response = await handler(request, call)
         except Ended as ended:
             status = ended.status
-            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+            said: tuple[tuple[str, str | bytes], ...] = (*trailing(status), *told(call))
+            await context.abort(errors.code_of(status), status.message, trailing_metadata=said)
+        if call.revision:
+            context.set_trailing_metadata(told(call))
         answered = serializer(response) if serializer is not None else cast("bytes", response)
         if len(answered) > WIRE_LIMIT:
             # gRPC would end the call without a reason.

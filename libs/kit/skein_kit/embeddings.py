@@ -36,15 +36,18 @@ class Embeddings:
         self._at_once = at_once
         self._log = logs.get(service)
 
-    def expected_pending(self, documents: Sequence[Document]) -> int:
+    def expected_pending(self, documents: Sequence[Document], *, deferred: bool = False) -> int:
         """Return how many will lack vectors if all goes well."""
         documents = [document for document in documents if document.embedding is None]
-        return 0 if self._is_small(documents) else len(documents)
+        return 0 if self._is_small(documents) and not deferred else len(documents)
 
-    async def make(self, documents: Sequence[Document], *, remaining: float) -> int:
-        """Make vectors within the caller's `remaining` seconds; return how many items still lack theirs."""
+    async def make(self, documents: Sequence[Document], *, remaining: float, deferred: bool = False) -> int:
+        """Make vectors within the caller's `remaining` seconds; return how many items still lack theirs.
+
+        `deferred` has recall make them afterwards: all of them are lacking then.
+        """
         documents = [document for document in documents if document.embedding is None]
-        if not documents or not self._is_small(documents):
+        if not documents or not (deferred or self._is_small(documents)):
             return len(documents)
         seconds = min(remaining - MARGIN_SECONDS, MAX_SECONDS)
         if seconds <= 0:
@@ -54,7 +57,8 @@ class Embeddings:
             for document in documents
         ]
         try:
-            response = await self._index.IndexItems(recall_pb2.IndexItemsRequest(items=items), timeout=seconds)
+            request = recall_pb2.IndexItemsRequest(items=items, deferred=deferred)
+            response = await self._index.IndexItems(request, timeout=seconds)
         except aio.AioRpcError as error:
             self._log.warning("embedding_deferred", items=len(items), code=error.code().name)
             return len(items)

@@ -289,10 +289,24 @@ class RateLimited(Exhausted):
     reason = "RATE_LIMITED"
 
 
+class Overloaded(Exhausted):
+    """More is asked of the service than it can do now; wait as long as RetryInfo says, then repeat the call."""
+
+    reason = "OVERLOADED"
+
+
 class DatabaseUnavailable(Unavailable):
     """The database does not answer; try again soon."""
 
     reason = "DATABASE_UNAVAILABLE"
+
+
+class DatabaseFull(Unavailable):
+    """The database has no room left and takes no writes; the operator has to make some. Reads go on."""
+
+    reason = "DATABASE_FULL"
+    # Room does not come back by itself.
+    retry_after = 5.0
 
 
 class AccessNotRecorded(Unavailable):

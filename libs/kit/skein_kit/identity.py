@@ -15,6 +15,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
+from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialExpired, CredentialInvalid
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class TokenVerifier:
     async def verify(self, token: str) -> Caller:
         """Return the caller, or refuse with CredentialInvalid or CredentialExpired."""
         await self._keep_fresh()
-        at = time.time()
+        at = CLOCK.seconds()
         known = self._verified.get(token)
         if known is not None:
             caller, ends, _ = known

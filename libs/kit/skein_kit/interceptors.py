@@ -7,13 +7,14 @@
     deadline     a time limit for calls without one and for those with too much; work is cancelled when the time is over
     identity     who calls, verified, and whether the access table allows it
     admission    whether the caller has calls left; at the edge only
+    turn         whether the service has room for the call; until then it waits for its turn, and not for long
     refusals     bytes that are no message, protovalidate's findings and other services' statuses become refusals
 
 Each is a function from (method, handler) to handler, applied once when the service starts.
 
 A call that answers with a stream passes the same ones: its handler returns when the stream is over and writes the
 messages while it lasts. Two of them are others for it (skein_kit.streams): `lasting` takes the place of deadline, and
-`standing`, after admission, counts the tenant's streams and looks at the caller again while they last.
+`standing`, in the place of turn, counts the tenant's streams and looks at the caller again while they last.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ from skein_kit.access import RULES, Rule
 from skein_kit.call import AUTHORIZATION_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal
 from skein_kit.identity import Caller
+from skein_kit.overload import Overload
 from skein_kit.streams import Streams
-from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, links_to
+from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
 
 # Takes the request as a message, as the bytes that came over a socket, or as a function that reads it, which is awaited
 # once it is known who calls.
@@ -95,6 +97,8 @@ class Chain:
     max_deadline: float
     # How this service counts calls; None: it lets all of them through.
     admit: Admit | None = None
+    # Whose turn it is when there is more to do than can be done; None: everybody's.
+    overload: Overload | None = None
     # False: a caller cannot have a trace recorded by marking its own as sampled.
     continues_trace: bool = True
     rules: dict[str, Rule] = field(default_factory=lambda: dict(RULES))
@@ -112,6 +116,8 @@ class Chain:
         handler = refusals(method, method.handler)
         if method.streams:
             handler = self.streams.standing(rule, asking(self.identify_again or self.identify), handler)
+        elif self.overload is not None:
+            handler = self.overload.in_turn(method.path, handler)
         handler = admission(self.admit, handler)
         handler = identity(rule, self.identify, handler)
         if method.streams:
@@ -166,6 +172,9 @@ def metrics(method: Method, handler: Handler) -> Handler:
             response = await handler(request, call)
         except BaseException as error:
             code = code_of(error)
+            left = call.remaining()
+            if code is grpc.StatusCode.CANCELLED and not streams and left is not None and left < _HANGING_UP_SECONDS:
+                code = grpc.StatusCode.DEADLINE_EXCEEDED
             raise
         else:
             code = grpc.StatusCode.OK
@@ -174,9 +183,11 @@ def metrics(method: Method, handler: Handler) -> Handler:
             in_flight.dec()
             if not streams:
                 # How long somebody listens says nothing about how fast we are.
-                latency.observe(time.perf_counter() - started)
+                latency.observe(time.perf_counter() - started, call.exemplar)
             counter = counters.get(code)
-            (counter or REQUESTS.labels(method.service, method.name, code.name)).inc()
+            if counter is None:
+                counter = counters[code] = REQUESTS.labels(method.service, method.name, code.name)
+            counter.inc()
 
     return answer
 
@@ -199,6 +210,7 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
             set_status_on_exception=False,
         ) as span:
             call.trace_id = f"{span.get_span_context().trace_id:032x}"
+            call.exemplar = exemplar(span)
             try:
                 response = await handler(request, call)
             except BaseException as error:
@@ -375,4 +387,13 @@ _SERVER_FAULTS = frozenset(
         grpc.StatusCode.DATA_LOSS,
     }
 )
-_COUNTED = (grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT)
+# Shown from the start: what comes into being with the first fault was never seen at 0, so no alert sees it rise.
+_COUNTED = (
+    grpc.StatusCode.OK,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.DATA_LOSS,
+)
+# A caller whose time is over hangs up, and is mostly the first to say so: its clock ran before the call came here.
+_HANGING_UP_SECONDS = 0.15

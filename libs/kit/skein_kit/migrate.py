@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 OWNER = "skein_owner"
 _LOCK = 0x536B65696E  # "Skein"
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
-_LOCK_TIMEOUT = "10s"
+# So long a migration waits for what others hold, and whoever comes after it waits as well.
+LOCK_SECONDS = 10.0
 _STATEMENT_TIMEOUT = "15min"
+_UNHEARD = "SET log_min_duration_statement = -1; SET log_min_error_statement = panic; SET log_statement = none"
+_HEARD = "RESET log_min_duration_statement; RESET log_min_error_statement; RESET log_statement"
 
 
 class MigrationRefused(Exception):
@@ -69,18 +72,20 @@ async def migrate(
     services: Iterable[str],
     *,
     passwords: Mapping[str, str] | None = None,
+    lock_seconds: float = LOCK_SECONDS,
 ) -> list[Migration]:
     """Bring the database to the newest version and return what was applied now.
 
     `url` names a superuser, or the owner role itself where the roles and the extension exist already. `passwords` sets
-    the passwords of service roles.
+    the passwords of service roles. A migration that gets no lock within `lock_seconds` leaves nothing and is refused;
+    those before it stay.
     """
     connection = await asyncpg.connect(url, timeout=10)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
         await _prepare(connection, services, passwords or {})
         await connection.execute(f"SET ROLE {OWNER}")
-        await connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
+        await connection.execute(f"SET lock_timeout = {max(1, round(lock_seconds * 1000))}")
         await connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")
         return await _apply(connection, migrations)
     finally:
@@ -105,13 +110,20 @@ async def _prepare(
             raise MigrationRefused(message)
         return
     database = await connection.fetchval("SELECT quote_ident(current_database())")
+    if passwords:
+        # They stand in their statements, which the server would log when they are slow or fail.
+        await connection.execute(_UNHEARD)
     await _create_role(connection, OWNER, "NOLOGIN")
     for service in services:
         await _create_role(connection, role_of(service), "LOGIN")
         if service in passwords:
             quoted = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
             await connection.execute(f"ALTER ROLE {role_of(service)} PASSWORD {quoted}")
+    if passwords:
+        await connection.execute(_HEARD)
     await connection.execute(f"GRANT CREATE, CONNECT ON DATABASE {database} TO {OWNER}")
+    # For the functions that tell the worker how long transactions last and how far replicas are behind.
+    await connection.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
     await connection.execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
     await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
@@ -152,12 +164,23 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
     done = {row["number"] for row in rows}
     fresh = [migration for migration in migrations if migration.number not in done]
     for migration in fresh:
-        async with connection.transaction():
-            await connection.execute(migration.text)
-            await connection.execute(
-                "INSERT INTO skein.migrations (number, name, checksum) VALUES ($1, $2, $3)",
-                migration.number,
-                migration.name,
-                migration.checksum,
+        try:
+            await _apply_one(connection, migration)
+        except asyncpg.LockNotAvailableError:
+            message = (
+                f"Migration {migration.number:04d}_{migration.name} waited too long for a lock that somebody else "
+                "holds, and left nothing. pg_stat_activity shows long transactions; then run `skein migrate` again."
             )
+            raise MigrationRefused(message) from None
     return fresh
+
+
+async def _apply_one(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
+    async with connection.transaction():
+        await connection.execute(migration.text)
+        await connection.execute(
+            "INSERT INTO skein.migrations (number, name, checksum) VALUES ($1, $2, $3)",
+            migration.number,
+            migration.name,
+            migration.checksum,
+        )

@@ -80,17 +80,20 @@ class Policies:
         """Remember by this clock."""
         self._query = Queries.of("skein_kit")["read_policy"]
         self._clock = clock
-        self._known: OrderedDict[UUID, tuple[Policy, float]] = OrderedDict()
+        # What a replica showed counts for what replicas answer, and for nothing that the primary does.
+        self._known: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
 
     def known(self, tenant_id: UUID) -> Policy | None:
         """Return a tenant's policy if it was read in the last seconds."""
-        policy, until = self._known.get(tenant_id, (DEFAULT, 0.0))
-        return policy if tenant_id in self._known and self._clock() < until else None
+        key = (tenant_id, False)
+        policy, until = self._known.get(key, (DEFAULT, 0.0))
+        return policy if key in self._known and self._clock() < until else None
 
     async def of(self, tx: Transaction, tenant_id: UUID) -> Policy:
         """Return the policy of the transaction's tenant; a round trip at most every five seconds."""
         at = self._clock()
-        known, until = self._known.get(tenant_id, (DEFAULT, at))
+        key = (tenant_id, tx.database.follows)
+        known, until = self._known.get(key, (DEFAULT, at))
         if at < until:
             return known
         row = await tx.row(self._query, tenant_id=tenant_id)
@@ -98,8 +101,8 @@ class Policies:
         if "memory_types" in given:
             given["memory_types"] = tuple(given["memory_types"])
         policy = Policy(**given)
-        self._known[tenant_id] = (policy, at + REMEMBER_SECONDS)
-        self._known.move_to_end(tenant_id)
+        self._known[key] = (policy, at + REMEMBER_SECONDS)
+        self._known.move_to_end(key)
         if len(self._known) > _MAX_REMEMBERED:
             self._known.popitem(last=False)
         return policy

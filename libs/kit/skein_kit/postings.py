@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from skein_kit import cues, vectors
+from skein_kit import bundles, cues, vectors
+from skein_kit.bundles import Rows
 from skein_kit.ids import new_id, now
 from skein_kit.policies import policies_of
-from skein_kit.sql import Queries
+from skein_kit.sql import FEW_ROWS, Queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,49 +55,48 @@ class Document:
     embedding: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
 
-async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -> None:
-    """Add items to the index: one read for the terms, an insert for the documents, one for postings, one for vectors.
+async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, along: Sequence[Rows] = ()) -> None:
+    """Add items to the index: one statement reads their terms, another writes what is written of a single item.
 
-    A new document is pending, its vectors still to be made, unless it brought one and no other model follows. An item
-    that is in the index already must be removed first. Raises DimensionsMismatch for a vector that the model in force
-    does not take.
+    `along` are rows that the first one takes along: the items themselves. A new document is pending, its vectors still
+    to be made, unless it brought one and no other model follows. An item that is in the index already must be removed
+    first. Raises DimensionsMismatch for a vector that the model in force does not take.
     """
     if not documents:
+        await bundles.insert(tx, tenant_id, along)
         return
     space = await _space(tx, documents)
     language = (await policies_of(tx.database).of(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
-    for row in await tx.rows(_QUERIES["analyse"], texts=[document.text for document in documents], language=language):
-        terms[row["place"] - 1].append((row["lexeme"], row["frequency"]))
+    texts = [document.text for document in documents]
+    for place, lexeme, frequency in await bundles.insert_and_read(
+        tx, tenant_id, along, _QUERIES["analyse"], texts=texts, language=language
+    ):
+        terms[place - 1].append((lexeme, frequency))
     lengths = [sum(frequency for _, frequency in counted) for counted in terms]
-    await tx.insert(
-        _QUERIES["insert_documents"],
+    kept = [
+        _document(document, length)
+        | {"pending": document.embedding is None or (space is not None and space.is_followed(tenant_id))}
+        for document, length in zip(documents, lengths, strict=True)
+    ]
+    brought = [(one.item_id, one.kind, [one.embedding]) for one in documents if one.embedding is not None]
+    listed = [
+        {"term": term, "kind": document.kind, "item_id": document.item_id, "frequency": frequency, "length": length}
+        for document, counted, length in zip(documents, terms, lengths, strict=True)
+        for term, frequency in counted
+        if len(term) <= MAX_TERM_CHARACTERS
+    ]
+    await bundles.insert(
+        tx,
         tenant_id,
         [
-            _document(document, length)
-            | {"pending": document.embedding is None or (space is not None and space.is_followed(tenant_id))}
-            for document, length in zip(documents, lengths, strict=True)
+            Rows(_QUERIES["insert_documents"], kept),
+            *([] if space is None else [vectors.rows(space.table_name, brought)]),
+            # As many as go together, and the others after them.
+            Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS),
+            Rows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),
         ],
     )
-    await tx.insert(
-        _QUERIES["insert_postings"],
-        tenant_id,
-        [
-            {
-                "term": term,
-                "kind": document.kind,
-                "item_id": document.item_id,
-                "frequency": frequency,
-                "length": length,
-            }
-            for document, counted, length in zip(documents, terms, lengths, strict=True)
-            for term, frequency in counted
-            if len(term) <= MAX_TERM_CHARACTERS
-        ],
-    )
-    if space is not None:
-        brought = [(one.item_id, one.kind, [one.embedding]) for one in documents if one.embedding is not None]
-        await vectors.insert(tx, tenant_id, space.table_name, brought)
 
 
 async def remove(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:

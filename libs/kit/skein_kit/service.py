@@ -10,36 +10,40 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+import asyncpg
 from grpc import aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein_kit import logs
+from skein_kit import accepting, revisions
 from skein_kit.admin import serve_admin
 from skein_kit.background import lasting, orphans_logged
 from skein_kit.call import Call, caller
 from skein_kit.clients import Channel, LocalMethods
-from skein_kit.database import Database, Pulse
+from skein_kit.database import Database
 from skein_kit.door import WIRE_LIMIT, Door
 from skein_kit.errors import StreamEnded
 from skein_kit.identity import TokenVerifier
 from skein_kit.interceptors import Chain, Identify, bearer
+from skein_kit.mutual import Mutual
+from skein_kit.overload import Overload
+from skein_kit.pulse import Pulse
+from skein_kit.readiness import Health, Readiness, check_schema, is_ready
 from skein_kit.servicers import Servicers
 from skein_kit.sql import Queries
 from skein_kit.streams import Streams
-from skein_kit.telemetry import READY, TRACING, watched_loop
+from skein_kit.telemetry import BUILD, TRACING, VERSION, watched_loop
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
         Collection,
         Coroutine,
-        Iterable,
         Iterator,
         Mapping,
     )
@@ -66,15 +70,21 @@ _SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),
     # Lets client-side balancing see new replicas.
     ("grpc.max_connection_age_ms", 300_000),
-    # Who listens to a stream may ask now and then whether the connection is alive.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    # Whoever calls may ask now and then whether the connection is alive, and is asked as well: a stream whose listener
+    # is gone without a word ends.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
 )
 # What lasts longest on a connection that takes no new calls gets so much more time than it may take.
 _AGE_GRACE_SECONDS = 30.0
-_READY_INTERVAL_SECONDS = 0.25
 # Where the gateway's HTTP is unless it is told otherwise.
 _HTTP_PORT = 8080
-_READY_CHECK_SECONDS = 2.0
+# Whoever waits longer for a replica asks the primary.
+_REPLICA_SECONDS = 1.0
+_EDGE = "gateway"
 
 
 class PortTaken(Exception):
@@ -113,20 +123,37 @@ class Host:
     addresses: dict[str, str]
     # False: services of this process call each other over sockets too.
     in_process_calls: bool = True
+    # True: nobody is served, and what is stored is put right. That needs no key to the secrets in it.
+    repairing: bool = False
     # True once the services leave off: what is in flight is finished, and new callers should go elsewhere.
     draining: bool = False
     local: dict[str, LocalMethods] = field(default_factory=dict)
     # Those of each service.
     streams: list[Streams] = field(default_factory=list)
-    _channels: dict[str, Channel] = field(default_factory=dict)
+    _channels: dict[tuple[str, bool], Channel] = field(default_factory=dict)
     _verifier: TokenVerifier | None = None
 
-    def channel(self, service: str) -> aio.Channel:
-        """Return what a generated stub needs of a channel to a service; the host closes it."""
-        if service not in self._channels:
-            methods = self.local.setdefault(service, {})
-            self._channels[service] = Channel(lambda: self.addresses[service], methods, ca_file=self.settings.ca_file)
-        return cast("aio.Channel", self._channels[service])
+    def channel(self, service: str, *, by_health: bool = True) -> aio.Channel:
+        """Return what a generated stub needs of a channel to a service; the host closes it.
+
+        Calls go to those of its replicas that say that they serve; not `by_health`, to any.
+        """
+        key = (service, by_health)
+        if key not in self._channels:
+            self._channels[key] = Channel(
+                lambda: self.addresses[service],
+                self.local.setdefault(service, {}),
+                ca_file=self.settings.ca_file,
+                by_health=by_health,
+                # The gateway's door is the world's: it speaks the TLS that it is told to, if any.
+                mutual=None if service == _EDGE else self.mutual,
+            )
+        return cast("aio.Channel", self._channels[key])
+
+    @functools.cached_property
+    def mutual(self) -> Mutual | None:
+        """Return what the cluster's own services prove to each other that they belong to it. Raises SettingInvalid."""
+        return Mutual.of(self.settings)
 
     def issuer(self, configured: str) -> str:
         """Return the address at which the world reaches the gateway's HTTP, without a slash at its end.
@@ -165,13 +192,33 @@ class Host:
                 size=self.settings.pool_size,
                 timeout=self.settings.pool_timeout_seconds,
                 init=init,
+                pooled=self.settings.database_pooled,
+                statements=self.settings.statement_cache_size,
+                slow_seconds=self.settings.slow_query_seconds,
             ) as database,
-            Pulse.open(url, service=service) as pulse,
+            Pulse.open(url, service=service, pooled=self.settings.database_pooled) as pulse,
+            AsyncExitStack() as stack,
         ):
+            if self.settings.replica_url and service in revisions.SERVICES:
+                follower = Database.open(
+                    self.settings.replica_url,
+                    service=service,
+                    size=self.settings.pool_size,
+                    timeout=_REPLICA_SECONDS,
+                    init=init,
+                    statements=self.settings.statement_cache_size,
+                    reads=True,
+                    slow_seconds=self.settings.slow_query_seconds,
+                )
+                database.followed_by(await stack.enter_async_context(follower))
 
             async def ready() -> bool:
-                version = await pulse.value(_QUERIES["schema_version"])
-                return version in (self.schema_version, self.schema_version + 1)
+                try:
+                    version = await pulse.value(_QUERIES["schema_version"])
+                except asyncpg.UndefinedTableError:
+                    version = 0
+                check_schema(version, self.schema_version)
+                return True
 
             servicers.ready_checks.append(ready)
             yield database
@@ -189,11 +236,11 @@ class Running:
     host: Host
     # "127.0.0.1:9450" of /metrics, /livez and /readyz; empty when not served.
     admin: str
-    _ready: Mapping[str, asyncio.Event]
+    _ready: Mapping[str, Readiness]
 
     async def wait_ready(self, seconds: float, *, but: Collection[str] = ()) -> None:
         """Wait until every service (`but` some) is ready; raise NotReady naming those that are late."""
-        waited = {name: event for name, event in self._ready.items() if name not in but}
+        waited = {name: ready.event for name, ready in self._ready.items() if name not in but}
         try:
             async with asyncio.timeout(seconds):
                 for event in waited.values():
@@ -211,28 +258,29 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
     The services listen when the block begins; `Running.ready` waits until they can serve. Later services are stopped
     first, so list those at the edge last. Raises PortTaken.
     """
-    ready = {service.name: asyncio.Event() for service in services}
-    checkers: list[health.aio.HealthServicer] = []
+    ready = {service.name: Readiness(service.name) for service in services}
+    checkers: list[Health] = []
     watchers: list[asyncio.Task[None]] = []
     async with AsyncExitStack() as stack:
         stack.enter_context(orphans_logged())
         stack.push_async_callback(host.close)
+        BUILD.labels(VERSION, host.schema_version).set(1)
         await stack.enter_async_context(watched_loop())
+        # Before the services, so that it outlasts them: whoever looks sees how they leave off.
+        admin = await stack.enter_async_context(_admin(host, ready))
         for service in services:
             servicers = await stack.enter_async_context(service.start(host))
             checker, watcher = await stack.enter_async_context(_serving(service, servicers, host, ready[service.name]))
             checkers.append(checker)
             watchers.append(watcher)
-        admin = await stack.enter_async_context(_admin(host, ready))
         try:
             yield Running(host=host, admin=admin, _ready=ready)
         finally:
             host.draining = True
             # First of all nobody may say "ready" again.
             await _end(*watchers)
-            for name, event in ready.items():
-                event.clear()
-                READY.labels(name).set(0)
+            for readiness in ready.values():
+                readiness.leave()
             for checker in checkers:
                 await checker.enter_graceful_shutdown()
             # Calls in flight are finished; streams have no end to wait for.
@@ -243,8 +291,8 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
 
 @asynccontextmanager
 async def _serving(
-    service: Service, servicers: Servicers, host: Host, ready: asyncio.Event
-) -> AsyncIterator[tuple[health.aio.HealthServicer, asyncio.Task[None]]]:
+    service: Service, servicers: Servicers, host: Host, ready: Readiness
+) -> AsyncIterator[tuple[Health, asyncio.Task[None]]]:
     settings = host.settings
     streams = Streams(
         most_seconds=settings.max_stream_seconds,
@@ -253,9 +301,11 @@ async def _serving(
         step_seconds=settings.default_deadline_seconds,
     )
     host.streams.append(streams)
+    overload = Overload(service.name, settings, is_edge=servicers.is_edge) if settings.admission else None
     chain = Chain(
         identify=servicers.identify or _verified(host),
         admit=servicers.admit,
+        overload=overload,
         default_deadline=host.settings.default_deadline_seconds,
         max_deadline=host.settings.max_deadline_seconds,
         continues_trace=servicers.continues_trace,
@@ -264,41 +314,49 @@ async def _serving(
     )
     answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
     servicers.answers.update(answers)
-    checker = health.aio.HealthServicer()
+    checker = Health()
     names = ["", *servicers.names]
-    await _say(checker, names, serving=False)
+    await checker.say(names, serving=False)
     if host.in_process_calls:
         host.local.setdefault(service.name, {}).update(answers)
     server: aio.Server | None = None
     if service.port is not None:
-        server = await _listen(service, answers, servicers, checker, host)
-    watch = functools.partial(_watch, service, servicers, checker, names, ready, host)
+        is_refusing = bool if overload is None else lambda: overload.is_refusing
+        server = await _listen(service, answers, servicers, checker, host, is_refusing)
+    watch = functools.partial(ready.watch, servicers, checker, names, host.addresses.get(service.name, ""))
     watcher = asyncio.create_task(lasting(watch, name=f"readiness of {service.name}"))
     try:
-        yield checker, watcher
+        with nullcontext() if overload is None else overload.watching():
+            yield checker, watcher
     finally:
         await _end(watcher)
+        checker.leave()
         if server is not None:
             await server.stop(host.settings.grace_seconds)
         host.local.get(service.name, {}).clear()
-        READY.labels(service.name).set(0)
+        ready.leave()
 
 
 async def _listen(
     service: Service,
     answers: LocalMethods,
     servicers: Servicers,
-    checker: health.aio.HealthServicer,
+    checker: Health,
     host: Host,
+    is_refusing: Callable[[], bool],
 ) -> aio.Server:
     longest = max(host.settings.max_stream_seconds, host.settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
-    server = aio.server(options=(*_SERVER_OPTIONS, ("grpc.max_connection_age_grace_ms", int(longest * 1000))))
+    server = accepting.server(
+        (*_SERVER_OPTIONS, ("grpc.max_connection_age_grace_ms", int(longest * 1000))), is_refusing
+    )
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
     reflection.enable_server_reflection([*servicers.names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     server.add_generic_rpc_handlers((Door(answers, servicers.origin if servicers.is_edge else None),))
     wanted = host.addresses[service.name]
     try:
         secure = servicers.credentials
+        if host.mutual is not None and not servicers.is_edge:
+            secure = host.mutual.server_credentials()
         port = server.add_insecure_port(wanted) if secure is None else server.add_secure_port(wanted, secure)
     except RuntimeError:
         port = 0
@@ -335,55 +393,14 @@ def _still_signed(host: Host) -> Identify:
     return identify
 
 
-async def _watch(
-    service: Service,
-    servicers: Servicers,
-    checker: health.aio.HealthServicer,
-    names: Sequence[str],
-    event: asyncio.Event,
-    host: Host,
-) -> None:
-    log = logs.get(service.name)
-    gauge = READY.labels(service.name)
-    gauge.set(0)
-    was = False
-    while True:
-        ready = await is_ready(servicers)
-        if ready != was:
-            await _say(checker, names, serving=ready)
-            gauge.set(int(ready))
-            (event.set if ready else event.clear)()
-            log.info("ready" if ready else "not_ready", address=host.addresses.get(service.name, ""))
-            was = ready
-        await asyncio.sleep(_READY_INTERVAL_SECONDS if not ready else 4 * _READY_INTERVAL_SECONDS)
-
-
 async def _end(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def is_ready(servicers: Servicers) -> bool:
-    """Say whether every check of a service says so, in time."""
-    try:
-        async with asyncio.timeout(_READY_CHECK_SECONDS):
-            for check in servicers.ready_checks:
-                if not await check():
-                    return False
-    except Exception:  # noqa: BLE001 - whatever is wrong, the answer is no.
-        return False
-    return True
-
-
-async def _say(checker: health.aio.HealthServicer, names: Iterable[str], *, serving: bool) -> None:
-    status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-    for name in names:
-        await checker.set(name, status)
-
-
 @asynccontextmanager
-async def _admin(host: Host, ready: Mapping[str, asyncio.Event]) -> AsyncIterator[str]:
+async def _admin(host: Host, ready: Mapping[str, Readiness]) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         try:
             address = await stack.enter_async_context(serve_admin(host.settings.host, host.settings.admin_port, ready))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import tempfile
 import types
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 PREFIX = "SKEIN_"
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
+LAST_PORT = 65535
+_LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class SettingInvalid(Exception):
@@ -34,18 +37,59 @@ class Settings:
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
         """Read every field, or raise SettingInvalid naming the variable and what it should be."""
-        values = os.environ if environment is None else environment
+        found = cls.readings(os.environ if environment is None else environment)
+        for reading in found:
+            if reading.problem:
+                raise SettingInvalid(reading.problem)
+        return cls(**{reading.field: reading.value for reading in found if reading.source})
+
+    @classmethod
+    def readings(cls, environment: Mapping[str, str]) -> list[Reading]:
+        """Read every field, whatever is wrong with the others."""
         hints = typing.get_type_hints(cls)
-        found: dict[str, object] = {}
-        for field in dataclasses.fields(cls):
-            name = f"{cls.prefix}{field.name.upper()}"
-            text = _text(values, name)
-            if text is not None:
-                found[field.name] = _parse(name, text, hints[field.name])
-        return cls(**found)
+        return [_reading(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]
 
 
-def _text(values: Mapping[str, str], name: str) -> str | None:
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """One setting, as an environment has it."""
+
+    name: str
+    field: str
+    value: object = dataclasses.field(repr=False)
+    default: object = dataclasses.field(repr=False)
+    # "environment", "file …", or nothing: the default.
+    source: str
+    # Whether its value may not be shown.
+    secret: bool
+    # Why it cannot be used, in one sentence.
+    problem: str = ""
+
+
+def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object) -> Reading:
+    name = f"{prefix}{field.name.upper()}"
+    path = values.get(f"{name}_FILE") if kind is str else None
+    source = "environment" if name in values else "" if path is None else f"file {path}"
+    value, problem = field.default, ""
+    try:
+        text = text_of(values, name) if kind is str else values.get(name)
+        if text is not None:
+            value = _parse(name, text, kind)
+    except SettingInvalid as invalid:
+        problem = str(invalid)
+    return Reading(
+        name=name,
+        field=field.name,
+        value=value,
+        default=field.default,
+        source=source,
+        secret=not field.repr,
+        problem=problem,
+    )
+
+
+def text_of(values: Mapping[str, str], name: str) -> str | None:
+    """Return what a variable says, or the file that NAME_FILE names. Raises SettingInvalid for one without text."""
     if name in values:
         return values[name]
     path = values.get(f"{name}_FILE")
@@ -55,7 +99,9 @@ def _text(values: Mapping[str, str], name: str) -> str | None:
         return Path(path).read_text("utf-8").strip()
     except OSError as error:
         message = f"{name}_FILE names a file that cannot be read: {error.strerror}."
-        raise SettingInvalid(message) from None
+    except UnicodeDecodeError:
+        message = f"{name}_FILE names a file that is no text."
+    raise SettingInvalid(message)
 
 
 def _parse(name: str, text: str, kind: object) -> object:
@@ -68,13 +114,22 @@ def _parse(name: str, text: str, kind: object) -> object:
             return _boolean(text)
         if kind is Path:
             return Path(text).expanduser()
-        if kind in (int, float, str):
+        if kind is float:
+            return _finite(text)
+        if kind in (int, str):
             return typing.cast("type[int]", kind)(text)
     except ValueError:
         message = f"{name} should be {_NAMES[kind]}, not {text!r}."
         raise SettingInvalid(message) from None
     message = f"{name} has a type that cannot be read: {kind}."
     raise TypeError(message)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isfinite(number):
+        return number
+    raise ValueError(text)
 
 
 def _boolean(text: str) -> bool:
@@ -105,16 +160,32 @@ class ProcessSettings(Settings):
 
     # Postgres, as a URL. A user other than the service's own role acts as that role.
     database_url: str = dataclasses.field(default="", repr=False)
+    # SKEIN_DATABASE_URL leads through a PgBouncer in transaction mode: nothing is left behind in a connection.
+    database_pooled: bool = False
+    # Postgres itself, for what such a PgBouncer cannot carry: the worker's queue, migrate. Empty: SKEIN_DATABASE_URL.
+    database_direct_url: str = dataclasses.field(default="", repr=False)
+    # Statements that a connection keeps prepared; 0 for a PgBouncer that cannot keep them.
+    statement_cache_size: int = 512
+    # A streaming replica of it, as a URL: reads whose callers say how new they must be may come from there.
+    replica_url: str = dataclasses.field(default="", repr=False)
     # Connections that one service keeps at most.
     pool_size: int = 10
     # Seconds to wait for a free connection before the call is refused.
     pool_timeout_seconds: float = 5.0
+    # Queries that take so many seconds are logged by their names; 0 logs none.
+    slow_query_seconds: float = 1.0
     # Address that internal services bind to.
     host: str = "127.0.0.1"
     # What auth seals its signing keys with and the worker proves itself with; at least 32 characters.
     system_key: str = dataclasses.field(default="", repr=False)
     # Certificates (PEM) that vouch for services called over TLS; unset: those that the machine trusts.
     ca_file: Path | None = None
+    # Certificate (with those above it) and key (PEM) that the cluster's services show each other, and the certificates
+    # that vouch for all of theirs: with the three of them every service but the gateway answers to those alone who have
+    # such a certificate, and calls speak TLS. Read again when they change.
+    mtls_certificate: Path | None = None
+    mtls_key: Path | None = None
+    mtls_ca: Path | None = None
     # Port of /metrics, /livez and /readyz; 0 takes a free one.
     admin_port: int = 9450
     # Time that a call gets when its caller set no deadline.
@@ -127,6 +198,17 @@ class ProcessSettings(Settings):
     max_streams_per_tenant: int = 100
     # Seconds after which it is asked again whether a stream's caller is still welcome.
     stream_recheck_seconds: float = 5.0
+    # Refuse calls beyond what a service can do, while there is still time to do the others.
+    admission: bool = True
+    # Calls that a service works on at once: it finds the number by itself, between these two.
+    admission_calls_least: int = 8
+    admission_calls_most: int = 256
+    # Calls that wait for their turn at most; large ones count as one for each 64 KiB.
+    admission_waiting: int = 1000
+    # Seconds that a call waits for its turn once there is always one waiting; three times as long before.
+    admission_wait_seconds: float = 0.1
+    # Seconds that work may wait for the event loop, for a database connection and for the embedder.
+    admission_delay_seconds: float = 0.01
     # Seconds between saying "not ready" and refusing new calls.
     drain_seconds: float = 0.0
     # Seconds that calls in flight get to finish.
@@ -137,3 +219,23 @@ class ProcessSettings(Settings):
     trace_ratio: float = 1.0
     # debug, info, warning or error.
     log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        """Refuse what no process can work with. Raises SettingInvalid."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, (int, float)) and value < 0:
+                message = f"{self.prefix}{field.name.upper()} should not be below 0."
+                raise SettingInvalid(message)
+        if self.pool_size < 1:
+            message = "SKEIN_POOL_SIZE should be at least 1."
+            raise SettingInvalid(message)
+        if self.admin_port > LAST_PORT:
+            message = f"SKEIN_ADMIN_PORT should be a port from 0 to {LAST_PORT}, not {self.admin_port}."
+            raise SettingInvalid(message)
+        if self.trace_ratio > 1:
+            message = "SKEIN_TRACE_RATIO should be a share, from 0 to 1."
+            raise SettingInvalid(message)
+        if self.log_level.lower() not in _LOG_LEVELS:
+            message = f"SKEIN_LOG_LEVEL should be one of {', '.join(_LOG_LEVELS)}, not {self.log_level!r}."
+            raise SettingInvalid(message)

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 _HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
+_POSITION = re.compile(r"\$(\d+)")
 # A colon and a name, but neither a cast (::text) nor part of a quoted text.
 _PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|::|:([a-z_][a-z0-9_]*)")
 
@@ -51,7 +52,10 @@ class Query:
 
         text = _PLACEHOLDER.sub(position, _COMMENT.sub("", body)).strip().rstrip(";")
         operation = text.split(None, 1)[0].upper() if text else ""
-        return cls(name=name, promise=promise, text=text, parameters=tuple(order), operation=operation)
+        # The name goes along: what Postgres logs of a statement says which one of ours it is.
+        return cls(
+            name=name, promise=promise, text=f"/* {name} */ {text}", parameters=tuple(order), operation=operation
+        )
 
     def bind(self, values: Mapping[str, object]) -> list[object]:
         """Put keywords in the order of the placeholders; a missing or unknown one is a TypeError."""
@@ -68,9 +72,9 @@ class Query:
 
 # Parameters of one statement; Postgres takes 65,535 of them.
 MAX_PARAMETERS = 4000
-_FEW_ROWS = 32
+FEW_ROWS = 32
 # Of more rows, so many go into one statement; the largest that fits comes first.
-_MANY_ROWS = (512, 128, _FEW_ROWS)
+_MANY_ROWS = (512, 128, FEW_ROWS)
 _VALUES = re.compile(r"\bVALUES\s*(\([^()]*\))", re.IGNORECASE)
 
 
@@ -81,7 +85,7 @@ def rows_at_once(rows: int) -> int:
     wide rows takes longer to prepare (20 ms) than to carry out, and those of all numbers would hold more than 100 MB in
     each of Postgres's processes.
     """
-    return rows if rows <= _FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
+    return rows if rows <= FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
 
 
 @lru_cache(maxsize=4096)
@@ -95,16 +99,68 @@ def repeated(query: Query, count: int) -> str:
         message = f"{query.name} is not an INSERT of rows that starts with :tenant_id"
         raise ValueError(message)
     own = len(query.parameters) - 1
-
-    def row(index: int) -> str:
-        return re.sub(r"\$(\d+)", lambda m: _shifted(int(m.group(1)), index * own), match.group(1))
-
-    rows = ", ".join(row(index) for index in range(count))
+    rows = ", ".join(_moved(match.group(1), index * own, shared=1) for index in range(count))
     return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
 
 
-def _shifted(position: int, offset: int) -> str:
-    return "$1" if position == 1 else f"${position + offset}"
+@lru_cache(maxsize=4096)
+def together(parts: tuple[tuple[Query, int], ...], last: Query | None = None) -> Query:
+    """Return one statement that inserts so many rows by each of some queries, and then does what `last` does.
+
+    It takes tenant_id, the rows' values one after another under names that say nothing, and what `last` takes, which is
+    no tenant. References between the rows are checked when all are there; a sharded database inserts in this order.
+    """
+    names, inserts = ["tenant_id"], []
+    for place, (query, count) in enumerate(parts):
+        given = len(names) - 1
+        # What returns nothing is no table to a sharded database.
+        inserts.append(f"part_{place} AS ({_moved(repeated(query, count), given, shared=1)} RETURNING 1)")
+        names += [f"value_{number}" for number in range(given, given + count * (len(query.parameters) - 1))]
+    ending = "SELECT 1"
+    if last is not None:
+        ending = _moved(last.text, len(names))
+        names += last.parameters
+    name = "+".join([query.name for query, _ in parts] + ([last.name] if last is not None else []))
+    text = f"/* {name} */ WITH {', '.join(inserts)} {ending}"
+    return Query(name=name, promise="", text=text, parameters=tuple(names), operation="WITH")
+
+
+def _moved(text: str, by: int, *, shared: int = 0) -> str:
+    """Return a text whose parameters come so much later, but for the first few, which it shares with others."""
+
+    def moved(match: re.Match[str]) -> str:
+        position = int(match.group(1))
+        return f"${position if position <= shared else position + by}"
+
+    return _POSITION.sub(moved, text)
+
+
+@lru_cache(maxsize=1024)
+def in_groups(query: Query, own: int, groups: int, rows: int) -> Query:
+    """Return an `INSERT ... VALUES (...)` of groups of rows, where a group's rows share most values, bound once.
+
+    Of the parameters, which must stand in VALUES in their order, `:tenant_id` is shared by all rows; the `own` ones
+    after it are each row's. A group's come row by row, then those that its rows share.
+    """
+    match = _VALUES.search(query.text)
+    every = ", ".join(f"${number}" for number in range(1, len(query.parameters) + 1))
+    if match is None or query.parameters[:1] != ("tenant_id",) or " ".join(match.group(1).split()) != f"({every})":
+        message = f"{query.name} is not an INSERT of its parameters in their order that starts with :tenant_id"
+        raise ValueError(message)
+    shared = len(query.parameters) - 1 - own
+    size = own * rows + shared
+
+    def row(first: int, index: int) -> str:
+        own_ones = range(first + index * own, first + (index + 1) * own)
+        shared_ones = range(first + rows * own, first + size)
+        return f"($1, {', '.join(f'${number}' for number in (*own_ones, *shared_ones))})"
+
+    text = ", ".join(row(2 + group * size, index) for group in range(groups) for index in range(rows))
+    return replace(
+        query,
+        text=f"{query.text[: match.start(1)]}{text}{query.text[match.end(1) :]}",
+        parameters=("tenant_id", *(f"value_{number}" for number in range(groups * size))),
+    )
 
 
 CONDITION = "{condition}"
@@ -135,7 +191,23 @@ def in_schema(schema: str, query: Query) -> Query:
 def spelled_out(query: Query, values: Mapping[str, int | str | UUID]) -> str:
     """Return a query with its values in it, as it can travel together with other statements."""
     found = query.bind(values)
-    return re.sub(r"\$(\d+)", lambda match: _literal(found[int(match.group(1)) - 1]), query.text)
+    return _POSITION.sub(lambda match: _literal(found[int(match.group(1)) - 1]), query.text)
+
+
+def spelled_out_rows(
+    query: Query, shared: Sequence[int | str | UUID], rows: Iterable[Sequence[int | str | UUID]]
+) -> str:
+    """Return an `INSERT ... VALUES (...)` of rows with their values in it; what all rows share stands first in each.
+
+    For ids, numbers and times: Postgres may log a statement, and what stands in it with it.
+    """
+    match = _VALUES.search(query.text)
+    if match is None:
+        message = f"{query.name} is not an INSERT of rows"
+        raise ValueError(message)
+    start = ", ".join(map(_literal, shared))
+    text = ", ".join([f"({start}, {', '.join(map(_literal, row))})" for row in rows])
+    return f"{query.text[: match.start(1)]}{text}{query.text[match.end(1) :]}"
 
 
 def _literal(value: object) -> str:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import os
+import socket
+from contextlib import asynccontextmanager, contextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import SpanProcessor
 
+# Every distribution of the repository has the same.
+VERSION = version("skein-kit")
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 REQUESTS = Counter("skein_rpc_requests_total", "Calls answered.", ["service", "method", "code"])
@@ -32,6 +38,12 @@ POOL_WAIT = Histogram(
     "skein_database_pool_wait_seconds", "Time until a connection was free.", ["service"], buckets=LATENCY_BUCKETS
 )
 POOL_SIZE = Gauge("skein_database_pool_connections", "Connections by state.", ["service", "state"])
+POOL_LIMIT = Gauge("skein_database_pool_max_connections", "Connections that the pool opens at most.", ["service"])
+REPLICA_READS = Counter(
+    "skein_database_replica_reads_total",
+    "Reads that a replica might serve: served, or left to the primary as it was behind or unavailable.",
+    ["service", "outcome"],
+)
 QUERY_TIME = Histogram(
     "skein_database_query_duration_seconds", "Time of one named query.", ["service", "query"], buckets=LATENCY_BUCKETS
 )
@@ -60,12 +72,15 @@ RECALLABLE_AFTER = Histogram(
     "Time from an item's creation until it is found by meaning.",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0),
 )
+TASKS = Gauge("skein_event_loop_tasks", "Tasks that the process works on.")
 LOOP_LAG = Histogram(
     "skein_event_loop_lag_seconds", "How late the event loop wakes up.", buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 )
 READY = Gauge("skein_service_ready", "1 when the service can serve.", ["service"])
+BUILD = Gauge("skein_build_info", "1, with what runs and the schema that it was written for.", ["version", "schema"])
 
 _LAG_INTERVAL_SECONDS = 0.5
+_IDS = RandomIdGenerator()
 
 
 class Tracing:
@@ -80,9 +95,14 @@ class Tracing:
     def start(self, processor: SpanProcessor, *, ratio: float = 1.0, name: str = "skein") -> None:
         """Record spans with this processor, in addition to earlier ones, as those of the service `name`."""
         if self._provider is None:
-            self._provider = TracerProvider(
-                resource=Resource.create({"service.name": name}), sampler=ParentBased(TraceIdRatioBased(ratio))
+            resource = Resource.create(
+                {
+                    SERVICE_NAME: name,
+                    SERVICE_VERSION: VERSION,
+                    SERVICE_INSTANCE_ID: f"{socket.gethostname()}:{os.getpid()}",
+                }
             )
+            self._provider = TracerProvider(resource=resource, sampler=ParentBased(TraceIdRatioBased(ratio)))
             self.tracer = self._provider.get_tracer("skein")
         self._provider.add_span_processor(processor)
         self.on = True
@@ -118,6 +138,12 @@ def context_from(metadata: Mapping[str, str]) -> Context:
     return _PROPAGATOR.extract(metadata)
 
 
+def exemplar(span: trace.Span) -> dict[str, str] | None:
+    """Return what leads from a measured time to its trace; None when nobody keeps the trace."""
+    context = span.get_span_context()
+    return {"trace_id": f"{context.trace_id:032x}"} if context.trace_flags.sampled else None
+
+
 def links_to(metadata: Mapping[str, str]) -> list[trace.Link]:
     """Return a link to the span that an incoming call comes from; none for a call that names none."""
     caller = trace.get_current_span(context_from(metadata)).get_span_context()
@@ -127,6 +153,17 @@ def links_to(metadata: Mapping[str, str]) -> list[trace.Link]:
 def inject(metadata: dict[str, str]) -> None:
     """Add the current W3C trace context to an outgoing call."""
     _PROPAGATOR.inject(metadata)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Record no spans while the block runs: the same questions every few seconds would drown every other trace.
+
+    They have a trace id all the same, by which the log lines of all services are found.
+    """
+    context = trace.SpanContext(trace_id=_IDS.generate_trace_id(), span_id=_IDS.generate_span_id(), is_remote=False)
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        yield
 
 
 @asynccontextmanager
@@ -139,6 +176,7 @@ async def watched_loop() -> AsyncIterator[None]:
             due = loop.time() + _LAG_INTERVAL_SECONDS
             await asyncio.sleep(_LAG_INTERVAL_SECONDS)
             LOOP_LAG.observe(max(0.0, loop.time() - due))
+            TASKS.set(len(asyncio.all_tasks()))
 
     task = asyncio.create_task(watch())
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import grpc
 
+from skein_kit import certificates
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -39,21 +40,34 @@ class Tls:
 
     def context(self) -> ssl.SSLContext:
         """Return what HTTP is served with. Raises SettingInvalid."""
-        _pem(CERTIFICATE, self.certificate, "CERTIFICATE")
-        _pem(KEY, self.key, "PRIVATE KEY")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            context.load_cert_chain(self.certificate, self.key, password=_no_password)
-        except ssl.SSLError as error:
-            if error.reason == "KEY_VALUES_MISMATCH":
-                raise SettingInvalid(f"{KEY} is not the key of the certificate in {CERTIFICATE}.") from None
-            raise SettingInvalid(f"{CERTIFICATE} or {KEY} cannot be used: {error.reason or error}.") from None
-        return context
+        return loaded(self.certificate, self.key, settings=(CERTIFICATE, KEY))
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return what gRPC is served with; it takes TLS 1.2 and 1.3 by itself."""
-        return grpc.ssl_server_credentials([(self.key.read_bytes(), self.certificate.read_bytes())])
+        """Return what gRPC is served with, as the file is now; it takes TLS 1.2 and 1.3 by itself."""
+        certificate = self.certificate.read_bytes()
+        certificates.show_public(certificate)
+        return grpc.ssl_server_credentials([(self.key.read_bytes(), certificate)])
+
+
+def loaded(certificate: Path, key: Path, *, settings: tuple[str, str]) -> ssl.SSLContext:
+    """Return what a server with this pair serves with. Raises SettingInvalid naming the setting that is wrong."""
+    certificates, keys = settings
+    _pem(certificates, certificate, "CERTIFICATE")
+    _pem(keys, key, "PRIVATE KEY")
+
+    def no_password() -> NoReturn:
+        # Without this, OpenSSL would ask on the terminal.
+        raise SettingInvalid(f"{keys} is encrypted with a password; a service has nobody to ask for it.")
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password=no_password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise SettingInvalid(f"{keys} is not the key of the certificate in {certificates}.") from None
+        raise SettingInvalid(f"{certificates} or {keys} cannot be used: {error.reason or error}.") from None
+    return context
 
 
 def _pem(setting: str, path: Path, kind: str) -> None:
@@ -65,8 +79,3 @@ def _pem(setting: str, path: Path, kind: str) -> None:
         text = ""
     if f"{kind}-----" not in text:
         raise SettingInvalid(f"{setting} names a file that is no PEM {kind.lower()}.")
-
-
-def _no_password() -> NoReturn:
-    # Without this, OpenSSL would ask on the terminal.
-    raise SettingInvalid(f"{KEY} is encrypted with a password; a service has nobody to ask for it.")

@@ -17,6 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pgvector import HalfVector
 
+from skein_kit import bundles
+from skein_kit.bundles import Rows
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
 from skein_kit.sql import Queries
 
@@ -100,15 +102,19 @@ def columns(vector: NDArray[np.float32]) -> dict[str, Any]:
 
 
 async def insert(
-    tx: Transaction, tenant_id: UUID, table_name: str, rows: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]
+    tx: Transaction, tenant_id: UUID, table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]
 ) -> None:
     """Store the vectors of items, each given with its kind: one row for each chunk of its text."""
-    await tx.insert(
+    await bundles.insert(tx, tenant_id, [rows(table_name, items)])
+
+
+def rows(table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]) -> Rows:
+    """Return what stores the vectors of items likewise."""
+    return Rows(
         of_table(_QUERIES["insert_vectors"], table_name),
-        tenant_id,
         [
             {"item_id": item_id, "chunk": chunk, "kind": kind, **columns(vector)}
-            for item_id, kind, vectors in rows
+            for item_id, kind, vectors in items
             for chunk, vector in enumerate(vectors)
         ],
     )

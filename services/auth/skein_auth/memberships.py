@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein.tenancy.v1 import members_pb2
 from skein_kit.access import SYSTEM
-from skein_kit.identity import Caller, sign
+from skein_kit.identity import Caller
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -54,5 +54,5 @@ class Memberships:
         await self._upkeep.RemoveAccount(request, metadata=await self._metadata())
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
-        token, _ = sign(_SELF, key=await self._keyring.active(), at=time.time())
+        token, _ = await self._keyring.signed(_SELF, at=time.time())
         return (("authorization", f"Bearer {token}"),)

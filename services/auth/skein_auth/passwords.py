@@ -117,6 +117,15 @@ def accepted(text: str) -> str:
     return normal
 
 
+def check(settings: AuthSettings) -> None:
+    """Raise SettingInvalid for settings that no password can be hashed with."""
+    lanes = settings.password_hash_parallelism
+    if lanes < 1 or settings.password_hash_iterations < 1 or settings.password_hash_threads < 1:
+        raise SettingInvalid("SKEIN_PASSWORD_HASH_ITERATIONS, _PARALLELISM and _THREADS should be at least 1.")
+    if settings.password_hash_memory_kib < _LEAST_LANE_KIB * lanes:
+        raise SettingInvalid("SKEIN_PASSWORD_HASH_MEMORY_KIB should be at least 8 for each lane of parallelism.")
+
+
 class Passwords:
     """Hashes passwords in a few threads, for as many callers as can be served soon."""
 
@@ -132,15 +141,11 @@ class Passwords:
     @asynccontextmanager
     async def open(cls, settings: AuthSettings) -> AsyncIterator[Self]:
         """Keep the threads until the block ends. Raises SettingInvalid."""
-        memory, lanes = settings.password_hash_memory_kib, settings.password_hash_parallelism
-        if lanes < 1 or settings.password_hash_iterations < 1 or settings.password_hash_threads < 1:
-            raise SettingInvalid("SKEIN_PASSWORD_HASH_ITERATIONS, _PARALLELISM and _THREADS should be at least 1.")
-        if memory < _LEAST_LANE_KIB * lanes:
-            raise SettingInvalid("SKEIN_PASSWORD_HASH_MEMORY_KIB should be at least 8 for each lane of parallelism.")
+        check(settings)
         hasher = PasswordHasher(
             time_cost=settings.password_hash_iterations,
-            memory_cost=memory,
-            parallelism=lanes,
+            memory_cost=settings.password_hash_memory_kib,
+            parallelism=settings.password_hash_parallelism,
             hash_len=_HASH_BYTES,
             salt_len=_SALT_BYTES,
         )

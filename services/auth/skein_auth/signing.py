@@ -13,6 +13,7 @@ import asyncpg
 from joserfc.jwk import OKPKey, RSAKey
 
 from skein_auth.sealing import SealBroken
+from skein_auth.signed import Signed
 from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.identity import ALGORITHM, LIFETIME_SECONDS
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2 as pb
     from skein_auth.sealing import Sealer
     from skein_auth.store import KeyStore
+    from skein_kit.identity import Caller
     from skein_kit.requests import Once
 
 # Internal identities, and the access and ID tokens that the world verifies.
@@ -87,6 +89,7 @@ class Keyring:
         self._verifying: Mapping[str, RSAKey] = {}
         self._read = float("-inf")
         self._reading = asyncio.Lock()
+        self._signed = Signed()
 
     @overload
     async def active(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
@@ -100,6 +103,10 @@ class Keyring:
         Raises SealBroken when the key was sealed with a system key that this process was not given.
         """
         return self._active.get(purpose) or await self.refresh(purpose)
+
+    async def signed(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
+        """Return a signed identity and the Unix time at which it ends, `until` at the latest. Raises SealBroken."""
+        return self._signed.of(caller, key=await self.active(), at=at, until=until)
 
     @overload
     async def refresh(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...

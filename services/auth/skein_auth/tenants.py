@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2
 from skein_kit.access import SYSTEM
-from skein_kit.identity import Caller, sign
+from skein_kit.identity import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ class Tenants:
         return found
 
     async def _ask(self, tenant_id: UUID, account_id: UUID | None) -> Standing:
-        token, _ = sign(_SELF, key=await self._keyring.active(), at=time.time())
+        token, _ = await self._keyring.signed(_SELF, at=time.time())
         metadata = (("authorization", f"Bearer {token}"),)
         request = members_pb2.GetStandingRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
         answer = await self._upkeep.GetStanding(request, metadata=metadata)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from skein_auth.bootstrap import OperatorKeyRefused, ensure_operator_key
 from skein_cluster import credentials, registry
+from skein_cluster.backups import archive
 from skein_kit import postgres
 from skein_kit.migrate import migrate
 from skein_kit.service import PortTaken, running
@@ -102,7 +103,7 @@ async def prepared(
     """Run the embedded Postgres, migrated and with an operator key, until the block ends."""
     credentials.make_private(data_dir)
     values = dict(os.environ if environment is None else environment)
-    async with postgres.running_server(data_dir / "postgres", durable=durable) as server:
+    async with archive.server(data_dir, archive.kept(values), durable=durable, keep=True) as server:
         values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
         if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
             values["SKEIN_MASTER_KEY"] = credentials.master_key(data_dir)

@@ -33,9 +33,11 @@ COMMANDS: Mapping[str, str] = {
     "sessions": "sessions",
     "memories": "memories",
     "archive": "archive",
+    "backup": "backup",
     "models": "models",
     "bench": "bench",
     "pc2": "pc2",
+    "config": "config",
 }
 
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 # Below the ports that outgoing connections are given, which come and go by the hundred on a busy machine.
-_FIRST_PORT, _END_PORT = 20_000, 32_000
+PORTS = range(20_000, 32_000)
 
 
-def free_ports(names: Iterable[str], host: str) -> dict[str, str]:
+def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> dict[str, str]:
     """Return a different free port for each name. Somebody else may take one meanwhile; then its user says so."""
-    candidates = iter(random.sample(range(_FIRST_PORT, _END_PORT), _END_PORT - _FIRST_PORT))
+    candidates = iter(random.sample(among, len(among)))
     with contextlib.ExitStack() as held:
         return {name: str(_hold_one(held, host, candidates)) for name in names}
 
@@ -28,5 +28,5 @@ def _hold_one(held: contextlib.ExitStack, host: str, candidates: Iterator[int]) 
         with contextlib.suppress(OSError):
             held.enter_context(contextlib.closing(socket.create_server((host, port))))
             return port
-    message = f"no port of {host} from {_FIRST_PORT} to {_END_PORT - 1} is free"
+    message = f"no port of {host} that may be taken is free"
     raise OSError(message)

@@ -13,9 +13,11 @@ import signal
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from skein_cluster import logfile, registry
+from skein_cluster.credentials import reachable
 from skein_cluster.embedded import Embedded, prepared
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.ports import free_ports
@@ -32,12 +34,14 @@ _ADMIN = "SKEIN_ADMIN_PORT"
 # Over the time that a service takes by its own settings.
 _STOP_MARGIN_SECONDS = 10.0
 _LAST_LINES = 5
+_ONE_OF_EACH: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Child:
     """One service's process."""
 
+    # "memory"; "memory-2" is its second replica.
     name: str
     process: asyncio.subprocess.Process
     admin: str
@@ -46,13 +50,15 @@ class Child:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, name: str, environment: Mapping[str, str], log: Path) -> AsyncIterator[Self]:
-        """Run `skein serve NAME` until the block ends, then let it drain."""
+    async def running(
+        cls, service: str, environment: Mapping[str, str], log: Path, *, name: str = ""
+    ) -> AsyncIterator[Self]:
+        """Run `skein serve SERVICE` until the block ends, then let it drain; `name` tells it from its replicas."""
         settings = ProcessSettings.read(environment)
         with logfile.opened(log) as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "skein_cluster", "serve", name, "--parent", str(os.getpid())),
+                *("-m", "skein_cluster", "serve", service, "--parent", str(os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -61,7 +67,7 @@ class Child:
                 start_new_session=True,
             )
         child = cls(
-            name=name,
+            name=name or service,
             process=process,
             admin=f"{settings.host}:{settings.admin_port}",
             log=log,
@@ -106,8 +112,11 @@ async def separate_processes(
     environment: Mapping[str, str] | None = None,
     durable: bool = True,
     ready_seconds: float = 60.0,
+    replicas: Mapping[str, int] = _ONE_OF_EACH,
 ) -> AsyncIterator[Embedded]:
     """Run every service in a process of its own until the block ends, and stop those at the edge first.
+
+    Of those in `replicas` so many run, and each call goes to the next of them; the second one of memory is "memory-2".
 
     Raises Failure with a service's own words when it cannot start, and the embedded server's errors.
     """
@@ -116,7 +125,10 @@ async def separate_processes(
         contextlib.AsyncExitStack() as stack,
     ):
         values = base.environment
-        chosen = _chosen_ports(values)
+        copies = _copies(replicas)
+        chosen = _chosen_ports(values, copies)
+        for name in dict.fromkeys(copies.values()):
+            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, copies))
         folder = data_dir / "logs"
         folder.mkdir(exist_ok=True, mode=0o700)
         children: list[Child] = []
@@ -124,9 +136,10 @@ async def separate_processes(
         async def start(names: Iterable[str]) -> None:
             started = [
                 await stack.enter_async_context(
-                    Child.running(name, _environment_of(name, values, chosen), folder / f"{name}.log")
+                    Child.running(service, _environment_of(label, values, chosen), folder / f"{label}.log", name=label)
                 )
-                for name in names
+                for service in names
+                for label in (service, *(label for label, copied in copies.items() if copied == service))
             ]
             children.extend(started)
             await _all_ready(started, ready_seconds)
@@ -135,13 +148,14 @@ async def separate_processes(
         addresses = registry.host_of(settings, {**values, **chosen}).addresses
         addresses["http"] = f"{settings.host}:{chosen['SKEIN_HTTP_PORT']}"
         pc2_host = Pc2Settings.read(values).host
+        addresses |= {label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in copies.items()}
         addresses |= {f"pc2:{number}": f"{pc2_host}:{chosen[setting_of(number)]}" for number in registry.PC2_PORTS}
+        if values.get("SKEIN_TLS_CERTIFICATE"):
+            values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable(addresses['gateway'])}")
         await start(name for name in registry.NAMES if name != "pc2")
         # pc2 speaks for the development tenant, whose key exists only once the others are ready.
         made = await base.write_credentials(addresses)
         values.setdefault("SKEIN_PC2_API_KEY", made.api_key)
-        if made.endpoint.startswith("https://"):
-            values.setdefault("SKEIN_GATEWAY_ADDRESS", made.endpoint)
         await start(["pc2"])
         yield Embedded(
             addresses=addresses,
@@ -180,10 +194,26 @@ async def _all_ready(children: Iterable[Child], seconds: float) -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def _chosen_ports(environment: Mapping[str, str]) -> dict[str, str]:
+def _copies(replicas: Mapping[str, int]) -> dict[str, str]:
+    """Return the name of each further replica, with that of its service."""
+    return {f"{name}-{number}": name for name, count in replicas.items() for number in range(2, count + 1)}
+
+
+def _port(service: str) -> str:
+    return f"SKEIN_{service.upper()}_PORT"
+
+
+def _target(service: str, environment: Mapping[str, str], chosen: Mapping[str, str], copies: Mapping[str, str]) -> str:
+    """Return the address that stands for all replicas of a service."""
+    host = ProcessSettings.read(environment).host
+    variables = [_port(service), *(f"{_port(service)} {label}" for label, name in copies.items() if name == service)]
+    return "ipv4:" + ",".join(f"{host}:{chosen[variable]}" for variable in variables)
+
+
+def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> dict[str, str]:
     """Return every port setting with a real port, because others must know it before the service listens.
 
-    `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process.
+    `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process; those of further replicas are free ones.
     """
     settings = ProcessSettings.read(environment)
     wanted = {f"SKEIN_{name.upper()}_PORT": str(registry.port_of(name, environment)) for name in registry.PORTS}
@@ -191,12 +221,16 @@ def _chosen_ports(environment: Mapping[str, str]) -> dict[str, str]:
     wanted |= {setting: str(port) for setting, port in registry.pc2_ports(environment).items()}
     for number, name in enumerate(registry.NAMES):
         wanted[f"{_ADMIN} {name}"] = str(settings.admin_port and settings.admin_port + number)
+    for label, name in copies.items():
+        own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
+        wanted |= {f"{variable} {label}": "0" for variable in own}
     return wanted | free_ports([name for name, port in wanted.items() if port == "0"], settings.host)
 
 
 def _environment_of(name: str, environment: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
     ports = {variable: port for variable, port in chosen.items() if " " not in variable}
-    return {**environment, **ports, _ADMIN: chosen[f"{_ADMIN} {name}"]}
+    own = {variable.partition(" ")[0]: port for variable, port in chosen.items() if variable.endswith(f" {name}")}
+    return {**environment, **ports, **own}
 
 
 async def _is_ready(address: str) -> bool:

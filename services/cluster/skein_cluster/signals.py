@@ -8,30 +8,40 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+import click
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _last_words(name: str) -> None:
+    click.echo(f"Ended at once by a second {name}: what was under way was cut off.", err=True)
 
 
 class Stopping:
     """Whether this process was asked to stop."""
 
-    def __init__(self, task: asyncio.Task[object]) -> None:
+    def __init__(self, task: asyncio.Task[object], last_words: Callable[[str], object]) -> None:
         """Cancel `task` when the wish comes before anybody waits for it."""
         self._task = task
+        self._last_words = last_words
         self._wish = asyncio.Event()
         self._is_awaited = False
 
     @classmethod
     @contextmanager
-    def on_signals(cls) -> Iterator[Self]:
-        """Listen to signals while the block runs; a stop during its start ends the block quietly."""
+    def on_signals(cls, last_words: Callable[[str], object] = _last_words) -> Iterator[Self]:
+        """Listen to signals while the block runs; a stop during its start ends the block quietly.
+
+        `last_words` is told the name of the second signal, which ends the process there and then.
+        """
         task: asyncio.Task[object] | None = asyncio.current_task()
         if task is None:
             message = "only a task can be stopped"
             raise RuntimeError(message)
-        stopping = cls(task)
+        stopping = cls(task, last_words)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, stopping.ask, number)
@@ -53,8 +63,11 @@ class Stopping:
     def ask(self, number: int = signal.SIGTERM) -> None:
         """Take a signal."""
         if self.asked:
-            # Every process that we started ends with us: the kernel sees to it.
-            os._exit(128 + number)
+            try:
+                self._last_words(signal.Signals(number).name)
+            finally:
+                # Every process that we started ends with us: the kernel sees to it.
+                os._exit(128 + number)
         self._wish.set()
         if not self._is_awaited:
             self._task.cancel()

@@ -26,11 +26,12 @@ _HEADERS = (
     "mcp-method",
     "mcp-name",
     "mcp-protocol-version",
+    "skein-min-revision",
     "skein-request-id",
     "skein-tenant-id",
     "skein-toolsets",
 )
-_EXPOSED = ("www-authenticate", "retry-after", "skein-request-id")
+_EXPOSED = ("www-authenticate", "retry-after", "skein-request-id", "skein-revision")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 _REMEMBERED_SECONDS = 600
 

@@ -13,9 +13,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import grpc
+from grpc import aio
+
 from skein.auth.v1 import auth_pb2
 from skein_kit.call import REQUEST_ID_KEY, TENANT_KEY, Call, working_for
-from skein_kit.errors import CredentialInvalid, FieldInvalid
+from skein_kit.clock import CLOCK
+from skein_kit.errors import CredentialInvalid, FieldInvalid, ServiceUnavailable
 from skein_kit.interceptors import bearer
 
 if TYPE_CHECKING:
@@ -39,8 +43,10 @@ class Identity:
 
     caller: Caller
     token: str
-    # When auth is asked again.
+    # When auth is asked again, by a clock that never jumps.
     ends: float
+    # When the token is good no more, in seconds since 1970.
+    expires: float
 
 
 class Credentials:
@@ -74,7 +80,7 @@ class Credentials:
         identity = self._known.get(key)
         if identity is None:
             return None
-        if self._clock() >= identity.ends:
+        if self._clock() >= identity.ends or CLOCK.seconds() >= identity.expires:
             del self._known[key]
             return None
         self._known.move_to_end(key)
@@ -109,10 +115,16 @@ class Credentials:
         asking.client_address, asking.user_agent = call.client_address, call.user_agent
         with working_for(asking):
             request = auth_pb2.ExchangeRequest(bearer=credential, tenant_id=tenant_id, audience=call.audience)
-            response = await self._identities.Exchange(request)
+            try:
+                response = await self._identities.Exchange(request)
+            except aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    # The exchange's own time is over, not the caller's, who may try again.
+                    raise ServiceUnavailable(service="auth") from None
+                raise
             caller = await self._verifier.verify(response.token)
-        lifetime = min(LIFETIME_SECONDS, response.expire_time.seconds - time.time())
-        return Identity(caller=caller, token=response.token, ends=started + lifetime)
+        expires = float(response.expire_time.seconds)
+        return Identity(caller=caller, token=response.token, ends=started + LIFETIME_SECONDS, expires=expires)
 
 
 def _tenant(call: Call) -> str:

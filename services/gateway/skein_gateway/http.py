@@ -17,6 +17,7 @@ from skein_gateway import challenges, connect
 from skein_gateway.cors import Cors
 from skein_gateway.describing import OPENAPI_PATH, Describing
 from skein_gateway.forwarding import PUBLIC_METHODS
+from skein_gateway.leaving import Leaving
 from skein_gateway.proxies import Proxies
 from skein_gateway.status import VERSION
 from skein_kit import errors
@@ -24,6 +25,7 @@ from skein_kit.admin import serve_http
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
 from skein_kit.door import FORWARDED_FOR
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.revisions import told
 from skein_kit.service import PortTaken, is_ready
 
 if TYPE_CHECKING:
@@ -61,7 +63,9 @@ async def http_door(host: Host, port: int, servicers: Servicers, front: Front | 
     # A redirect would name the scheme that this port sees, which behind a proxy with TLS is plain HTTP.
     app.router.redirect_slashes = False
     try:
-        async with serve_http(Cors(app, front.origins), host.settings.host, port, tls=front.tls) as address:
+        outer = Leaving(Cors(app, front.origins), lambda: host.draining)
+        seconds = host.settings.grace_seconds
+        async with serve_http(outer, host.settings.host, port, tls=front.tls, grace_seconds=seconds) as address:
             host.addresses["http"] = address
             yield
     except OSError as error:
@@ -137,11 +141,11 @@ class Door:
             body = await self._answered(call, request, as_json=content_type == connect.JSON)
         except Ended as ended:
             status, body = connect.error(ended.status)
-            headers |= await self._challenge(call, ended)
+            headers |= {**await self._challenge(call, ended), **dict(told(call))}
             return Response(body, status_code=status, media_type=connect.JSON, headers=headers)
         except ClientDisconnect:
             return Response(status_code=499)
-        return Response(body, media_type=content_type, headers=headers)
+        return Response(body, media_type=content_type, headers={**headers, **dict(told(call))})
 
     async def _challenge(self, call: Call, ended: Ended) -> dict[str, str]:
         """Return the headers that tell a refused caller what to bring, or when to come back."""

@@ -35,6 +35,12 @@ LIMITED = Counter("skein_gateway_rate_limited_total", "Calls refused because a l
 UNANSWERED = Counter(
     "skein_gateway_rate_limits_unanswered_total", "Questions for allowances without an answer: all calls pass."
 )
+DECISIONS = Counter(
+    "skein_gateway_rate_limit_decisions_total",
+    "Calls by what their limits said: allowed, refused, or unanswered and let through.",
+    ["decision"],
+)
+_ALLOWED, _REFUSED, _UNANSWERED = (DECISIONS.labels(each) for each in ("allowed", "refused", "unanswered"))
 # Purses, of tenants and of callers, that a gateway remembers.
 MAX_PURSES = 20_000
 # A question takes no longer; after that everybody is let through for as long.
@@ -149,6 +155,7 @@ class Limiter:
             for purse in lacking:
                 if at < purse.empty_until:
                     LIMITED.labels(purse.kind).inc()
+                    _REFUSED.inc()
                     raise RateLimited(after=purse.empty_until - at, kind=purse.kind)
             self._waiting[key] = self._waiting.get(key, 0) + 1
             try:
@@ -158,6 +165,7 @@ class Limiter:
                 self._waiting[key] -= 1
                 if not self._waiting[key]:
                     del self._waiting[key]
+        (_ALLOWED if all(purse.left for purse in purses) else _UNANSWERED).inc()
         for purse in purses:
             purse.spend()
         if any(purse.wants_ahead(at) for purse in purses):

@@ -49,7 +49,7 @@ class ClusterStatus:
             ready = await is_ready(self._own) and not self._host.draining
             return pb.SERVICE_STATE_SERVING if ready else pb.SERVICE_STATE_NOT_SERVING
         # Not the generated stub, which wants a channel for streams as well.
-        check: Any = self._host.channel(service).unary_unary(
+        check: Any = self._host.channel(service, by_health=False).unary_unary(
             f"/{health.SERVICE_NAME}/Check",
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
             response_deserializer=health_pb2.HealthCheckResponse.FromString,

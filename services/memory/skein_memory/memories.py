@@ -284,9 +284,13 @@ def documents_of(
 
 
 def embeddings_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
-    """Return the vectors that callers gave with their memories, by the id of each memory; refuse one that is zero."""
-    pairs = zip(memories, given, strict=True)
-    return {memory.memory_id: vectors.given(asked.embedding) for memory, asked in pairs if asked.embedding}
+    """Return the vectors that callers gave in a batch, by the id of each memory; refuse one that points nowhere."""
+    found = {}
+    for index, (memory, asked) in enumerate(zip(memories, given, strict=True)):
+        if asked.embedding:
+            with speaking_of(f"memories[{index}]", index=index):
+                found[memory.memory_id] = vectors.given(asked.embedding)
+    return found
 
 
 def secrets_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, str]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,8 +67,7 @@ class Circumstances:
     last_access_time: datetime | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Component:
+class Component(NamedTuple):
     """One term: its name, what it adds, and what it was made of."""
 
     name: str
@@ -129,20 +128,27 @@ def source_key(source: str | None) -> str:
     return " ".join((source or "").lower().split())[:160].rstrip()
 
 
-def hits(text: str, terms: Sequence[str]) -> int:
+def hits(text: str, terms: tuple[str, ...]) -> int:
     """Count the terms that a text holds as whole words, each once.
 
-    It is done at every read of a memory, so only terms that occur at all are looked for with an expression.
+    It is done at every read of a memory, so only terms that may occur at all are looked for with an expression.
     """
     lower = text.lower()
-    return sum(all(word in lower for word in term.split()) and _whole(term).search(lower) is not None for term in terms)
+    found = 0
+    for word, whole in _looked_for(terms):
+        if word in lower and whole.search(lower) is not None:
+            found += 1
+    return found
 
 
 @cache
-def _whole(term: str) -> re.Pattern[str]:
-    """Return what finds a term as whole words: letters and digits make words, all else parts them."""
-    between = r"[\W_]+".join(re.escape(word) for word in term.split())
-    return re.compile(rf"(?<![^\W_]){between}(?![^\W_])")
+def _looked_for(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
+    """Return for each term its longest word, and what finds it as whole words: letters and digits make words."""
+    between = [r"[\W_]+".join(re.escape(word) for word in term.split()) for term in terms]
+    return [
+        (max(term.split(), key=len), re.compile(rf"(?<![^\W_]){words}(?![^\W_])"))
+        for term, words in zip(terms, between, strict=True)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

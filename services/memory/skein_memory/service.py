@@ -79,8 +79,9 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         AccessLog(database, policies_of(database), counts_uses=True).open() as access_log,
     ):
         keys = KeyCheck(database, vault.master_keys)
-        servicers.ready_checks.append(keys.ready)
-        await keys.at_start()
+        if not host.repairing:
+            servicers.ready_checks.append(keys.ready)
+            await keys.at_start()
         months = Months(database, QUERIES["ensure_month"])
         tables = Tables(
             database, requests=Requests("memory"), quotas=Quotas("memory"), policies=policies_of(database), vault=vault

@@ -116,6 +116,25 @@ class Watch:
     updated_by: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One delivery that is to be tried now."""
+
+    delivery_id: UUID
+    attempts: int
+    watch: Watch
+    event: Mapping[str, object]
+    create_time: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What came of an attempt; no error: it was delivered."""
+
+    attempt: Attempt
+    error: str | None
+
+
 def pause_after(attempts: int, chance: float) -> timedelta:
     """Return how long to wait after so many failed attempts; `chance`, 0 to 1, spreads those that failed together.
 

@@ -12,8 +12,11 @@ from collections import deque
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from prometheus_client import Histogram
+
 from skein_kit import logs
 from skein_kit.errors import DatabaseUnavailable, Refusal
+from skein_kit.ids import now
 from skein_memory.errors import WatchTooSlow
 
 if TYPE_CHECKING:
@@ -32,6 +35,13 @@ _LOOK_SECONDS = 10.0
 _PATIENCE_SECONDS = 1.0
 # Looks that failed in a row after which watchers are told so.
 _FAILURES = 10
+
+TOLD = Histogram(
+    "skein_change_told_seconds",
+    "Time from a change until those who watch are told: by a stream, by a webhook.",
+    ["reader"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0),
+)
 
 log = logs.get("memory")
 
@@ -224,6 +234,7 @@ class Watching:
             failures = 0
             await _room(tail, len(part.changes))
             for change in part.changes:
+                TOLD.labels("stream").observe(max(0.0, (now() - change.create_time).total_seconds()))
                 for waiting in tail.waiting:
                     waiting.put(change)
             tail.position = part.position

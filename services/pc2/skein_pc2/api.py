@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -20,7 +21,8 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
-from skein_pc2.errors import STORAGE_ERROR, Rejected
+from skein_kit.errors import Overloaded
+from skein_pc2.errors import STORAGE_ERROR, Rejected, reason_of_call, retry_seconds
 from skein_pc2.sessions import Known
 from skein_pc2.settings import has_own_identity, identity_of
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _ASK_SECONDS = 1.5
 _ACCEPTED_SECONDS = 10.0
 _REFUSED_SECONDS = 1.0
+# Between two tries of a call that there was no room for, at least.
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 0.4
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
 Request_contra = TypeVar("Request_contra", contravariant=True)
@@ -90,8 +94,23 @@ class Api:
     async def call(
         self, method: Method[Request_contra, Response_co], request: Request_contra, errand: Errand
     ) -> Response_co:
-        """Call an RPC within the errand's time, under its id. Raises AioRpcError, and Rejected without an identity."""
-        return await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
+        """Call an RPC within the errand's time, under its id. Raises AioRpcError, and Rejected without an identity.
+
+        A call that was refused for lack of room was not begun. Those who ask here do not repeat it, so it is done here:
+        after as long as the gateway asks for, but after half of the time that is left at most.
+        """
+        pause = _PAUSE_SECONDS
+        while True:
+            try:
+                return await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
+            except aio.AioRpcError as error:
+                left = errand.seconds()
+                if reason_of_call(error) != Overloaded.reason or left <= 2 * pause:
+                    raise
+                asked = retry_seconds(error)
+            spread = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
+            await asyncio.sleep(min(max(asked, pause) * spread, left / 2))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def dimensions(self, model: str, errand: Errand) -> int | None:
         """Return the length of a model's vectors; None for a model that is not known."""

@@ -65,6 +65,14 @@ def reason_of_call(error: aio.AioRpcError) -> str:
     return reason_of(status) if status is not None else ""
 
 
+def retry_seconds(error: aio.AioRpcError) -> float:
+    """Find how long a service asks to be left alone before the call is repeated; 0 when it does not say."""
+    status, retry = _status(error), error_details_pb2.RetryInfo()
+    if status is None or not any(detail.Unpack(retry) for detail in status.details):
+        return 0.0
+    return float(retry.retry_delay.ToTimedelta().total_seconds())
+
+
 def rejected(error: aio.AioRpcError, *, transient: str) -> Rejected:
     """Say another service's refusal in the protocol's codes; `transient` is the code for services that are away."""
     status = _status(error)

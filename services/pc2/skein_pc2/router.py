@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -130,21 +130,27 @@ class Router:
         self.is_listening = True
         try:
             while True:
-                parts = await self._socket.recv_multipart(copy=False)
-                try:
-                    await self._take(parts)
-                except Exception:
-                    # This message stays without an answer; the next one is another.
-                    log.exception("fault", port=self._door.number)
+                await self._take(await self._socket.recv_multipart(copy=False))
         finally:
             self.is_listening = False
 
     async def finish(self) -> None:
-        """Wait for the answers that are being made."""
+        """Take what has arrived, and wait for the answers that are being made."""
+        # With nothing there, or a socket that is of no more use, that was all.
+        with suppress(zmq.ZMQError):
+            for _ in range(_QUEUED_MESSAGES):
+                await self._take(await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._door.answer_seconds + _GRACE_SECONDS)
 
     async def _take(self, parts: Sequence[zmq.Frame]) -> None:
+        try:
+            await self._begin(parts)
+        except Exception:
+            # This message stays without an answer; the next one is another.
+            log.exception("fault", port=self._door.number)
+
+    async def _begin(self, parts: Sequence[zmq.Frame]) -> None:
         """Begin with the answer to a message, or refuse it unread."""
         deadline = asyncio.get_running_loop().time() + self._door.answer_seconds
         frames = Frames.of([part.bytes for part in parts[:_MOST_FRAMES]])

@@ -36,7 +36,9 @@ async def appended(
     Raises AioRpcError. A session that has ended or was archived is refused with the service's own words (SESSION_ENDED,
     SESSION_ARCHIVED); one that was deleted is SESSION_NOT_FOUND, and its name stays taken.
     """
-    request = pb.AppendMessagesRequest(session_id=session_id, messages=messages, request_id=request_id)
+    request = pb.AppendMessagesRequest(
+        defer_embedding=True, session_id=session_id, messages=messages, request_id=request_id
+    )
     if opens is None:
         request.create_session = True
     try:

@@ -29,6 +29,8 @@ PORTION_ITEMS = 32
 PORTION_CHARACTERS = 50_000
 # Documents whose terms are counted with one call for the backlog.
 COUNTED_ITEMS = 1000
+# Waiting items are counted up to this.
+MOST_COUNTED = 10_000
 # Until an item that failed is tried again by the backlog.
 PASSED_OVER_SECONDS = 600.0
 # Failed items that are remembered; more than these would be a failure of something else.
@@ -101,18 +103,18 @@ class Indexer:
         work = _Work(tenant_id, models.active, pending=bool(models.following(tenant_id)))
         return await self._index(work, latest.values())
 
-    async def backlog(self, tenant_id: UUID, limit: int) -> Backlog:
-        """Index the oldest items without vectors, and count new ones.
+    async def backlog(self, tenant_id: UUID, limit: int, *, but: Iterable[UUID] = ()) -> Backlog:
+        """Index the oldest items without vectors, `but` some, and count new ones.
 
         While the model in force does not answer they wait, and there is nothing to do but to count.
         """
         models = await self._registry.models()
         work = _Work(tenant_id, models.active, following=tuple(models.following(tenant_id)))
-        done, more, found = 0, False, False
+        done, more, found, left = 0, False, False, False
         if models.active.embeds or work.following:
-            passed_over = self._failures.passed_over(tenant_id)
+            passed_over = [*self._failures.passed_over(tenant_id), *but]
             pending = await self._store.list_pending(tenant_id, limit + 1, but=passed_over)
-            more, found = len(pending) > limit, bool(pending)
+            more, found, left = len(pending) > limit, bool(pending), bool(pending or passed_over)
             try:
                 for start in range(0, min(limit, len(pending)), PORTION_ITEMS):
                     portion = pending[start : min(limit, start + PORTION_ITEMS)]
@@ -120,7 +122,20 @@ class Indexer:
             except (ModelUnavailable, ModelAnswerInvalid):
                 more = False
         counted, uncounted = await self._store.count(tenant_id, COUNTED_ITEMS)
-        return Backlog(indexed=done, more=more or uncounted, active=found or uncounted or counted > 0)
+        # Whoever finds nothing, as most tenants do, asks no second time.
+        waiting, oldest = await self._store.pending(tenant_id, MOST_COUNTED) if left else (0, None)
+        return Backlog(
+            indexed=done,
+            more=more or uncounted,
+            active=found or uncounted or counted > 0,
+            waiting=waiting,
+            oldest=oldest,
+        )
+
+    async def waiting(self, tenant_id: UUID) -> Backlog:
+        """Say what waits, and do nothing."""
+        waiting, oldest = await self._store.pending(tenant_id, MOST_COUNTED)
+        return Backlog(indexed=0, more=waiting > 0, active=waiting > 0, waiting=waiting, oldest=oldest)
 
     async def _index(self, work: _Work, items: Iterable[Item]) -> int:
         suspects: list[Item] = []
@@ -177,6 +192,9 @@ class Backlog:
     indexed: int
     more: bool
     active: bool
+    # Items that have no vectors yet, MOST_COUNTED at most, and the oldest one's id.
+    waiting: int
+    oldest: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +207,16 @@ class _Work:
     pending: bool = False
 
 
-def portions(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Cut items, in order, into portions that neither hold too many of them nor too much text."""
+def portions(items: Iterable[Item], *, characters: int = PORTION_CHARACTERS) -> Iterator[list[Item]]:
+    """Cut items, in order, into portions: not too many of them in one, nor more characters than that if several."""
     portion: list[Item] = []
-    characters = 0
+    held = 0
     for item in items:
-        full = len(portion) >= PORTION_ITEMS or characters + len(item.text) > PORTION_CHARACTERS
+        full = len(portion) >= PORTION_ITEMS or held + len(item.text) > characters
         if portion and full:
             yield portion
-            portion, characters = [], 0
+            portion, held = [], 0
         portion.append(item)
-        characters += len(item.text)
+        held += len(item.text)
     if portion:
         yield portion

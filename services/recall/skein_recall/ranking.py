@@ -75,6 +75,7 @@ class Weights:
 
 
 _DEFAULT: Final = Weights()
+SIGNALS: Final = frozenset(Weights.__dataclass_fields__)
 # Ranks count the same.
 _EVEN: Final = Weights(dense=1.0, lexical=1.0)
 _NO_CUES: Final = Cues()
@@ -89,9 +90,8 @@ class Terms:
     mean_length: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """An item that a signal found, or a neighbour of one, with what was measured of it."""
+class Candidate(NamedTuple):
+    """An item that a signal found, or a neighbour of one, with what was measured of it; a search has hundreds."""
 
     item_id: UUID
     kind: str

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import vectors as kit
-from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now, time_of
 from skein_kit.telemetry import RECALL_SEARCHES
 from skein_kit.vectors import COVERED_DIMENSIONS
 from skein_recall import ranking
-from skein_recall.errors import QueryEmpty
+from skein_recall.asking import Formula
 from skein_recall.filters import Filter
 from skein_recall.questions import Cues
 from skein_recall.ranking import Candidate
@@ -28,7 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_kit.policies import Policy
+    from skein_recall.asking import Question
+    from skein_recall.deferring import Deferred
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
     from skein_recall.recent import Recent
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
     from skein_recall.store import Reading, Store
     from skein_recall.vectors import Vectors
 
-DEFAULT_LIMIT = 10
-KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
 # Items of each signal that are ranked at first. Where too few of them may be shown, more are looked at.
 POOL = 100
 # Of the best of them, so many have their neighbours looked at, so far before and after.
@@ -54,68 +49,10 @@ _MOST = 100_000
 # Chunks read for each item wanted. Where a few long items hold all of the nearest chunks, more are read.
 _CHUNKS_PER_ITEM = 2
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("exact", "rescored", "none")}
+# What is known of an item.
+_KNOWN = ("item_id", "kind", "length", "asks", "dated")
 # Items compared by all dimensions, where the index covers only some of them.
 _RESCORED = 400
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """What a caller looks for: a text, a vector of unit length, or both."""
-
-    text: str
-    vector: NDArray[np.float32] | None
-    limit: int
-    kinds: tuple[str, ...]
-    filter: Filter
-    min_similarity: float
-    show_superseded: bool
-    # By signal; those that are not named are the tenant's. Empty: the tenant's fusion.
-    weights: Mapping[str, float]
-    fusion: str
-
-    @classmethod
-    def of(cls, request: pb.RecallRequest) -> Self:
-        """Read a request; refuse one that asks for nothing."""
-        text = request.query.strip()
-        if not text and not request.embedding:
-            raise QueryEmpty
-        asked = Filter.of(request.filter)
-        kinds = tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values())
-        return cls(
-            text=text,
-            vector=kit.given(request.embedding) if request.embedding else None,
-            limit=request.limit or DEFAULT_LIMIT,
-            kinds=kinds,
-            filter=asked,
-            min_similarity=request.min_similarity,
-            show_superseded=request.show_superseded or asked.is_of_the_past,
-            weights=dict(request.weights),
-            fusion=request.fusion,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Formula:
-    """How the signals become one score, for one call."""
-
-    weights: ranking.Weights
-    fusion: ranking.Fusion
-    name: str
-
-    @classmethod
-    def of(cls, question: Question, policy: Policy) -> Self:
-        """Take the caller's word, else the tenant's, else the default; refuse weights that name or leave no signal."""
-        signals = ranking.Weights.__dataclass_fields__
-        unknown = [("weights", f"{name} is no signal") for name in question.weights if name not in signals]
-        if unknown:
-            raise FieldInvalid(violations=unknown)
-        # A name that a tenant's policy has from another version is passed over.
-        known = {name: weight for name, weight in json.loads(policy.recall_weights).items() if name in signals}
-        weights = ranking.Weights(**{**known, **question.weights})
-        if question.weights and not any(asdict(weights).values()):
-            raise FieldInvalid(violations=[("weights", "leave no signal")])
-        fusion = question.fusion or policy.recall_fusion
-        return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{fusion}-{ranking.VERSION}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,6 +60,8 @@ class Answer:
     """The hits, best first, each with its item's row."""
 
     model: str
+    # The vector that the question needs was not to be had.
+    dense_unavailable: bool
     # How the vectors were searched: "exact", "rescored", or "none".
     path: str
     # The fusion and its version.
@@ -149,12 +88,25 @@ class Found:
 class Searcher:
     """Answers questions from the index of one cluster."""
 
-    def __init__(self, store: Store, registry: Registry, vectors: Vectors, sampler: Sampler, recent: Recent) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        vectors: Vectors,
+        sampler: Sampler,
+        recent: Recent,
+        deferred: Deferred,
+        *,
+        wait_seconds: float,
+    ) -> None:
+        """Wait up to `wait_seconds` for vectors of what was written just before."""
         self._store = store
         self._registry = registry
         self._vectors = vectors
         self._sampler = sampler
         self._recent = recent
+        self._deferred = deferred
+        self._wait_seconds = wait_seconds
 
     async def recall(self, tenant_id: UUID, question: Question, *, seconds: float) -> Answer:
         """Find the best items for a question within the `seconds` left. No connection is held while embedding."""
@@ -184,6 +136,7 @@ class Searcher:
             )
         return Answer(
             model=model.model,
+            dense_unavailable=vector is None and not question.is_of_words,
             path=search.path,
             formula=formula.name,
             hits=hits,
@@ -196,9 +149,13 @@ class Searcher:
     ) -> NDArray[np.float32] | None:
         if question.vector is not None:
             model.must_take(len(question.vector))
-            return question.vector
-        if not model.embeds:
+        if question.is_of_words:
             return None
+        if question.vector is None and not model.embeds:
+            return None
+        await self._deferred.settled(tenant_id, min(self._wait_seconds, seconds / 4))
+        if question.vector is not None:
+            return question.vector
         return await self._vectors.of_query(model, question.text, tenant_id=tenant_id, seconds=seconds)
 
 
@@ -219,20 +176,15 @@ class Search:
         self._model = model
         self._question = question
         self._vector = vector
+        self._asks_words = _asks_words(question, vector)
         self._at = at
         self._formula = formula
         self._language = language
         self._cues = Cues.of(question.text, at)
         self._kinds = tuple(kind for kind in question.kinds if kind in question.filter.kinds)
-        # The items nearest to the vector, in their order, as they were found last.
+        # The items nearest to the vector, in their order, as they were found last, and how they were found.
         self.nearest: tuple[UUID, ...] = ()
-
-    @property
-    def path(self) -> str:
-        """How the vectors are searched."""
-        if self._vector is None:
-            return "none"
-        return "rescored" if self._model.dimensions > COVERED_DIMENSIONS else "exact"
+        self.path = "none"
 
     async def hits(self) -> tuple[list[tuple[Ranked, asyncpg.Record]], bool]:
         """Return the best items that may be shown, and whether some were not held against the filter.
@@ -240,7 +192,7 @@ class Search:
         When too many of those found may not be shown, the search goes deeper until there are enough, or no more.
         """
         question = self._question
-        depth = max(POOL, 2 * question.limit) if question.text else question.limit + _SPARE
+        depth = _depth(question, asks_words=self._asks_words)
         most = _MOST if question.filter.where is None else _MOST_HELD
         while True:
             found = await self._gather(question.filter, self._kinds, depth)
@@ -302,9 +254,9 @@ class Search:
         if not kinds:
             return Found(candidates=[])
         near, is_cut = await self._near(filter_, kinds, depth)
-        similarities = {item_id: similarity for item_id, (_, similarity) in near.items()}
-        kind_of = {item_id: kind for item_id, (kind, _) in near.items()}
-        if not self._question.text:
+        similarities = {id_: similarity for id_, (_, similarity) in near.items()}
+        kind_of = {id_: kind for id_, (kind, _) in near.items()}
+        if not self._asks_words:
             kind_of = await self._passing(filter_, kind_of)
             plain = [
                 Candidate(item_id=id_, kind=kind, similarity=similarities[id_], bm25=0.0)
@@ -317,31 +269,33 @@ class Search:
         kind_of |= {row["item_id"]: row["kind"] for row in matches}
         kind_of = await self._passing(filter_, kind_of)
         best = _best(kind_of, similarities, {row["item_id"]: row["bm25"] for row in matches}, terms.max_bm25)
-        rows = await self._reading.around(list(kind_of), best, reach=REACH)
+        rows, chains = await self._reading.around(list(kind_of), best, reach=REACH)
         known = {row["item_id"]: row["kind"] for row in rows if row["kind"] in kinds}
         said = await self._reading.said(terms, known)
         if self._vector is not None:
             lacking = [item_id for item_id in known if item_id not in similarities]
             similarities |= await self._reading.similarities(self._model, self._vector, lacking)
-        before = _chains(rows)
-        candidates = [
-            Candidate(
-                item_id=row["item_id"],
-                kind=row["kind"],
-                similarity=similarities.get(row["item_id"]),
-                bm25=terms.bm25(said.get(row["item_id"], {}), row["length"]),
-                frequencies=terms.frequencies(said.get(row["item_id"], {})),
-                length=row["length"],
-                previous=before.get(row["item_id"]),
-                asks=row["asks"],
-                tells_time=row["dated"],
-                create_time=time_of(row["item_id"]) if self._cues.spans else None,
-                # What was not looked for is only what stands around that which was, unless anything may be found.
-                eligible=row["item_id"] in kind_of or not filter_.all_names,
+        before, candidates = _chains(chains), []
+        for item_id, kind, length, asks, dated in ((row[name] for name in _KNOWN) for row in rows):
+            if item_id not in known:
+                continue
+            frequencies = said.get(item_id, {})
+            candidates.append(
+                Candidate(
+                    item_id=item_id,
+                    kind=kind,
+                    similarity=similarities.get(item_id),
+                    bm25=terms.bm25(frequencies, length),
+                    frequencies=terms.frequencies(frequencies),
+                    length=length,
+                    previous=before.get(item_id),
+                    asks=asks,
+                    tells_time=dated,
+                    create_time=time_of(item_id) if self._cues.spans else None,
+                    # What was not looked for is only what stands around that which was, unless anything may be found.
+                    eligible=item_id in kind_of or not filter_.all_names,
+                )
             )
-            for row in rows
-            if row["item_id"] in known
-        ]
         return Found(
             candidates=candidates,
             max_bm25=terms.max_bm25,
@@ -370,10 +324,16 @@ class Search:
         """Return the items nearest to the vector, their kinds and cosines, and whether there may be more."""
         if self._vector is None:
             return {}, False
+        return await self._near_by_index(self._vector, filter_, kinds, depth)
+
+    async def _near_by_index(
+        self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], depth: int
+    ) -> tuple[dict[UUID, tuple[str, float]], bool]:
+        self.path = "rescored" if self._model.dimensions > COVERED_DIMENSIONS else "exact"
         wanted = max(depth, _RESCORED) if self.path == "rescored" else depth
         chunks = wanted * _CHUNKS_PER_ITEM
         while True:
-            rows = await self._reading.nearest(self._model, self._vector, kinds, filter_, chunks=chunks)
+            rows = await self._reading.nearest(self._model, vector, kinds, filter_, chunks=chunks)
             similarities: dict[UUID, float] = {}
             kind_of: dict[UUID, str] = {}
             for row in rows:
@@ -385,21 +345,28 @@ class Search:
             chunks *= _DEEPER
         is_cut = len(rows) == chunks
         if self.path == "rescored":
-            similarities = await self._reading.similarities(self._model, self._vector, list(similarities))
+            similarities = await self._reading.similarities(self._model, vector, list(similarities))
             nearest = sorted(similarities, key=lambda item_id: (-similarities[item_id], item_id))[:depth]
         else:
             nearest = list(similarities)[:depth]
-        found = {item_id: (kind_of[item_id], similarities[item_id]) for item_id in nearest}
-        return found, is_cut or len(similarities) > depth
+        return {id_: (kind_of[id_], similarities[id_]) for id_ in nearest}, is_cut or len(similarities) > depth
+
+
+def _asks_words(question: Question, vector: NDArray[np.float32] | None) -> bool:
+    return bool(question.text) and not (question.is_of_meaning and vector is not None)
+
+
+def _depth(question: Question, *, asks_words: bool) -> int:
+    """Return how many items each signal is asked for at first."""
+    return max(POOL, 2 * question.limit) if asks_words else question.limit + _SPARE
 
 
 def _chains(rows: Iterable[asyncpg.Record]) -> dict[UUID, UUID]:
     """Return the item right before each item in its session, as far as neighbours were read."""
     before: dict[UUID, UUID] = {}
     for row in rows:
-        if row["before"] is not None:
-            chain = [*reversed(row["before"]), row["item_id"], *row["after"]]
-            before.update(zip(chain[1:], chain, strict=False))
+        chain = [*reversed(row["before"]), row["item_id"], *row["after"]]
+        before.update(zip(chain[1:], chain, strict=False))
     return before
 
 

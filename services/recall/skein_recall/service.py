@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.background import alongside
+from skein_kit.headroom import DELAYS
 from skein_kit.outbound import Outbound, OutboundSettings
 from skein_kit.policies import policies_of
 from skein_kit.recording import AccessLog
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.telemetry import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.comparing import Comparer
+from skein_recall.deferring import Deferred
 from skein_recall.embedder import Embedder
 from skein_recall.index import Indexer
 from skein_recall.model_servicer import ModelParts
@@ -34,20 +36,24 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
+def _waited(seconds: float) -> None:
+    EMBEDDER_WAIT.observe(seconds)
+    DELAYS.waited("embedder", seconds)
+
+
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[Servicers]:
     """Load the model, open the pool, put the servicers on both."""
     settings = RecallSettings.read(host.environment)
     servicers = Servicers()
     loaded = await asyncio.to_thread(
-        Embedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=EMBEDDER_WAIT.observe
+        Embedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_waited
     )
     async with (
         loaded as embedder,
         host.database("recall", servicers, init=prepare_connection) as database,
         AccessLog(database, policies_of(database), counts_uses=True).open() as access_log,
     ):
-        EMBEDDER_QUEUE.set_function(lambda: embedder.queue_depth)
         store = Store(database)
         registry = Registry(store.models.list_models, seconds=settings.models_seconds)
         outbound = Outbound.of(OutboundSettings.read(host.environment))
@@ -55,8 +61,12 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         vectors = Vectors(providers, query_seconds=settings.embed_timeout_seconds)
         recent = Recent()
         sampler = Sampler(store, share=settings.sample_share)
-        searcher = Searcher(store, registry, vectors, sampler, recent)
         indexer = Indexer(store.index, store.vectors, registry, vectors)
+        deferred = Deferred(indexer.index)
+        EMBEDDER_QUEUE.set_function(lambda: embedder.queue_depth + deferred.depth)
+        searcher = Searcher(
+            store, registry, vectors, sampler, recent, deferred, wait_seconds=settings.vectors_wait_seconds
+        )
         reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
         parts = ModelParts(
             store=store,
@@ -68,8 +78,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         )
         servicer = RecallServicer(searcher, parts)
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
-        servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, reindexer, store))
-        async with alongside(sampler=sampler.run):
+        servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, deferred, reindexer, store))
+        async with alongside(sampler=sampler.run, deferred=deferred.run):
             yield servicers
 
 

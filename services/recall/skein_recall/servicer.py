@@ -11,14 +11,17 @@ from skein_kit import pages
 from skein_kit.call import Context, caller
 from skein_kit.database import NO_TENANT
 from skein_kit.errors import FieldInvalid
+from skein_kit.ids import time_of
+from skein_kit.wire import time
 from skein_recall import wire
+from skein_recall.asking import Question
 from skein_recall.model_servicer import ModelServicer
 from skein_recall.providers import TextRefused
-from skein_recall.search import Question
 from skein_recall.vectors import Item
 
 if TYPE_CHECKING:
-    from skein_recall.index import Indexer
+    from skein_recall.deferring import Deferred
+    from skein_recall.index import Backlog, Indexer
     from skein_recall.model_servicer import ModelParts
     from skein_recall.reindexing import Reindexer
     from skein_recall.search import Searcher
@@ -59,19 +62,28 @@ class RecallServicer(ModelServicer):
 class IndexServicer(rpc.IndexServiceServicer):
     """What memory, session and the worker ask of the index."""
 
-    def __init__(self, indexer: Indexer, reindexer: Reindexer, store: Store) -> None:
+    def __init__(self, indexer: Indexer, deferred: Deferred, reindexer: Reindexer, store: Store) -> None:
         self._indexer = indexer
+        self._deferred = deferred
         self._reindexer = reindexer
         self._store = store
 
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
         items = [Item(UUID(item.item_id), item.revision, item.text) for item in request.items]
-        count = await self._indexer.index(caller(context).tenant(), items)
+        tenant_id = caller(context).tenant()
+        if request.deferred:
+            # Without room, the worker finds them in its backlog.
+            self._deferred.put(tenant_id, items)
+            return pb.IndexItemsResponse()
+        count = await self._indexer.index(tenant_id, items)
         return pb.IndexItemsResponse(indexed_count=count)
 
     async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
-        found = await self._indexer.backlog(caller(context).tenant(), request.limit or DEFAULT_BACKLOG)
-        return pb.IndexBacklogResponse(indexed_count=found.indexed, more=found.more, active=found.active)
+        tenant_id = caller(context).tenant()
+        if request.look:
+            return _backlog(await self._indexer.waiting(tenant_id))
+        under_way = self._deferred.of(tenant_id)
+        return _backlog(await self._indexer.backlog(tenant_id, request.limit or DEFAULT_BACKLOG, but=under_way))
 
     async def ListDueReindexes(
         self, request: pb.ListDueReindexesRequest, context: Context
@@ -92,3 +104,13 @@ class IndexServicer(rpc.IndexServiceServicer):
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         counts, more = await self._store.purge_tenant(caller(context).tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)
+
+
+def _backlog(found: Backlog) -> pb.IndexBacklogResponse:
+    return pb.IndexBacklogResponse(
+        indexed_count=found.indexed,
+        more=found.more,
+        active=found.active,
+        pending_count=found.waiting,
+        oldest_pending_time=None if found.oldest is None else time(time_of(found.oldest)),
+    )

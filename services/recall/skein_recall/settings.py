@@ -18,6 +18,8 @@ class RecallSettings(Settings):
     embedder_threads: int = 1
     # Seconds that a query's embedding may take; after them the hits are found by words alone.
     embed_timeout_seconds: float = 1.0
+    # Seconds that a search waits for the vectors of what its tenant wrote just before; after them it is done without.
+    vectors_wait_seconds: float = 0.25
     # Seconds that the registry of models is believed before it is read again.
     models_seconds: float = 5.0
     # Share of the searches that are repeated exactly in the background, to measure how good they are; 0 for none.

@@ -94,12 +94,14 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
             max_content=self._settings.max_content_characters,
             agent_id=who.agent_id,
         )
-        expected = self._embeddings.expected_pending(batch.documents)
+        expected = self._embeddings.expected_pending(batch.documents, deferred=request.defer_embedding)
         appended = await self._messages.append(who, once, batch, pending=expected)
         response = appended.response
         if not appended.is_first:
             return response
-        pending = await self._embeddings.make(batch.documents, remaining=context.time_remaining())
+        pending = await self._embeddings.make(
+            batch.documents, remaining=context.time_remaining(), deferred=request.defer_embedding
+        )
         if pending != expected:
             response.pending_embedding_count = pending
             if once.request_id:

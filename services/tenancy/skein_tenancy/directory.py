@@ -152,6 +152,13 @@ class Sight:
     tenant_id: UUID | None
     # The account whose roles are told; None for whoever is none.
     account_id: UUID | None
+    # The cluster's own services see what is there for their sake as well.
+    is_system: bool = False
+
+    @property
+    def lists_for_people(self) -> bool:
+        """Say whether tenants that no person made have no place in a list."""
+        return self.tenant_id is None and not self.is_system
 
     @classmethod
     def of(cls, caller: Caller, *, writes: bool = False) -> Sight:
@@ -161,7 +168,7 @@ class Sight:
         the tenant that it was let into.
         """
         if OPERATOR in caller.permissions or (SYSTEM in caller.permissions and not writes):
-            return cls(tenant_id=None, account_id=None)
+            return cls(tenant_id=None, account_id=None, is_system=SYSTEM in caller.permissions)
         if ACCOUNT in caller.permissions and not writes:
             return cls(tenant_id=caller.tenant_id, account_id=caller.account_id)
         return cls(tenant_id=acting_in(caller), account_id=caller.account_id)

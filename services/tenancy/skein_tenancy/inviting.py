@@ -25,6 +25,8 @@ To accept, open this address and sign in or sign up as {email}:
 
 It works once, until {until} (UTC). If you know nothing of this, there is nothing that you need to do.
 """
+# Nobody is there (RFC 2606), and what a relay says to that comes back to the sender.
+_NOWHERE = ".invalid"
 
 
 class Inviting:
@@ -50,7 +52,7 @@ class Inviting:
         return response
 
     async def _mailed(self, invitation: pb.Invitation, draft: Draft, token: str) -> bool:
-        if not self._mailer.configured:
+        if not self._mailer.configured or draft.email.endswith(_NOWHERE):
             return False
         text = _TEXT.format(
             role=draft.role,

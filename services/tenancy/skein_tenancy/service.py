@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
+from skein_kit.background import alongside
+from skein_kit.canary import CanarySettings
 from skein_kit.mail import Mailer, MailSettings
 from skein_kit.service import Host, Service, Servicers
+from skein_tenancy import canary
 from skein_tenancy.accounts import Accounts
 from skein_tenancy.inviting import Inviting
 from skein_tenancy.parts import Parts
@@ -17,6 +20,7 @@ from skein_tenancy.servicer import TenancyServicer, UpkeepServicer
 from skein_tenancy.settings import TenancySettings
 from skein_tenancy.store import (
     AgentStore,
+    CanaryStore,
     DeletionStore,
     DirectoryStore,
     InvitationStore,
@@ -57,7 +61,10 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         )
         servicers.add(rpc.add_TenancyServiceServicer_to_server, TenancyServicer(parts))
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
-        yield servicers
+        async with AsyncExitStack() as stack:
+            if CanarySettings.read(host.environment).canary_seconds > 0:
+                await stack.enter_async_context(alongside(canary=partial(canary.keep, CanaryStore(database))))
+            yield servicers
 
 
 SERVICE = Service(name="tenancy", port=50052, calls=("auth",), start=start)

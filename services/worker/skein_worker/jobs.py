@@ -8,15 +8,14 @@ one question settles gets a job of its own, which any worker may take.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
-from opentelemetry import trace
 from prometheus_client import Counter, Gauge
 
 from skein.auth.v1 import auth_pb2
@@ -26,6 +25,8 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2
 from skein_kit import logs
 from skein_kit.errors import Refusal
+from skein_kit.telemetry import untraced
+from skein_worker.measuring import Tally, put_backlog
 from skein_worker.queue import Job
 from skein_worker.rests import Rests
 
@@ -74,9 +75,6 @@ _RETRY_SECONDS = 60.0
 # The cluster is at fault, not the tenant: asking the next one makes no sense.
 _CLUSTER_FAULTS = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
-)
-_UNSAMPLED = trace.NonRecordingSpan(
-    trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(trace.TraceFlags.DEFAULT))
 )
 
 log = logs.get("worker")
@@ -136,6 +134,8 @@ class Jobs:
         self._settings = settings
         self._add = add
         self._rests = Rests(settings.backlog_seconds, settings.rest_seconds)
+        # What tenants have without vectors.
+        self._waiting = Tally()
 
     def works(self) -> Mapping[str, Work]:
         """Return what does the jobs of each name."""
@@ -161,6 +161,8 @@ class Jobs:
         async def ask(tenant_id: str) -> bool:
             job = Job(name=BACKLOG, key=f"{BACKLOG} {tenant_id}", payload=tenant_id.encode())
             if job.key in busy:
+                # Somebody is at it, perhaps for long.
+                await self._index(tenant_id, look=True)
                 return True
             found = await self._index(tenant_id, _ITEMS_PER_QUESTION)
             if found.more:
@@ -172,7 +174,11 @@ class Jobs:
         SWEPT.set(visits.visited)
         if visits.failures:
             log.warning("sweep_incomplete", tenants=visits.visited, failures=visits.failures)
-        return max(self._settings.backlog_seconds, _PAUSES * (loop.time() - started))
+        pause = max(self._settings.backlog_seconds, _PAUSES * (loop.time() - started))
+        if not visits.is_over():
+            self._waiting.keep(visits.seen)
+            put_backlog(self._waiting, pause=pause)
+        return pause
 
     async def _backlog(self, payload: bytes, leave_off: asyncio.Event) -> None:
         """Make the vectors that one tenant lacks, for one turn; the next sweep sees what is left."""
@@ -207,8 +213,9 @@ class Jobs:
         except Refusal as refusal:
             log.warning("upkeep_failed", reason=refusal.reason)
             return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
-        HORIZON.labels("session").set(session.horizon_time.seconds - time.time())
-        HORIZON.labels("memory").set(memory.horizon_time.seconds - time.time())
+        # It comes nearer by itself, whether or not upkeep goes on.
+        for service, horizon in (("session", session.horizon_time), ("memory", memory.horizon_time)):
+            HORIZON.labels(service).set_function(functools.partial(_until, horizon.seconds))
         created = session.created_count + memory.created_count
         if created:
             log.info("partitions_created", count=created, horizon=memory.horizon_time.ToJsonString())
@@ -280,10 +287,13 @@ class Jobs:
             return min(_RETRY_SECONDS, self._settings.usage_seconds)
         return max(self._settings.usage_seconds, loop.time() - started)
 
-    async def _index(self, tenant_id: str, limit: int) -> recall_pb2.IndexBacklogResponse:
+    async def _index(self, tenant_id: str, limit: int = 0, *, look: bool = False) -> recall_pb2.IndexBacklogResponse:
+        request = recall_pb2.IndexBacklogRequest(limit=limit, look=look)
         async with self._system.acting(tenant_id=tenant_id, seconds=_LONG_CALL_SECONDS):
-            response = await self._clients.index.IndexBacklog(recall_pb2.IndexBacklogRequest(limit=limit))
+            response = await self._clients.index.IndexBacklog(request)
         INDEXED.inc(response.indexed_count)
+        oldest = response.oldest_pending_time.ToMilliseconds() / 1000
+        self._waiting.note(tenant_id, response.pending_count, oldest, at=time.time())
         return response
 
     async def visit(self, visit: Callable[[str], Awaitable[bool | None]], visits: Round) -> None:
@@ -313,6 +323,10 @@ class Jobs:
                 return
 
 
+def _until(at: float) -> float:
+    return at - time.time()
+
+
 async def _visit_some(visit: Callable[[str], Awaitable[bool | None]], tenant_ids: Iterator[str], visits: Round) -> None:
     loop, rests = asyncio.get_running_loop(), visits.rests
     for tenant_id in tenant_ids:
@@ -329,10 +343,3 @@ async def _visit_some(visit: Callable[[str], Awaitable[bool | None]], tenant_ids
         else:
             if rests is not None:
                 rests.visited(tenant_id, loop.time(), active=bool(active))
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """Record no spans: the same questions every two seconds would drown every other trace."""
-    with trace.use_span(_UNSAMPLED):
-        yield

@@ -13,7 +13,8 @@ from prometheus_client import Counter
 
 from skein.recall.v1 import recall_pb2
 from skein_kit import logs
-from skein_worker.jobs import Round, untraced
+from skein_kit.telemetry import untraced
+from skein_worker.jobs import Round
 from skein_worker.queue import Job
 
 if TYPE_CHECKING:

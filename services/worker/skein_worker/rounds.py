@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from grpc import aio
 
 from skein_kit import logs
-from skein_worker.jobs import Round, untraced
+from skein_kit.telemetry import untraced
+from skein_worker.jobs import Round
 from skein_worker.queue import Job
 from skein_worker.rests import Rests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from skein_worker.jobs import Jobs
     from skein_worker.queue import Work
@@ -45,6 +46,10 @@ class Task:
     calls_per_turn: int = 20
     # 0: every tenant is visited in every round.
     rest_seconds: float = 0.0
+    # Takes what each call answered last in each tenant.
+    note: Callable[[str, Any], None] | None = None
+    # Takes the tenants there are and the pause that follows, after a round that was not broken off.
+    end: Callable[[Collection[str], float], None] | None = None
 
 
 class Rounds:
@@ -95,7 +100,10 @@ class Rounds:
             log.warning("round_incomplete", round=task.name, tenants=visits.visited, failures=visits.failures)
         if visits.is_over():
             return min(_RETRY_SECONDS, task.seconds)
-        return max(task.seconds, _PAUSES * (loop.time() - started))
+        pause = max(task.seconds, _PAUSES * (loop.time() - started))
+        if task.end is not None:
+            task.end(visits.seen, pause)
+        return pause
 
     async def _repeated(
         self, task: Task, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event
@@ -105,6 +113,8 @@ class Rounds:
         for _ in range(task.calls_per_turn):
             async with self._system.acting(tenant_id=tenant_id, seconds=_CALL_SECONDS):
                 response = await call()
+            if task.note is not None:
+                task.note(tenant_id, response)
             active = active or getattr(response, "active", False)
             if leave_off.is_set() or not getattr(response, "more", False):
                 break

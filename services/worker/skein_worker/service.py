@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -10,29 +11,30 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import archives_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_kit.background import alongside
+from skein_kit.backups import BackupSettings
+from skein_kit.canary import CanarySettings
 from skein_kit.service import Host, Service, Servicers
-from skein_kit.settings import SettingInvalid
-from skein_worker import deletion, reindexing
+from skein_worker import backups, deletion, reindexing
+from skein_worker.canary.looking import CANARY, Looking
+from skein_worker.canary.looking import STANDING as CANARY_STANDING
 from skein_worker.jobs import STANDING, Clients, Jobs
+from skein_worker.measuring import Measuring, Tally, put_webhooks
 from skein_worker.queue import Queue
 from skein_worker.rounds import Rounds, Task
-from skein_worker.settings import WorkerSettings
+from skein_worker.settings import WorkerSettings, check
 from skein_worker.store import Store
 from skein_worker.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-_SHORTEST_KEY = 32
+    from collections.abc import AsyncIterator, Collection
 
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[Servicers]:
     """Open the pool and the queue, and do jobs meanwhile. The worker has no RPCs of its own."""
     settings = WorkerSettings.read(host.environment)
-    if len(host.settings.system_key) < _SHORTEST_KEY:
-        message = f"SKEIN_SYSTEM_KEY should hold at least {_SHORTEST_KEY} characters: the worker acts with it."
-        raise SettingInvalid(message)
+    check(host.settings)
     clients = Clients(
         auth=auth_pb2_grpc.IdentityServiceStub(host.channel("auth")),
         tenancy=tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
@@ -42,7 +44,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         session=session_pb2_grpc.UpkeepServiceStub(host.channel("session")),
     )
     queue = Queue(
-        host.settings.database_url,
+        # It listens, and a PgBouncer in transaction mode passes on no notification.
+        host.settings.database_direct_url or host.settings.database_url,
         poll_seconds=settings.backlog_seconds,
         silence_seconds=settings.silence_seconds,
         stop_seconds=settings.stop_seconds,
@@ -51,7 +54,9 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     servicers.ready_checks.append(queue.is_connected)
     async with host.database("worker", servicers) as database:
         system = System(clients.auth, key=host.settings.system_key)
-        jobs = Jobs(clients, system, Store(database), settings, queue.add)
+        store = Store(database)
+        jobs = Jobs(clients, system, store, settings, queue.add)
+        measuring = Measuring(store, seconds=settings.measure_seconds)
         deletions = deletion.Deletions(
             deletion.Clients(
                 session=clients.session,
@@ -65,18 +70,41 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         )
         rounds = Rounds(jobs, system, _tasks(clients, settings))
         reindexes = reindexing.Reindexing(clients.index, system, settings)
+        seconds = CanarySettings.read(host.environment).canary_seconds
+        looking = Looking(
+            host.channel("gateway"), auth_pb2_grpc.AuthServiceStub(host.channel("auth")), system, seconds=seconds
+        )
         works = {
             **jobs.works(),
             deletion.DELETION: deletions.run,
             reindexing.REINDEXING: reindexes.run,
             **rounds.works(),
+            CANARY: looking.run,
         }
-        async with queue.running(works, standing=(*STANDING, deletion.STANDING, reindexing.STANDING, *rounds.standing)):
+        standing = [*STANDING, deletion.STANDING, reindexing.STANDING, *rounds.standing]
+        if seconds > 0:
+            standing.append(CANARY_STANDING)
+        # Beside the queue: it is what tells when the queue stands still.
+        lasting = {"measuring": measuring.keep}
+        backup_dir = BackupSettings.read(host.environment).backup_dir
+        if backup_dir is not None:
+            lasting["backups"] = lambda: backups.keep(backup_dir, settings.measure_seconds)
+        async with alongside(**lasting), queue.running(works, standing=standing):
             yield servicers
 
 
 def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
     memory = clients.memory
+    due = Tally()
+
+    def note_webhooks(tenant_id: str, response: memory_pb2.DeliverWebhooksResponse) -> None:
+        oldest = response.oldest_due_time.ToMilliseconds() / 1000
+        due.note(tenant_id, response.due_count, oldest, at=time.time())
+
+    def end_webhooks(tenant_ids: Collection[str], pause: float) -> None:
+        due.keep(tenant_ids)
+        put_webhooks(due, pause=pause)
+
     return [
         Task(
             name="webhooks",
@@ -86,6 +114,8 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             # Receivers that hang are waited for: nobody's hold up everybody's for long.
             calls_per_turn=2,
             rest_seconds=settings.rest_seconds,
+            note=note_webhooks,
+            end=end_webhooks,
         ),
         Task(
             name="decay",
@@ -111,4 +141,6 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
     ]
 
 
-SERVICE = Service(name="worker", port=50056, calls=("auth", "tenancy", "session", "memory", "recall"), start=start)
+SERVICE = Service(
+    name="worker", port=50056, calls=("auth", "tenancy", "session", "memory", "recall", "gateway"), start=start
+)

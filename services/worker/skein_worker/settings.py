@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from skein_kit.settings import SettingInvalid, Settings
+from skein_kit.settings import ProcessSettings, SettingInvalid, Settings
+
+_SHORTEST_KEY = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,8 @@ class WorkerSettings(Settings):
     reindex_seconds: float = 5.0
     # Seconds between two looks for deleted tenants whose rows are to be removed.
     deletion_seconds: float = 60.0
+    # Seconds between two looks at the server and the queue for the metrics.
+    measure_seconds: float = 15.0
     # Seconds that the queue's log of finished jobs is kept.
     log_seconds: float = 86400.0
     # Seconds after which a job whose worker went silent is given to another.
@@ -57,3 +61,10 @@ class WorkerSettings(Settings):
             if getattr(self, field.name) <= 0:
                 message = f"{self.prefix}{field.name.upper()} should be more than 0."
                 raise SettingInvalid(message)
+
+
+def check(process: ProcessSettings) -> None:
+    """Raise SettingInvalid when the worker could not prove itself."""
+    if len(process.system_key) < _SHORTEST_KEY:
+        message = f"SKEIN_SYSTEM_KEY should hold at least {_SHORTEST_KEY} characters: the worker acts with it."
+        raise SettingInvalid(message)

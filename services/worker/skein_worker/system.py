@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
 from skein_kit.call import Call, working_for
+from skein_kit.clock import CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skein.auth.v1 import auth_pb2_grpc as rpc
 
-# A token is exchanged anew when it has less than this left.
+# A token is exchanged anew when it has less than this left, and in any case after so long.
 _MARGIN_SECONDS = 20
+_MOST_SECONDS = 40.0
 _MAX_CACHED_TOKENS = 10_000
 
 
@@ -27,7 +29,8 @@ class System:
     def __init__(self, auth: rpc.IdentityServiceAsyncStub, *, key: str) -> None:
         self._auth = auth
         self._credential = pb.SystemCredential(key=key, service="worker")
-        self._tokens: OrderedDict[tuple[str, bool], tuple[str, float]] = OrderedDict()
+        # Each with its end by auth's clock, and with the time by a clock that never jumps when it is exchanged anew.
+        self._tokens: OrderedDict[tuple[str, bool], tuple[str, float, float]] = OrderedDict()
 
     @asynccontextmanager
     async def acting(self, *, tenant_id: str = "", closed: bool = False, seconds: float) -> AsyncIterator[None]:
@@ -48,12 +51,13 @@ class System:
 
     async def _token(self, tenant_id: str, *, closed: bool) -> str:
         key = (tenant_id, closed)
-        token, ends = self._tokens.get(key, ("", 0.0))
-        if time.time() < ends - _MARGIN_SECONDS:
+        token, ends, lapses = self._tokens.get(key, ("", 0.0, 0.0))
+        asked = time.monotonic()
+        if CLOCK.seconds() < ends - _MARGIN_SECONDS and asked < lapses:
             return token
         request = pb.ExchangeRequest(system=self._credential, tenant_id=tenant_id)
         response = await self._auth.Exchange(request)
-        self._tokens[key] = (response.token, float(response.expire_time.seconds))
+        self._tokens[key] = (response.token, float(response.expire_time.seconds), asked + _MOST_SECONDS)
         self._tokens.move_to_end(key)
         if len(self._tokens) > _MAX_CACHED_TOKENS:
             self._tokens.popitem(last=False)

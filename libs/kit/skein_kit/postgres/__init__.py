@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from skein_kit.postgres.databases import create_database, drop_database
+from skein_kit.postgres.databases import create_database, drop_database, quoted
 from skein_kit.postgres.errors import DataDirInUse, DataDirUnusable, EmbeddedPostgresError, PostgresDidNotStart
 from skein_kit.postgres.place import erase
-from skein_kit.postgres.server import Server, running_server
+from skein_kit.postgres.server import SUPERUSER, Server, running_server
 
 __all__ = [
+    "SUPERUSER",
     "DataDirInUse",
     "DataDirUnusable",
     "EmbeddedPostgresError",
@@ -16,5 +17,6 @@ __all__ = [
     "create_database",
     "drop_database",
     "erase",
+    "quoted",
     "running_server",
 ]

@@ -33,7 +33,7 @@ async def stop_leftover(data_dir: Path, account: Account) -> None:
             break
         _send(pid, number)
         await _is_gone(pid, data_dir, patience)
-    if _is_server_of(pid, data_dir):
+    if is_server_of(pid, data_dir):
         problem = f"process {pid}, a server that an earlier run left on {data_dir}, does not end"
         raise PostgresDidNotStart(problem)
     if recorded_pid(data_dir) == pid and _exists(pid):
@@ -52,7 +52,7 @@ def recorded_pid(data_dir: Path) -> int | None:
 async def _is_gone(pid: int, data_dir: Path, patience: float) -> bool:
     """Whether the folder's server ended within so many seconds."""
     give_up = asyncio.get_running_loop().time() + patience
-    while _is_server_of(pid, data_dir):
+    while is_server_of(pid, data_dir):
         if asyncio.get_running_loop().time() >= give_up:
             return False
         await asyncio.sleep(POLL_SECONDS)
@@ -74,7 +74,8 @@ def _disown(data_dir: Path, account: Account) -> None:
     fresh.replace(path)
 
 
-def _is_server_of(pid: int, data_dir: Path) -> bool:
+def is_server_of(pid: int, data_dir: Path) -> bool:
+    """Say whether this process is a server on the folder, and not another that has its number by now."""
     state, command = _process(pid)
     if state.startswith("Z") or not command or not command[0].endswith("postgres"):
         return False

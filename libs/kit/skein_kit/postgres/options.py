@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -23,10 +26,24 @@ _ALWAYS = {
     "log_error_verbosity": "terse",
 }
 
+_MEGABYTE = 1024 * 1024
+# The most that a group of processes may take, as Linux tells its containers.
+_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def _cache() -> str:
+    """An eighth of the memory that there is, a gigabyte at most: rows that come from files cost far more."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # There may be no limit, which is called "max", or no such file.
+    with suppress(OSError, ValueError):
+        memory = min(memory, int(_LIMIT.read_text("ascii")))
+    return f"{min(1024, max(64, memory // 8 // _MEGABYTE))}MB"
+
+
 DURABLE: Mapping[str, str] = MappingProxyType(
     _ALWAYS
     | {
-        "shared_buffers": "256MB",
+        "shared_buffers": _cache(),
         "random_page_cost": "1.1",
         # After a kill each file is synchronized by itself unless the system can do it at once, which saves seconds.
         **({"recovery_init_sync_method": "syncfs"} if sys.platform == "linux" else {}),

@@ -18,6 +18,7 @@ from skein_kit.postgres import options
 from skein_kit.postgres.account import Account
 from skein_kit.postgres.binaries import programs
 from skein_kit.postgres.errors import PostgresDidNotStart
+from skein_kit.postgres.keeping import Kept
 from skein_kit.postgres.leftover import POLL_SECONDS, stop_leftover
 from skein_kit.postgres.place import Home, claimed
 from skein_kit.postgres.private import socket_folder
@@ -46,6 +47,7 @@ class Server:
     # The private folder of its socket; the same after every restart on the same data folder.
     host: str
     port: int
+    # Of the process that was started first: see `keep`.
     pid: int
     # Where the data really lies (see `skein_kit.postgres.place`).
     data_dir: Path
@@ -72,6 +74,7 @@ async def running_server(
     tcp_port: int | None = None,
     start_seconds: float = START_SECONDS,
     stop_seconds: float = STOP_SECONDS,
+    keep: bool = False,
 ) -> AsyncIterator[Server]:
     """Run a server on the data folder, made on first use, until the end of the block.
 
@@ -79,14 +82,15 @@ async def running_server(
     thread, also when we are killed. Whoever comes through the socket is trusted, and the socket lies in a folder that
     only the server's user and root may enter; by `tcp_port`, on 127.0.0.1, a role needs a password.
     The settings are Postgres' own and visible in the list of processes: no secrets in them.
+    With `keep` a server that ends by itself meanwhile is started again, as often as it takes.
     Beside the data folder lie `<name>.lock` and `<name>.log`, the latter emptied at a start that finds it over 10 MB.
 
     Raises DataDirInUse, DataDirUnusable or PostgresDidNotStart, all of them EmbeddedPostgresError.
     """
     account = Account.for_server()
-    with claimed(data_dir, account, durable=durable) as home, _log(home) as log:
+    with claimed(data_dir, account, durable=durable) as home, log_of(home) as log:
         binaries = programs(account)
-        launch = _Launch(account=account, binaries=binaries, log=log, seconds=start_seconds)
+        launch = Launch(account=account, binaries=binaries, log=log, seconds=start_seconds)
         await stop_leftover(home.real, account)
         if home.is_new:
             await launch.create(home, durable=durable)
@@ -100,7 +104,14 @@ async def running_server(
                 "unix_socket_directories": str(sockets),
                 "unix_socket_permissions": "0700",
             }
+
+            async def start() -> subprocess.Popen[bytes]:
+                await stop_leftover(home.real, account)
+                return await launch.start(home.real, chosen)
+
             process = await launch.start(home.real, chosen)
+            kept = Kept(process, start)
+            keeping = [asyncio.create_task(kept.keep())] if keep else []
             try:
                 yield Server(
                     host=str(sockets),
@@ -111,11 +122,16 @@ async def running_server(
                     durable=durable,
                 )
             finally:
-                await _stop(process, stop_seconds)
+                for task in keeping:
+                    task.cancel()
+                await asyncio.gather(*keeping, return_exceptions=True)
+                await stop(kept.process, stop_seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Launch:
+class Launch:
+    """How the programs of a server are run: as whom, from where, and how long a start may take."""
+
     account: Account
     binaries: Path
     log: io.FileIO
@@ -198,7 +214,7 @@ class _Tail:
 
 
 @contextlib.contextmanager
-def _log(home: Home) -> Iterator[io.FileIO]:
+def log_of(home: Home) -> Iterator[io.FileIO]:
     # Not followed when it is a link: the folder may be one where others write as well.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with io.FileIO(os.open(home.log, flags, 0o600), "a+") as log:
@@ -222,8 +238,11 @@ def _is_ready(data_dir: Path, pid: int) -> bool:
         lines = (data_dir / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return False
-    is_complete = len(lines) > _STATUS_LINE
-    return is_complete and lines[0].strip() == str(pid) and lines[_STATUS_LINE].strip() == "ready"
+    if len(lines) <= _STATUS_LINE or lines[0].strip() != str(pid):
+        return False
+    # A server that is to follow another for good is as ready as it gets when it answers reads.
+    follows = (data_dir / "standby.signal").exists()
+    return lines[_STATUS_LINE].strip() in ({"ready", "standby"} if follows else {"ready"})
 
 
 async def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
@@ -235,7 +254,7 @@ async def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return True
 
 
-async def _stop(process: subprocess.Popen[bytes], seconds: float) -> None:
+async def stop(process: subprocess.Popen[bytes], seconds: float) -> None:
     """End sessions and write a checkpoint; at once when that takes too long or we are cancelled."""
     try:
         process.send_signal(signal.SIGINT)

@@ -1,10 +1,10 @@
 -- insert_accesses --
 -- Record accesses.
 INSERT INTO memory.access_log
-    (tenant_id, access_id, operation, method, principal, memory_id, session_id, agent_id, subject_id, item_count,
+    (tenant_id, access_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, item_count,
      request_data, success, error_reason, client_address, request_id, create_time)
 VALUES
-    (:tenant_id, :access_id, :operation, :method, :principal, :memory_id, :session_id, :agent_id, :subject_id,
+    (:tenant_id, :access_id, :memory_id, :operation, :method, :principal, :session_id, :agent_id, :subject_id,
      :item_count, :request_data, :success, :error_reason, :client_address, :request_id, :create_time);
 
 -- finish_access --
@@ -15,8 +15,8 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (:access_ids::uuid[]);
 
 -- count_accesses --
 -- Count uses of memories.
-INSERT INTO memory.accesses AS known (tenant_id, memory_id, access_count, last_access_time)
-VALUES (:tenant_id, :memory_id, :access_count, :last_access_time)
+INSERT INTO memory.accesses AS known (tenant_id, last_access_time, memory_id, access_count)
+VALUES (:tenant_id, :last_access_time, :memory_id, :access_count)
 ON CONFLICT ON CONSTRAINT accesses_pkey DO UPDATE
     SET access_count = known.access_count + excluded.access_count,
         last_access_time = greatest(known.last_access_time, excluded.last_access_time);

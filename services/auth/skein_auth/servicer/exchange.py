@@ -10,7 +10,6 @@ from skein_auth import wire
 from skein_auth.servicer.accounts import StandingRpcs
 from skein_auth.store.upkeep import DEFAULT_PURGE
 from skein_kit.call import Context, caller
-from skein_kit.identity import sign
 from skein_kit.ids import now
 
 
@@ -25,9 +24,7 @@ class IdentityServicer(StandingRpcs, rpc.IdentityServiceServicer):
         else:
             identity = await self._parts.identities.of_bearer(request.bearer, tenant_id, at, audience=request.audience)
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
-        return wire.exchanged(
-            *sign(identity.caller, key=await self._parts.keyring.active(), at=at.timestamp(), until=until)
-        )
+        return wire.exchanged(*await self._parts.keyring.signed(identity.caller, at=at.timestamp(), until=until))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         deleted = await self._parts.upkeep.delete_expired(caller(context).tenant(), now())

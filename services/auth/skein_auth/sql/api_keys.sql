@@ -89,3 +89,11 @@ WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id AND re
 UPDATE auth.api_keys
 SET service_account_id = NULL
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;
+
+-- delete_over_api_keys --
+-- Remove some keys of a tenant that were over before a time.
+DELETE FROM auth.api_keys
+WHERE tenant_id = :tenant_id
+  AND api_key_id IN (SELECT k.api_key_id FROM auth.api_keys k
+                     WHERE k.tenant_id = :tenant_id AND coalesce(k.revoke_time, k.expire_time) < :before AND NOT k.counted
+                     LIMIT :size);

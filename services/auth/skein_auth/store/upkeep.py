@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
+from skein_kit import canary
 from skein_kit.database import NO_TENANT
 from skein_kit.ids import first_id
 from skein_kit.requests import Requests
@@ -22,6 +23,8 @@ DEFAULT_PURGE = 1000
 _AT_ONCE = 5_000
 # How long a sign-in is kept after it was revoked.
 _REVOKED_KEPT = timedelta(days=30)
+# A key for every hour, and what is recorded of it, is of use to nobody the day after.
+_CANARY_KEPT = timedelta(days=1)
 _EXPIRING = (
     "delete_expired_signing_keys",
     "delete_expired_device_codes",
@@ -66,6 +69,10 @@ class UpkeepStore:
         async with self._database.tenant(tenant_id) as tx:
             deleted += await self._delete_expired_of(tx, tenant_id, at)
             await count_api_keys(tx, tenant_id, at)
+            if tenant_id in canary.TENANTS:
+                deleted += await tx.execute(
+                    QUERIES["delete_over_api_keys"], tenant_id=tenant_id, before=at - _CANARY_KEPT, size=_AT_ONCE
+                )
         return deleted
 
     async def purge(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
@@ -91,7 +98,7 @@ class UpkeepStore:
         events = await tx.execute(
             QUERIES["delete_expired_audit_events"],
             tenant_id=tenant_id,
-            before=first_id(at - self._audit_kept),
+            before=first_id(at - (_CANARY_KEPT if tenant_id in canary.TENANTS else self._audit_kept)),
             size=_AT_ONCE,
         )
         return sign_ins + events + await self._requests.delete_expired(tx, tenant_id, at)

@@ -78,7 +78,7 @@ def free_environment() -> dict[str, str]:
     """Return an environment with free ports and none of the caller's own settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
     ports = dict.fromkeys((*(f"SKEIN_{name.upper()}_PORT" for name in registry.PORTS), *registry.OTHER_PORTS), "0")
-    return {**inherited, **ports, "SKEIN_LOG_LEVEL": "warning"}
+    return {**inherited, **ports, "SKEIN_LOG_LEVEL": "warning", "SKEIN_CANARY_SECONDS": "0"}
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from skein_client.connection import CREDENTIALS_FILE
-from skein_cluster import console, credentials, logfile, options, processes
+from skein_cluster import console, credentials, garbage, logfile, options, processes, registry
+from skein_cluster.configuration.names import refuse_unknown
 from skein_cluster.embedded import embedded_cluster
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.signals import Stopping
@@ -22,13 +25,14 @@ from skein_kit.service import NotReady, exporting_traces
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from skein_cluster.embedded import Embedded
 
 LOG_FILE = "skein.log"
+MOST_REPLICAS = 8
 _TRY_NEXT = (
     'skein recall "what do I drink in the morning?"',
     "skein import jsonl FILE",
@@ -51,15 +55,23 @@ def up_command(data_dir: Path, *, log_stderr: bool) -> None:
 
 @click.command()
 @options.data_dir
-def cluster_command(data_dir: Path) -> None:
+@click.option(
+    "--replicas",
+    "counts",
+    multiple=True,
+    metavar="SERVICE=N",
+    help="Run N processes of a service (repeatable); each call goes to the next of them.",
+)
+def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
     """Keep a whole cluster up, one process per service, until Ctrl-C or SIGTERM.
 
     Same data folder as `skein up`. A service that ends is reported and not started again.
     """
-    uvloop.run(_cluster(data_dir))
+    uvloop.run(_cluster(data_dir, _replicas(counts)))
 
 
 async def _up(data_dir: Path, *, log_stderr: bool) -> None:
+    refuse_unknown(os.environ)
     settings = ProcessSettings.read()
     credentials.make_private(data_dir)
     log = None if log_stderr else data_dir / LOG_FILE
@@ -72,8 +84,23 @@ async def _up(data_dir: Path, *, log_stderr: bool) -> None:
             raise Failure(message, Exit.CANNOT_START) from error
 
 
-async def _cluster(data_dir: Path) -> None:
-    await _stay(data_dir, processes.separate_processes, _report_ends, log=None)
+async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
+    refuse_unknown(os.environ)
+    run = functools.partial(processes.separate_processes, replicas=replicas)
+    await _stay(data_dir, run, _report_ends, log=None)
+
+
+def _replicas(counts: Sequence[str]) -> dict[str, int]:
+    """Read "memory=2" and the like."""
+    found: dict[str, int] = {}
+    able = [name for name in registry.PORTS if name != "pc2"]
+    for said in counts:
+        name, _, count = said.partition("=")
+        if name not in able or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
+            message = f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}."
+            raise click.BadParameter(message, param_hint="--replicas")
+        found[name] = int(count)
+    return found
 
 
 async def _stay(
@@ -86,6 +113,7 @@ async def _stay(
     started = time.monotonic()
     with Stopping.on_signals() as stopping:
         async with form(data_dir) as cluster:
+            garbage.leave_out()
             console.out().print(panel(cluster, data_dir, log, time.monotonic() - started))
             watcher = watch(cluster)
             await stopping.wait()

@@ -14,9 +14,10 @@ from skein_auth.bootstrap import ensure_operator_key
 from skein_client.connection import Connection, ca_file_of
 from skein_cluster import console, options, registry
 from skein_cluster.calling import PATIENCE, OperatorSettings
+from skein_cluster.configuration.names import refuse_unknown
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.legacy import DEFAULT_SLUG, ensure_legacy_tenant
-from skein_kit.migrate import Migration, migrate
+from skein_kit.migrate import LOCK_SECONDS, Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 # No table, no schema, no role to act as.
@@ -25,15 +26,23 @@ _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, as
 
 @click.command()
 @options.as_json
-def migrate_command(*, as_json: bool) -> None:
+@click.option(
+    "--lock-seconds",
+    type=click.FloatRange(min=0.001),
+    default=LOCK_SECONDS,
+    show_default=True,
+    help="How long a migration may wait for what calls in flight hold; calls that come later wait behind it.",
+)
+def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
     """Bring the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.
 
     The URL names a superuser (who also makes the roles and the extension), or the owner role. A service role gets the
     password SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) where that is set.
     """
+    refuse_unknown(os.environ)
     migrations = registry.migrations()
     passwords = {name: text for name in registry.WITH_DATABASE if (text := _password(name))}
-    applied = asyncio.run(_migrate(database_url(), migrations, passwords))
+    applied = asyncio.run(_migrate(database_url(), migrations, passwords, lock_seconds))
     if as_json:
         console.print_json(
             {
@@ -69,6 +78,7 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
     With it (SKEIN_OPERATOR_KEY) the other keys are made: `skein tenants create`. For a legacy token the cluster at
     SKEIN_ENDPOINT is called, as the operator: with SKEIN_OPERATOR_KEY if there is one, else with the key just made.
     """
+    refuse_unknown(os.environ)
     token = None if legacy_token_file is None else _token(legacy_token_file)
     known = OperatorSettings.read(os.environ).operator_key if token else ""
     key = known or asyncio.run(_bootstrap(database_url(), name))
@@ -86,17 +96,20 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
 
 
 def database_url() -> str:
-    """Return SKEIN_DATABASE_URL, or raise SettingInvalid."""
-    url = ProcessSettings.read().database_url
+    """Return SKEIN_DATABASE_DIRECT_URL, else SKEIN_DATABASE_URL, or raise SettingInvalid."""
+    settings = ProcessSettings.read()
+    url = settings.database_direct_url or settings.database_url
     if not url:
         message = "SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…"
         raise SettingInvalid(message)
     return url
 
 
-async def _migrate(url: str, migrations: list[Migration], passwords: dict[str, str]) -> list[Migration]:
+async def _migrate(
+    url: str, migrations: list[Migration], passwords: dict[str, str], lock_seconds: float
+) -> list[Migration]:
     try:
-        return await migrate(url, migrations, registry.WITH_DATABASE, passwords=passwords)
+        return await migrate(url, migrations, registry.WITH_DATABASE, passwords=passwords, lock_seconds=lock_seconds)
     except (OSError, TimeoutError) as error:
         raise _unreachable(error) from error
 

@@ -10,7 +10,8 @@ import sys
 import click
 import uvloop
 
-from skein_cluster import registry
+from skein_cluster import garbage, registry
+from skein_cluster.configuration.names import refuse_unknown
 from skein_cluster.signals import Stopping
 from skein_kit import logs
 from skein_kit.service import exporting_traces, running
@@ -34,6 +35,7 @@ def serve_command(services: tuple[str, ...], parent: int | None) -> None:
 
 
 async def _serve(names: tuple[str, ...]) -> None:
+    refuse_unknown(os.environ)
     settings = ProcessSettings.read()
     services = registry.load(names)
     needing = [service.name for service in services if service.has_database]
@@ -44,8 +46,13 @@ async def _serve(names: tuple[str, ...]) -> None:
     log = logs.get("skein")
     host = registry.host_of(settings, dict(os.environ), here=names)
     name = f"skein-{names[0]}" if len(names) == 1 else "skein"
-    with exporting_traces(settings, name=name), Stopping.on_signals() as stopping:
+
+    def cut_off(number: str) -> None:
+        log.warning("ended_at_once", signal=number)
+
+    with exporting_traces(settings, name=name), Stopping.on_signals(cut_off) as stopping:
         async with running(services, host) as cluster:
+            garbage.leave_out()
             log.info("serving", services=[service.name for service in services], admin=cluster.admin)
             await stopping.wait()
             log.info("stopping")

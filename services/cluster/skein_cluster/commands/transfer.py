@@ -22,7 +22,7 @@ from skein_cluster.transfer.comparing import Comparison
 from skein_cluster.transfer.exporting import export
 from skein_cluster.transfer.moving import bring_all, bring_one, chosen, compare_all, compare_one, try_out
 from skein_cluster.transfer.prefixing import PREFIX, Prefixed
-from skein_cluster.transfer.records import FIELDS
+from skein_cluster.transfer.records import FIELDS, ITEMS
 from skein_cluster.transfer.report import Report
 from skein_cluster.transfer.sources import FORMATS
 from skein_cluster.transfer.sources.base import Notes, Tally
@@ -134,7 +134,8 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
 @click.option("--whole", is_flag=True, help="The whole memory, without sessions, for `skein import skein`.")
 @options.caller
 def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> None:
-    """Write the tenant's sessions, messages, memories and links as JSON lines that `skein import jsonl` takes.
+    """Write the tenant as JSON lines that `skein import jsonl` takes: sessions, messages, memories, links, people,
+    agents and what they carry, what was curated, and the rules.
 
     With --whole: memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
     """
@@ -143,7 +144,8 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
         console.err().print(f"Exported {count} items.")
     else:
         counts, left = asyncio.run(_export(environment, output.write))
-        console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in FIELDS)}.")
+        told = [*FIELDS, *(kind for kind in ITEMS if counts[kind])]
+        console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in told)}.")
     if left:
         click.echo(
             f"Without {left} memories that lie in cold storage: `skein archive list` names the archives, and "
@@ -298,4 +300,5 @@ def _show_whole(done: Done, *, as_json: bool) -> None:
 
 
 def _plural(kind: str) -> str:
-    return {"memory": "memories"}.get(kind, f"{kind}s")
+    irregular = {"memory": "memories", "alias": "aliases", "policy": "policies", "trust": "trusted sources"}
+    return irregular.get(kind, f"{kind}s".replace("_", " "))

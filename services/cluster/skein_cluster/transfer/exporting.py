@@ -1,4 +1,4 @@
-"""Writing a tenant's sessions, messages, memories and links as records that an import takes.
+"""Writing a tenant as records that an import takes: sessions, messages, memories, links, and what surrounds them.
 
 What has no external id is written under the id that the cluster gave it. What is written meanwhile may be missing: an
 export is no snapshot.
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_client.pages import items
-from skein_cluster.transfer.records import Kind, line_of
+from skein_cluster.transfer import surroundings
+from skein_cluster.transfer.records import ITEMS, Kind, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +30,12 @@ async def export(api: Api, write: Callable[[str], object]) -> Counter[str]:
     counts: Counter[str] = Counter()
 
     def put(kind: Kind, item: Any) -> None:
+        if kind in ITEMS:
+            surroundings.unbind(item)
         write(line_of(kind, item) + "\n")
         counts[kind] += 1
 
+    await surroundings.before(api, put)
     # Listed newest first and perhaps twice when one is updated meanwhile; written oldest first and once.
     request = session_pb2.ListSessionsRequest(page_size=_PAGE, states=_STATES)
     listed = items(api.sessions.ListSessions, request, "sessions")
@@ -42,6 +46,7 @@ async def export(api: Api, write: Callable[[str], object]) -> Counter[str]:
         async for message in items(api.sessions.ListMessages, turns, "messages"):
             message.external_id = message.external_id or message.message_id
             put(Kind.MESSAGE, message)
+    await surroundings.of_sessions(api, sessions, put)
     names: dict[str, str] = {}
     memories = memory_pb2.ListMemoriesRequest(page_size=_PAGE, show_archived=True)
     async for memory in items(api.memories.ListMemories, memories, "memories"):
@@ -56,4 +61,5 @@ async def export(api: Api, write: Callable[[str], object]) -> Counter[str]:
             if link.to_memory_id in names:
                 link.from_memory_id, link.to_memory_id = names[link.from_memory_id], names[link.to_memory_id]
                 put(Kind.LINK, link)
+    await surroundings.after(api, names, put)
     return counts

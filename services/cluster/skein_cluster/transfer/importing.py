@@ -39,7 +39,7 @@ _CHUNK = 500
 # What the record itself is to blame for; anything else ends the import.
 _REFUSALS = (InvalidArgument, AlreadyExists, NotFound, FailedPrecondition, ResourceExhausted)
 # What passes by itself.
-_PASSING = frozenset({"RATE_LIMITED", "TOO_MANY_ATTEMPTS"})
+_PASSING = frozenset({"RATE_LIMITED", "OVERLOADED", "TOO_MANY_ATTEMPTS"})
 # How long a rate limit is waited for when it names no time.
 _PAUSE_SECONDS = 1.0
 

@@ -15,8 +15,9 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import ListValue, Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import session_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -172,9 +173,10 @@ def _at(name: str) -> Field:
     return Field(name, _time, Timestamp.ToJsonString)
 
 
-def _ordered(value: Struct | ListValue) -> Any:
+def _ordered(value: Message) -> Any:
     """Return JSON with its keys in order: protobuf keeps none, and the same item must give the same line."""
-    return json.loads(json.dumps(json_format.MessageToDict(value), sort_keys=True))
+    written = json_format.MessageToDict(value, preserving_proto_field_name=True)
+    return json.loads(json.dumps(written, sort_keys=True))
 
 
 def _structured(name: str) -> Field:
@@ -275,6 +277,21 @@ _MESSAGES: Mapping[Kind, type[Message]] = {
     Kind.MEMORY: memory_pb2.Memory,
     Kind.LINK: memory_pb2.Link,
 }
+# Kinds whose records are messages of the contract, in protobuf's JSON form, under "item".
+ITEMS: Mapping[Kind, type[Message]] = {
+    Kind.SUBJECT: subjects_pb2.Subject,
+    Kind.AGENT: tenancy_pb2.Agent,
+    Kind.TOOL: subjects_pb2.Tool,
+    Kind.TOOL_ATTACHMENT: subjects_pb2.AttachToolRequest,
+    Kind.BLOCK: blocks_pb2.Block,
+    Kind.BLOCK_ATTACHMENT: blocks_pb2.AttachBlockRequest,
+    Kind.ITEM: states_pb2.PutItemRequest,
+    Kind.AGENT_STATE: states_pb2.AgentState,
+    Kind.TRUST: curation_pb2.SetSourceTrustRequest,
+    Kind.ALIAS: curation_pb2.ResolveEntityRequest,
+    Kind.CONFLICT: curation_pb2.ResolveConflictRequest,
+    Kind.POLICY: subjects_pb2.UpdatePolicyRequest,
+}
 # What may stand instead of a text.
 _INSTEAD_OF_CONTENT: Mapping[Kind, tuple[str, ...]] = {
     Kind.MESSAGE: ("parts", "tool_calls", "tool_returns"),
@@ -292,9 +309,11 @@ def parse(where: str, line: str | bytes) -> Record:
         raise RecordInvalid("is no JSON object")
     given = {name: value for name, value in values.items() if value is not None}
     name = given.pop("record", None)
-    if name not in list(FIELDS):
-        raise RecordInvalid(f"record: should be one of {', '.join(FIELDS)}")
+    if name not in [*FIELDS, *ITEMS]:
+        raise RecordInvalid(f"record: should be one of {', '.join([*FIELDS, *ITEMS])}")
     kind = Kind(name)
+    if kind in ITEMS:
+        return Record(where=where, kind=kind, item=_whole_item(kind, given))
     fields = FIELDS[kind]
     unknown = sorted(set(given) - set(fields))
     if unknown:
@@ -312,6 +331,9 @@ def parse(where: str, line: str | bytes) -> Record:
 def line_of(kind: Kind, item: Message) -> str:
     """Write one line; fields that are empty are left out."""
     values: dict[str, Any] = {"record": str(kind)}
+    if kind in ITEMS:
+        values["item"] = _ordered(item)
+        return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
     for name, field in FIELDS[kind].items():
         descriptor = item.DESCRIPTOR.fields_by_name[field.name]
         present = item.HasField(field.name) if descriptor.has_presence else bool(getattr(item, field.name))
@@ -331,6 +353,15 @@ def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
                 yield parse(where, line)
             except RecordInvalid as error:
                 yield Unreadable(where=where, reason=str(error))
+
+
+def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:
+    if set(given) != {"item"} or not isinstance(given["item"], dict):
+        raise RecordInvalid(f"item: a {kind} has this field alone, a JSON object")
+    try:
+        return json_format.ParseDict(given["item"], ITEMS[kind]())
+    except (ValueError, RecursionError, json_format.ParseError) as error:
+        raise RecordInvalid(f"item: cannot be read ({error})") from None
 
 
 def _item(kind: Kind, given: Mapping[str, Any]) -> Message:

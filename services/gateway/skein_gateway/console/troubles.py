@@ -36,6 +36,7 @@ _WORDS = {
     "REVISION_STALE": "Somebody changed this since you opened the page. Nothing was saved: open it again.",
     "PAGE_TOKEN_INVALID": "This list moved on. Begin again at its first page.",
     "RATE_LIMITED": "More was asked than this tenant or you may ask for now. Wait a moment.",
+    "OVERLOADED": "More is asked of the cluster than it can do now. Wait a moment, then try again.",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit import vectors
 from skein_kit.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.ids import now
@@ -50,10 +51,10 @@ class MemoryRpcs(Rpcs):
         with speaking_of("memory"):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
         (memory,) = remembered([draft], at=at, by=who.principal)
-        with speaking_of("memory"):
-            given = embeddings_of([memory], [request.memory])
+        asked = request.memory.embedding
+        given = {memory.memory_id: vectors.given(asked, field="memory.embedding")} if asked else {}
         documents = documents_of([memory], at=at, embeddings=given)
-        expected = bool(self._parts.embeddings.expected_pending(documents))
+        expected = bool(self._parts.embeddings.expected_pending(documents, deferred=request.defer_embedding))
         response = pb.CreateMemoryResponse(embedding_pending=expected)
 
         def show(stored: Sequence[Memory]) -> None:
@@ -66,7 +67,7 @@ class MemoryRpcs(Rpcs):
         )
         if first is not None:
             return pb.CreateMemoryResponse.FromString(first)
-        response.embedding_pending = bool(await self._pending(documents, context))
+        response.embedding_pending = bool(await self._pending(documents, context, deferred=request.defer_embedding))
         if request.suggest_links:
             found = await self._parts.graph.suggest_links(tenant_id, str(memory.memory_id), at=at)
             response.suggested_links.extend(wire.suggestion(one) for one in found)
@@ -84,7 +85,7 @@ class MemoryRpcs(Rpcs):
         memories = remembered(drafts, at=at, by=who.principal)
         given = embeddings_of(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=given)
-        expected = self._parts.embeddings.expected_pending(documents)
+        expected = self._parts.embeddings.expected_pending(documents, deferred=request.defer_embedding)
         response = pb.BatchCreateMemoriesResponse(pending_embedding_count=expected)
 
         def show(stored: Sequence[Memory]) -> None:
@@ -98,7 +99,7 @@ class MemoryRpcs(Rpcs):
         )
         if first is not None:
             return pb.BatchCreateMemoriesResponse.FromString(first)
-        response.pending_embedding_count = await self._pending(documents, context)
+        response.pending_embedding_count = await self._pending(documents, context, deferred=request.defer_embedding)
         if response.pending_embedding_count != expected:
             await self._parts.memories.correct_answer(who.tenant(), once, response)
         return response
@@ -165,7 +166,9 @@ class MemoryRpcs(Rpcs):
         if isinstance(changed, bytes):
             return pb.UpdateMemoryResponse.FromString(changed)
         response = changed.response
-        response.embedding_pending = bool(await self._pending(changed.documents, context))
+        response.embedding_pending = bool(
+            await self._pending(changed.documents, context, deferred=request.defer_embedding)
+        )
         if response.embedding_pending:
             await self._parts.memories.correct_answer(who.tenant(), once, response)
         return response
@@ -209,8 +212,8 @@ class MemoryRpcs(Rpcs):
     def _max_content(self) -> int:
         return self._parts.settings.max_content_characters
 
-    async def _pending(self, documents: Sequence[Document], context: Context) -> int:
-        return await self._parts.embeddings.make(documents, remaining=context.time_remaining())
+    async def _pending(self, documents: Sequence[Document], context: Context, *, deferred: bool = False) -> int:
+        return await self._parts.embeddings.make(documents, remaining=context.time_remaining(), deferred=deferred)
 
 
 def _nothing(_memory: Memory) -> pb.DeleteMemoryResponse:

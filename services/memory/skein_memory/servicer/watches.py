@@ -150,7 +150,12 @@ class DeliverRpcs(Rpcs):
     ) -> memory_pb2.DeliverWebhooksResponse:
         done = await self._parts.delivering.deliver(caller(context).tenant(), request.limit or _DEFAULT_DELIVERIES)
         return memory_pb2.DeliverWebhooksResponse(
-            delivered_count=done.delivered, failed_count=done.failed, more=done.more, active=done.active
+            delivered_count=done.delivered,
+            failed_count=done.failed,
+            more=done.more,
+            active=done.active,
+            due_count=done.due,
+            oldest_due_time=time(done.oldest_due),
         )
 
 

@@ -90,6 +90,12 @@ INSERT INTO memory.tombstones (tenant_id, digest, create_time)
 VALUES (:tenant_id, :digest, :create_time)
 ON CONFLICT ON CONSTRAINT tombstones_pkey DO NOTHING;
 
+-- renew_tombstones --
+-- Remember the digests of what was purged, and that of what is there already it was done again.
+INSERT INTO memory.tombstones (tenant_id, digest, create_time)
+VALUES (:tenant_id, :digest, :create_time)
+ON CONFLICT ON CONSTRAINT tombstones_pkey DO UPDATE SET create_time = excluded.create_time;
+
 -- find_tombstones --
 -- Return those of some digests that belong to what was purged.
 SELECT digest FROM memory.tombstones

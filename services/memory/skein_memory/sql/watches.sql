@@ -72,6 +72,10 @@ DELETE FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 RETURNING master_key;
 
+-- has_active_watch --
+-- Say whether anything waits to be told: without, nothing is queued and nothing is due.
+SELECT EXISTS (SELECT FROM memory.watches WHERE tenant_id = :tenant_id AND is_active);
+
 -- lock_active_watches --
 -- Read the watches that wait for something, those apart that another worker looks at, and keep others from them.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, transaction, change_id
@@ -103,18 +107,33 @@ VALUES (:tenant_id, :delivery_id, :watch_id, :change_id, 'waiting', :create_time
 ON CONFLICT ON CONSTRAINT deliveries_change_key DO NOTHING;
 
 -- claim_deliveries --
--- Take deliveries that are due, those apart that another worker takes; nobody else takes them before `until`.
+-- Take deliveries that are due, those apart that another worker takes and those of watches that keep us waiting; nobody
+-- else takes them before `until`.
 UPDATE memory.deliveries
 SET attempts = attempts + 1, next_time = :until
 WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
     SELECT delivery_id FROM memory.deliveries
-    WHERE tenant_id = :tenant_id AND state = 'waiting' AND next_time <= :at AND EXISTS (
+    WHERE tenant_id = :tenant_id AND state = 'waiting' AND next_time <= :at
+        AND watch_id <> ALL (:slow::uuid[]) AND EXISTS (
         SELECT FROM memory.watches
         WHERE watches.tenant_id = :tenant_id AND watches.watch_id = deliveries.watch_id AND watches.is_active)
     ORDER BY next_time
     LIMIT :count
     FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING delivery_id, watch_id, change_id, attempts;
+
+-- due_deliveries --
+-- Count the deliveries that are due, up to a number, and say since when the oldest is.
+SELECT count(*)::integer AS count, min(next_time) AS oldest_time
+FROM (
+    SELECT next_time
+    FROM memory.deliveries
+    WHERE tenant_id = :tenant_id AND state = 'waiting' AND next_time <= :at AND EXISTS (
+        SELECT FROM memory.watches
+        WHERE watches.tenant_id = :tenant_id AND watches.watch_id = deliveries.watch_id AND watches.is_active)
+    ORDER BY next_time
+    LIMIT :count
+) AS due;
 
 -- told_changes --
 -- Read what is sent of events.

@@ -10,7 +10,8 @@ import dataclasses
 from dataclasses import replace as but
 from typing import TYPE_CHECKING
 
-from skein_kit import postings
+from skein_kit import bundles, postings
+from skein_kit.bundles import Rows
 from skein_kit.errors import ExternalIdTaken
 from skein_memory import events
 from skein_memory.curation import fingerprint
@@ -42,14 +43,16 @@ async def insert(
 
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
-    await tx.insert(QUERIES["insert_entries"], tenant_id, [_entry(memory) for memory in memories])
-    await _add_tags(tx, tenant_id, [(memory.memory_id, tag) for memory in memories for tag in memory.draft.tags])
-    await _take_names(tx, tenant_id, memories)
-    await postings.put(tx, tenant_id, documents)
-    await standing.put(tx, tenant_id, memories)
-    await properties.put(tx, tenant_id, memories)
     created = [events.of_memory("memory_created", memory) for memory in memories]
-    await history.record(tx, tenant_id, created, at=at, by=memories[0].created_by if memories else "")
+    along = [
+        Rows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
+        history.rows(created, at=at, by=memories[0].created_by if memories else ""),
+        _tags([(memory.memory_id, tag) for memory in memories for tag in memory.draft.tags]),
+        standing.rows(memories),
+        properties.rows(memories),
+    ]
+    await postings.put(tx, tenant_id, documents, along=along)
+    await _take_names(tx, tenant_id, memories)
 
 
 async def locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
@@ -108,7 +111,7 @@ async def replace(
     if dropped:
         await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
     added = sorted(set(after.draft.tags) - set(before.draft.tags))
-    await _add_tags(tx, tenant_id, [(after.memory_id, tag) for tag in added])
+    await bundles.insert(tx, tenant_id, [_tags([(after.memory_id, tag) for tag in added])])
     if before.fact_key != after.fact_key:
         await _move_key(tx, tenant_id, before, after)
     await standing.follow(tx, tenant_id, before, after)
@@ -134,8 +137,8 @@ async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_no
     return documents
 
 
-async def _add_tags(tx: Transaction, tenant_id: UUID, tags: Sequence[tuple[UUID, str]]) -> None:
-    await tx.insert(QUERIES["insert_tags"], tenant_id, [{"memory_id": id_, "tag": tag} for id_, tag in tags])
+def _tags(tags: Sequence[tuple[UUID, str]]) -> Rows:
+    return Rows(QUERIES["insert_tags"], [{"memory_id": id_, "tag": tag} for id_, tag in tags])
 
 
 async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:

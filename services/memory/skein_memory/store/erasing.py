@@ -230,6 +230,7 @@ class ErasingStore(Store):
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: Receipt, *, by: str
     ) -> tuple[Receipt, str | None]:
         """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
+        await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
         block_ids, after = await erased_blocks.of_subject(
             tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
         )

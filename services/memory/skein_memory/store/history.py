@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit import bundles
+from skein_kit.bundles import Rows
 from skein_kit.ids import new_ids
 from skein_memory.store.queries import QUERIES
 
@@ -40,9 +42,13 @@ class Former:
 
 async def record(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
     """Add events to the tenant's log; they are read in the order given, once the transaction is committed."""
-    await tx.insert(
+    await bundles.insert(tx, tenant_id, [rows(events, at=at, by=by)])
+
+
+def rows(events: Sequence[Event], *, at: datetime, by: str) -> Rows:
+    """Return what adds events to the tenant's log."""
+    return Rows(
         QUERIES["insert_changes"],
-        tenant_id,
         [
             {
                 "change_id": id_,

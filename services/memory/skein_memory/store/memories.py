@@ -78,7 +78,7 @@ class MemoryStore(Store):
         QuotaExceeded and MasterKeyMissing.
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, plans_again=self._may_move_others(tenant_id)) as tx:
             show(await scored_new(tx, tenant_id, self._policies, memories, at=at))
             first = await self._requests.claim(tx, tenant_id, once, answer=response)
             if first is not None:
@@ -89,6 +89,11 @@ class MemoryStore(Store):
             await self._vault.put(tx, tenant_id, secrets, at=at)
             await self._take_room(tx, tenant_id, policy, memories, at=at)
         return None
+
+    def _may_move_others(self, tenant_id: UUID) -> bool:
+        """Say whether new memories may push others out of their level: which ones is found by how many there are."""
+        policy = self._policies.known(tenant_id)
+        return policy is None or policy.levels_capped
 
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the rules that a tenant remembers by."""

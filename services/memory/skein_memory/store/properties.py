@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit import bundles
+from skein_kit.bundles import Rows
 from skein_kit.filtering import properties_of
 from skein_memory.store.queries import QUERIES
 
@@ -15,14 +17,16 @@ if TYPE_CHECKING:
     from skein_memory.memories import Memory
 
 
-async def put(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
-    """Name the properties of new memories."""
-    rows: list[dict[str, object]] = [
-        {"memory_id": memory.memory_id, "name": name, "value": value}
-        for memory in memories
-        for name, value in properties_of(memory.draft.metadata, memory.draft.data)
-    ]
-    await tx.insert(QUERIES["insert_properties"], tenant_id, rows)
+def rows(memories: Sequence[Memory]) -> Rows:
+    """Return what names the properties of memories."""
+    return Rows(
+        QUERIES["insert_properties"],
+        [
+            {"memory_id": memory.memory_id, "name": name, "value": value}
+            for memory in memories
+            for name, value in properties_of(memory.draft.metadata, memory.draft.data)
+        ],
+    )
 
 
 async def replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
@@ -30,4 +34,4 @@ async def replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memor
     was = properties_of(before.draft.metadata, before.draft.data)
     if was != properties_of(after.draft.metadata, after.draft.data):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
-        await put(tx, tenant_id, [after])
+        await bundles.insert(tx, tenant_id, [rows([after])])

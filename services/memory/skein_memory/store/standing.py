@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from skein_kit import bundles
+from skein_kit.bundles import Rows
 from skein_memory.store.queries import QUERIES
 from skein_memory.tasks import Task
 
@@ -16,15 +18,14 @@ if TYPE_CHECKING:
     from skein_memory.memories import Memory
 
 
-async def put(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
-    """Note where those of some memories stand that are tasks or objectives."""
-    found = [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
-    await tx.insert(QUERIES["put_task"], tenant_id, found)
+def rows(memories: Sequence[Memory]) -> Rows:
+    """Return what notes where those of some memories stand that are tasks or objectives."""
+    return Rows(QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None])
 
 
 async def follow(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Note where a memory stands after a change."""
     if Task.of(after) is not None:
-        await put(tx, tenant_id, [after])
+        await bundles.insert(tx, tenant_id, [rows([after])])
     elif Task.of(before) is not None:
         await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)

@@ -38,11 +38,11 @@ async def write(
     contents = await tx.rows(QUERIES["content_digests"], tenant_id=tenant_id, memory_ids=ids)
     salt = await _salt(tx, tenant_id)
     digests = {
-        *(_digest(salt, "memory_id", id_.bytes) for id_ in ids),
-        *(_digest(salt, "external_id", row["external_id"].encode()) for row in external),
-        *(_digest(salt, "content", row["content_hash"]) for row in contents),
-        *(_digest(salt, "external_id", external_id.encode()) for external_id in external_ids),
-        *(_digest(salt, "content", content_hash) for content_hash in content_hashes),
+        *(digest_of(salt, "memory_id", id_.bytes) for id_ in ids),
+        *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external),
+        *(digest_of(salt, "content", row["content_hash"]) for row in contents),
+        *(digest_of(salt, "external_id", external_id.encode()) for external_id in external_ids),
+        *(digest_of(salt, "content", content_hash) for content_hash in content_hashes),
     }
     await _write(tx, tenant_id, digests, at=at)
 
@@ -50,7 +50,14 @@ async def write(
 async def write_blocks(tx: Transaction, tenant_id: UUID, block_ids: Sequence[str], *, at: datetime) -> None:
     """Remember blocks that are about to be purged, by their ids."""
     salt = await _salt(tx, tenant_id)
-    await _write(tx, tenant_id, {_digest(salt, "block_id", id_.encode()) for id_ in block_ids}, at=at)
+    await _write(tx, tenant_id, {digest_of(salt, "block_id", id_.encode()) for id_ in block_ids}, at=at)
+
+
+async def write_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
+    """Remember that all about a person is purged: in a database brought back to before that it is done again."""
+    salt = await _salt(tx, tenant_id)
+    row = {"digest": digest_of(salt, "subject_id", subject_id.encode()), "create_time": at}
+    await tx.insert(QUERIES["renew_tombstones"], tenant_id, [row])
 
 
 async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
@@ -58,7 +65,7 @@ async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
     salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
     if salt is None:
         return False
-    digests = [_digest(salt, "block_id", block_id.encode())]
+    digests = [digest_of(salt, "block_id", block_id.encode())]
     return bool(await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=digests))
 
 
@@ -90,14 +97,15 @@ async def _write(tx: Transaction, tenant_id: UUID, digests: set[bytes], *, at: d
 
 
 def _digests(salt: bytes, memory: Memory) -> set[bytes]:
-    found = {_digest(salt, "memory_id", memory.memory_id.bytes)}
+    found = {digest_of(salt, "memory_id", memory.memory_id.bytes)}
     if memory.draft.external_id is not None:
-        found.add(_digest(salt, "external_id", memory.draft.external_id.encode()))
+        found.add(digest_of(salt, "external_id", memory.draft.external_id.encode()))
     # Without words there is nothing to be known again by.
     if memory.draft.content:
-        found.add(_digest(salt, "content", memory.draft.content_hash))
+        found.add(digest_of(salt, "content", memory.draft.content_hash))
     return found
 
 
-def _digest(salt: bytes, kind: str, value: bytes) -> bytes:
+def digest_of(salt: bytes, kind: str, value: bytes) -> bytes:
+    """Return what stays of a memory's id ("memory_id"), a block's or a person's, an external id, or a content."""
     return hmac.digest(salt, kind.encode() + b":" + value, hashlib.sha256)

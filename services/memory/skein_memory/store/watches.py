@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -23,9 +22,10 @@ from skein_memory.sealing import Sealed, TenantKey, WrappedKey
 from skein_memory.store import entries, history
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
-from skein_memory.watches import MAX_ATTEMPTS, Watch, WatchDraft, pause_after
+from skein_memory.watches import MAX_ATTEMPTS, Attempt, Outcome, Watch, WatchDraft, pause_after
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import datetime
 
     import asyncpg
@@ -43,26 +43,9 @@ _WATCHES_AT_ONCE = 1000
 _LEASE = timedelta(seconds=60)
 _KEPT = timedelta(days=7)
 _REMOVED_AT_ONCE = 500
+# Due deliveries are counted up to this.
+MOST_COUNTED = 1000
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
-    """One delivery that is to be tried now."""
-
-    delivery_id: UUID
-    attempts: int
-    watch: Watch
-    event: Mapping[str, object]
-    create_time: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """What came of an attempt; no error: it was delivered."""
-
-    attempt: Attempt
-    error: str | None
 
 
 class WatchStore(Store):
@@ -225,8 +208,10 @@ class WatchStore(Store):
         """Queue deliveries of what happened since the last look; say whether anybody watches, and whether to go on."""
         more = False
         async with self._database.tenant(tenant_id) as tx:
-            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE)
-            for row in watches:
+            # Most tenants have none, and are asked again and again.
+            if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
+                return False, False
+            for row in await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE):
                 changes = await tx.rows(
                     QUERIES["changes_after_place"],
                     tenant_id=tenant_id,
@@ -258,13 +243,18 @@ class WatchStore(Store):
                     change_id=changes[-1]["change_id"],
                 )
                 more = more or len(changes) == _EVENTS_AT_ONCE
-        return bool(watches), more
+        return True, more
 
-    async def claim(self, tenant_id: UUID, *, at: datetime, count: int) -> list[Attempt]:
-        """Take up to `count` deliveries that are due; nobody else tries them for a minute."""
+    async def claim(self, tenant_id: UUID, *, at: datetime, count: int, slow: Collection[UUID] = ()) -> list[Attempt]:
+        """Take up to `count` deliveries that are due, of watches not `slow`; nobody else tries them for a minute."""
         async with self._database.tenant(tenant_id) as tx:
             claimed = await tx.rows(
-                QUERIES["claim_deliveries"], tenant_id=tenant_id, at=at, until=at + _LEASE, count=count
+                QUERIES["claim_deliveries"],
+                tenant_id=tenant_id,
+                at=at,
+                until=at + _LEASE,
+                count=count,
+                slow=list(slow),
             )
             if not claimed:
                 return []
@@ -286,6 +276,12 @@ class WatchStore(Store):
             )
             for row in claimed
         ]
+
+    async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
+        """Return how many deliveries are due, MOST_COUNTED at most, and since when the oldest of them is."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
+        return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
         """Say what came of attempts: when they are tried again, which are dead, which watches are switched off."""

@@ -98,7 +98,7 @@ class Batches:
             places = list(left)
             # Without the items at fault it is another request.
             repeat = f"{ask.repeat}-{len(failures)}" if ask.repeat else ""
-            request = pb.BatchCreateMemoriesRequest(memories=left.values(), request_id=repeat)
+            request = pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=left.values(), request_id=repeat)
             try:
                 answer = await self._api.call(self._api.memories.BatchCreateMemories, request, ask)
             except aio.AioRpcError as error:

@@ -39,7 +39,7 @@ class Groups:
             content=fields.text(ask.said, "description").strip() or name,
             metadata=fields.struct(metadata, "metadata") if metadata else None,
         )
-        request = pb.CreateMemoryRequest(memory=group, request_id=ask.repeat)
+        request = pb.CreateMemoryRequest(defer_embedding=True, memory=group, request_id=ask.repeat)
         stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
         return {"group_id": records.name(stored.memory), "name": name}
 

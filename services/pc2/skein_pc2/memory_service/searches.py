@@ -9,16 +9,13 @@ from skein.recall.v1 import recall_pb2
 from skein_pc2 import fields
 from skein_pc2.errors import SEARCH_ERROR, Rejected
 from skein_pc2.memory_service import records, relations
+from skein_pc2.signals import MEANING, WORDS
 
 if TYPE_CHECKING:
     from skein_pc2.api import Api
     from skein_pc2.verbs import Ask
 
 _DEFAULT_LIMIT, _DEFAULT_K, _HIGHEST_LIMIT = 10, 5, 100
-# The signals are joined before the best are taken, so a search by one of them takes more and picks its own.
-_CANDIDATES = 50
-# By words alone, and as good as by meaning alone.
-_WORDS, _MEANING = {"dense": 0.0, "context": 0.0}, {"lexical": 0.0}
 
 
 async def by_words(api: Api, ask: Ask) -> list[dict[str, Any]]:
@@ -33,7 +30,7 @@ async def by_words(api: Api, ask: Ask) -> list[dict[str, Any]]:
         listing = pb.ListMemoriesRequest(page_size=limit, filter=pb.MemoryFilter(types=types))
         listed = await api.call(api.memories.ListMemories, listing, ask)
         return await relations.written(api, ask, listed.memories)
-    request = _request(query, limit, _WORDS)
+    request = _request(query, limit, WORDS)
     request.filter.types.extend(types)
     answer = await api.call(api.index.Recall, request, ask)
     return await _scored(api, ask, [(hit, score) for hit in answer.hits if (score := _likeness_of_words(hit))][:limit])
@@ -42,7 +39,7 @@ async def by_words(api: Api, ask: Ask) -> list[dict[str, Any]]:
 async def by_meaning(api: Api, ask: Ask) -> list[dict[str, Any]]:
     """Find the memories that are nearest in meaning."""
     k = _count(ask, "k", _DEFAULT_K)
-    answer = await api.call(api.index.Recall, _request(fields.needed(ask.said, "query"), k, _MEANING), ask)
+    answer = await api.call(api.index.Recall, _request(fields.needed(ask.said, "query"), k, MEANING), ask)
     if answer.dense_unavailable:
         text = "The model that understands meaning does not answer; use search_memory or try again soon"
         raise Rejected(SEARCH_ERROR, text)
@@ -54,7 +51,7 @@ async def by_meaning(api: Api, ask: Ask) -> list[dict[str, Any]]:
 def _request(query: str, limit: int, weights: dict[str, float]) -> recall_pb2.RecallRequest:
     return recall_pb2.RecallRequest(
         query=query,
-        limit=min(_HIGHEST_LIMIT, max(_CANDIDATES, limit)),
+        limit=limit,
         kinds=[recall_pb2.ITEM_KIND_MEMORY],
         weights=weights,
         fusion="scores",

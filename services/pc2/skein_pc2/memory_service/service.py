@@ -64,7 +64,7 @@ class MemoryService(Verbs):
         parent_id = fields.text(ask.said, "parent_id")
         if parent_id:
             await relations.must_be_there(self._api, ask, parent_id)
-        request = pb.CreateMemoryRequest(memory=memory, request_id=ask.repeat)
+        request = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=ask.repeat)
         stored = (await self._api.call(self._api.memories.CreateMemory, request, ask)).memory
         if parent_id:
             await relations.set_parent(self._api, ask, stored.memory_id, parent_id)
@@ -156,7 +156,9 @@ class MemoryService(Verbs):
         if mask:
             # With a ttl it is another request each time, and may be done again.
             repeat = ask.repeat if update.get("ttl") is None else ""
-            request = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=mask), request_id=repeat)
+            request = pb.UpdateMemoryRequest(
+                defer_embedding=True, memory=memory, update_mask=FieldMask(paths=mask), request_id=repeat
+            )
             await self._api.call(self._api.memories.UpdateMemory, request, ask)
         if "parent_id" in update:
             await relations.set_parent(self._api, ask, memory_id, parent_id)

@@ -60,7 +60,9 @@ class Memories:
 
     async def _update(self, request: Request) -> dict[str, Any]:
         memory, changed = wire.update(request.payload, datetime.now(UTC))
-        call = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=changed), request_id=request.repeat_id)
+        call = pb.UpdateMemoryRequest(
+            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=changed), request_id=request.repeat_id
+        )
         try:
             response = await self._api.call(self._api.memories.UpdateMemory, call, request)
         except aio.AioRpcError as error:
@@ -82,11 +84,11 @@ class Memories:
         return await self._finding.do(memory_id, request)
 
     async def _store(self, memory: pb.Memory, errand: Errand) -> pb.Memory:
-        call = pb.CreateMemoryRequest(memory=memory)
+        call = pb.CreateMemoryRequest(defer_embedding=True, memory=memory)
         return (await self._api.call(self._api.memories.CreateMemory, call, errand)).memory
 
     async def _store_all(self, memories: Sequence[pb.Memory], errand: Errand) -> Sequence[pb.Memory]:
-        call = pb.BatchCreateMemoriesRequest(memories=memories)
+        call = pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=memories)
         return (await self._api.call(self._api.memories.BatchCreateMemories, call, errand)).memories
 
     async def _find(self, memory_id: str, errand: Errand) -> pb.Memory:

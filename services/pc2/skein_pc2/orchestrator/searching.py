@@ -8,6 +8,7 @@ from skein.recall.v1 import recall_pb2
 from skein_pc2 import wire
 from skein_pc2.errors import SEARCH_ERROR, Rejected
 from skein_pc2.fields import invalid, mapping, needed, whole
+from skein_pc2.signals import MEANING, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ _DEFAULT_LIMIT, _HIGHEST_LIMIT = 5, 100
 _DEFAULT_MIN_SIMILARITY = 0.7
 # Signals are fused before the best are taken, so a search that picks its own of them takes more.
 _CANDIDATES = 50
+_WEIGHTS = {SEMANTIC: MEANING, KEYWORD: WORDS}
 
 
 class Searching:
@@ -64,8 +66,8 @@ class Search:
 
     def request(self) -> recall_pb2.RecallRequest:
         """Write the call that finds candidates."""
-        takes_all = self.type == HYBRID and self._min_similarity is None
-        candidates = self.limit if takes_all else min(_HIGHEST_LIMIT, max(_CANDIDATES, 2 * self.limit))
+        picks = self.type == HYBRID and self._min_similarity is not None
+        candidates = min(_HIGHEST_LIMIT, max(_CANDIDATES, 2 * self.limit)) if picks else self.limit
         least = _DEFAULT_MIN_SIMILARITY if self._min_similarity is None else self._min_similarity
         return recall_pb2.RecallRequest(
             query=self._query,
@@ -74,6 +76,8 @@ class Search:
             filter=self._filter,
             # Words that are found need no likeness: the threshold speaks of meaning alone.
             min_similarity=least if self.type == SEMANTIC else 0.0,
+            weights=_WEIGHTS.get(self.type),
+            fusion="scores" if self.type in _WEIGHTS else "",
         )
 
     def results(self, response: recall_pb2.RecallResponse) -> list[dict[str, Any]]:

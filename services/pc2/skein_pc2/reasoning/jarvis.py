@@ -74,7 +74,9 @@ class Memories:
         if _VALUE not in ask.message:
             raise Rejected(VALIDATION_ERROR, words.MISSING)
         request = pb.CreateMemoryRequest(
-            memory=memory_of(words.user(ask.message), ask.message[_VALUE]), request_id=repeatable(ask.message)
+            defer_embedding=True,
+            memory=memory_of(words.user(ask.message), ask.message[_VALUE]),
+            request_id=repeatable(ask.message),
         )
         stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
         return {"status": "ok", "memory_id": lists.memory_id(stored.memory)}

@@ -74,7 +74,9 @@ class Keeper:
         """
         await sessions.ensured(self._api, ask, memory.session_id)
         try:
-            await self._api.call(self._api.memories.CreateMemory, pb.CreateMemoryRequest(memory=memory), ask)
+            await self._api.call(
+                self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), ask
+            )
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
@@ -113,7 +115,7 @@ class Keeper:
 
     async def update(self, ask: Ask, memory: pb.Memory, paths: Sequence[str]) -> pb.Memory:
         """Change fields of a memory, if its revision is still the current one. Raises AioRpcError."""
-        request = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=paths))
+        request = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=paths))
         return (await self._api.call(self._api.memories.UpdateMemory, request, ask)).memory
 
     async def reinforce(self, ask: Ask, memory_id: str, *, operation: str = "") -> float:

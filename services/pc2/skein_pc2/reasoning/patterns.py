@@ -61,7 +61,9 @@ class Patterns:
             words.text(ask.message, "solution"),
         )
         try:
-            await self._api.call(self._api.memories.CreateMemory, pb.CreateMemoryRequest(memory=memory), ask)
+            await self._api.call(
+                self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), ask
+            )
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
@@ -70,7 +72,9 @@ class Patterns:
 
     async def _replace(self, ask: Ask, memory: pb.Memory) -> None:
         memory.memory_id = memory.external_id
-        update = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=["data", "content"]))
+        update = pb.UpdateMemoryRequest(
+            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=["data", "content"])
+        )
         try:
             await self._api.call(self._api.memories.UpdateMemory, update, ask)
         except aio.AioRpcError as error:

@@ -64,7 +64,9 @@ class Synchronizer:
         """Store memories that are not there; what was deleted here stays deleted."""
         try:
             await self._api.call(
-                self._api.memories.BatchCreateMemories, pb.BatchCreateMemoriesRequest(memories=fresh), ask
+                self._api.memories.BatchCreateMemories,
+                pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=fresh),
+                ask,
             )
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:

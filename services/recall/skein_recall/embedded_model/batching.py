@@ -60,8 +60,11 @@ class Model(Protocol):
 class _Request:
     """One caller's texts; complete when `missing` is zero. A caller who gave up has cancelled `done`."""
 
+    texts: Sequence[str]
     vectors: NDArray[np.float32]
     missing: int
+    # How many of the texts were planned; the others wait.
+    planned: int = 0
     # When it came, and whether none of its texts have run yet.
     since: float = field(default_factory=time.perf_counter)
     waits: bool = True
@@ -94,18 +97,19 @@ class _Tokens:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """Texts waiting in order of arrival, and batches cut from those that came before them."""
+    """Requests whose texts wait, in the order of their turns, and batches cut from what was planned."""
 
     room: int
     # Texts that wait, in either form.
     depth: int = 0
-    waiting: deque[_Text] = field(default_factory=deque)
+    waiting: deque[_Request] = field(default_factory=deque)
     batches: deque[list[_Tokens]] = field(default_factory=deque)
 
 
 class Batcher:
     """One thread, two lanes: small requests and backlogs alternate, so neither keeps the other waiting for long.
 
+    Within a lane requests take turns, text by text: a long one keeps none of the others waiting for its end.
     There is no timer: what arrives while a batch runs makes up the next one.
     """
 
@@ -136,14 +140,15 @@ class Batcher:
 
         Raises EmbedderClosed, and EmbedderBusy when as many texts wait already as a lane has room for.
         """
-        request = _Request(np.empty((len(texts), self._model.dimensions), dtype=np.float32), len(texts))
+        vectors = np.empty((len(texts), self._model.dimensions), dtype=np.float32)
+        request = _Request(texts, vectors, missing=len(texts))
         lane = self._small if _is_small(texts) else self._backlog
         with self._lock:
             if self._closed:
                 raise EmbedderClosed
             if lane.depth and lane.depth + len(texts) > lane.room:
                 raise EmbedderBusy
-            lane.waiting.extend(_Text(request, place, text) for place, text in enumerate(texts))
+            lane.waiting.append(request)
             lane.depth += len(texts)
             if not self._pumping:
                 self._pumping = True
@@ -177,7 +182,7 @@ class Batcher:
 
     def _refuse_all(self) -> None:
         for lane in self._turn:
-            abandoned = {entry.request for entry in lane.waiting}
+            abandoned = set(lane.waiting)
             abandoned.update(entry.request for batch in lane.batches for entry in batch)
             lane.waiting.clear()
             lane.batches.clear()
@@ -188,9 +193,8 @@ class Batcher:
     def _plan(self, lane: _Lane) -> None:
         """Tokenise the head of a lane and cut it into batches of similar length."""
         with self._lock:
-            head = _head(lane.waiting)
-        wanted = [entry for entry in head if not entry.request.done.done()]
-        self._leave(lane, len(head) - len(wanted))
+            _drop_cancelled(lane)
+            wanted = _head(lane.waiting)
         try:
             rows = self._model.tokens([entry.text for entry in wanted])
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers; the thread serves on
@@ -234,15 +238,27 @@ def _is_small(texts: Sequence[str]) -> bool:
     return len(texts) == 1 or few
 
 
-def _head(waiting: deque[_Text]) -> list[_Text]:
-    """Take the texts that are planned together; at least one."""
+def _drop_cancelled(lane: _Lane) -> None:
+    for request in [request for request in lane.waiting if request.done.done()]:
+        lane.waiting.remove(request)
+        lane.depth -= len(request.texts) - request.planned
+
+
+def _head(waiting: deque[_Request]) -> list[_Text]:
+    """Take the texts that are planned together, one of each request in turn; at least one if any waits."""
     head: list[_Text] = []
     characters = 0
     while waiting and len(head) < WINDOW_TEXTS:
-        characters += len(waiting[0].text)
+        request = waiting[0]
+        text = request.texts[request.planned]
+        characters += len(text)
         if head and characters > WINDOW_CHARACTERS:
             break
-        head.append(waiting.popleft())
+        head.append(_Text(request, request.planned, text))
+        request.planned += 1
+        waiting.rotate(-1)
+        if request.planned == len(request.texts):
+            waiting.pop()
     return head
 
 

@@ -6,6 +6,17 @@ WHERE d.tenant_id = :tenant_id AND d.pending AND d.item_id <> ALL (:passed_over:
 ORDER BY d.item_id
 LIMIT :limit;
 
+-- pending_backlog --
+-- Count the items whose vectors are still to be made, up to a number, and name the oldest.
+SELECT count(*)::integer AS count, (array_agg(waiting.item_id))[1] AS oldest_id
+FROM (
+    SELECT d.item_id
+    FROM recall.documents AS d
+    WHERE d.tenant_id = :tenant_id AND d.pending
+    ORDER BY d.item_id
+    LIMIT :limit
+) AS waiting;
+
 -- claim_documents --
 -- Say whether items are still the backlog's, if they are still at these revisions, and keep others from touching them
 -- until the transaction ends. They are locked in order of their ids, so that two callers with the same items wait for

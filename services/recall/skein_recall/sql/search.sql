@@ -112,8 +112,8 @@ LIMIT :count;
 
 -- around --
 -- Tell what is known of items and of their neighbours: those of the same session, up to `reach` before and after each of
--- the centres, in order of their ids, which is that of time. With a centre stand its neighbours before it, the nearest
--- first, and those after it.
+-- the centres, in order of their ids, which is that of time. Each centre has a row of its own beside that: with its
+-- neighbours before it, the nearest first, and those after it.
 WITH centre AS MATERIALIZED (
     SELECT d.item_id,
            ARRAY(
@@ -130,17 +130,21 @@ WITH centre AS MATERIALIZED (
                ORDER BY a.item_id
                LIMIT :reach
            ) AS after
-    FROM recall.documents AS d
-    WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (:centres::uuid[]) AND d.session_id IS NOT NULL
+    FROM unnest(:centres::uuid[]) AS wanted (item_id)
+    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = wanted.item_id
+    WHERE d.session_id IS NOT NULL
 )
-SELECT d.item_id, d.kind, d.length, d.asks, d.dated, centre.before, centre.after
-FROM recall.documents AS d
-LEFT JOIN centre ON centre.item_id = d.item_id
-WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (ARRAY(
-    SELECT unnest(:item_ids::uuid[])
-    UNION ALL
+SELECT centre.item_id, NULL AS kind, NULL::integer AS length, NULL::boolean AS asks, NULL::boolean AS dated,
+       centre.before, centre.after
+FROM centre
+UNION ALL
+SELECT d.item_id, d.kind, d.length, d.asks, d.dated, NULL, NULL
+FROM (
+    SELECT unnest(:item_ids::uuid[]) AS item_id
+    UNION
     SELECT unnest(centre.before || centre.after) FROM centre
-));
+) AS wanted
+JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = wanted.item_id;
 
 -- said --
 -- Count how often items, each given with its kind, say a query's terms: `place` is the term's place in the array, from 1.

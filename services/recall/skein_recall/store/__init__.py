@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Database
 
-__all__ = ["IndexStore", "ModelStore", "Reading", "ReindexStore", "Store", "VectorStore", "prepare_connection"]
+__all__ = [
+    "IndexStore",
+    "ModelStore",
+    "Reading",
+    "ReindexStore",
+    "Store",
+    "VectorStore",
+    "prepare_connection",
+]
 
 # What there is of a tenant beside vectors, children before parents.
 _PURGED = {
@@ -64,7 +72,7 @@ class Store:
         Which index serves a filter depends on its values. All other statements have one good plan, and making it again
         would take longer than most searches.
         """
-        async with self._database.tenant(tenant_id, plans_again=filtered) as tx:
+        async with self._database.tenant(tenant_id, plans_again=filtered, reads=True) as tx:
             yield Reading(tx, tenant_id)
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:

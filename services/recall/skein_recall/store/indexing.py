@@ -35,6 +35,12 @@ class IndexStore:
         async with self._database.tenant(tenant_id) as tx:
             return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, passed_over=list(but), limit=limit)
 
+    async def pending(self, tenant_id: UUID, limit: int) -> tuple[int, UUID | None]:
+        """Return how many documents' vectors are still to be made, `limit` at most, and the oldest one's id."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["pending_backlog"], tenant_id=tenant_id, limit=limit)
+        return (0, None) if row is None else (row["count"], row["oldest_id"])
+
     async def read_texts(self, tenant_id: UUID, pending: Sequence[asyncpg.Record]) -> list[Item]:
         """Read the text of pending documents.
 
@@ -44,9 +50,12 @@ class IndexStore:
         ids: dict[str, list[UUID]] = {"memory": [], "message": []}
         for row in pending:
             ids[row["kind"]].append(row["item_id"])
-        async with self._database.tenant(tenant_id) as tx:
-            rows = await tx.rows(QUERIES["memory_texts"], tenant_id=tenant_id, memory_ids=ids["memory"])
-            rows += await tx.rows(QUERIES["message_texts"], tenant_id=tenant_id, message_ids=ids["message"])
+        rows: list[asyncpg.Record] = []
+        async with self._database.tenant(tenant_id, plans_again=False) as tx:
+            if ids["memory"]:
+                rows += await tx.rows(QUERIES["memory_texts"], tenant_id=tenant_id, memory_ids=ids["memory"])
+            if ids["message"]:
+                rows += await tx.rows(QUERIES["message_texts"], tenant_id=tenant_id, message_ids=ids["message"])
         texts: dict[UUID, str] = {row["item_id"]: row["text"] for row in rows}
         return [Item(row["item_id"], row["revision"], texts.get(row["item_id"], "")) for row in pending]
 

@@ -65,11 +65,17 @@ class Terms:
     def bm25(self, said: Mapping[int, int], length: int) -> float:
         """BM25 (k1 = 1.2, b = 0.75) of a document of some length that says the terms of these places so often."""
         norm = 1.2 * (0.25 + 0.75 * length / self.mean_length)
-        return sum(self.terms[place].idf * 2.2 * often / (often + norm) for place, often in said.items())
+        terms, score = self.terms, 0.0
+        for place, often in said.items():
+            score += terms[place].idf * 2.2 * often / (often + norm)
+        return score
 
     def frequencies(self, said: Mapping[int, int]) -> list[float]:
         """Return how often a document says each term, in the order of the terms."""
-        return [float(said.get(place, 0)) for place in range(len(self.terms))]
+        found = [0.0] * len(self.terms)
+        for place, often in said.items():
+            found[place] = often
+        return found
 
     def read(self, postings: int) -> tuple[Term, ...]:
         """Return the terms whose lists are read to find items: the rarest, up to so many postings, at least one."""
@@ -211,18 +217,22 @@ class Reading:
             completed(QUERIES["matching_allowed"], filter_.condition), **values, **filter_.values
         )
 
-    async def around(self, item_ids: Sequence[UUID], centres: Sequence[UUID], *, reach: int) -> list[asyncpg.Record]:
-        """Return what is known of items and of their neighbours: item_id, kind, length, asks, dated, before, after.
+    async def around(
+        self, item_ids: Sequence[UUID], centres: Sequence[UUID], *, reach: int
+    ) -> tuple[list[asyncpg.Record], list[asyncpg.Record]]:
+        """Return what is known of items and of their neighbours (item_id, kind, length, asks, dated), and chains.
 
-        Neighbours are those of the same session, up to `reach` before and after each of the `centres`.
+        Neighbours are those of the same session, up to `reach` before and after each of the `centres`. A chain is a
+        centre's item_id, with its neighbours before, the nearest first, and after.
         """
-        return await self._tx.rows(
+        rows = await self._tx.rows(
             QUERIES["around"],
             tenant_id=self._tenant_id,
             item_ids=list(item_ids),
             centres=list(centres),
             reach=reach,
         )
+        return [row for row in rows if row["kind"] is not None], [row for row in rows if row["kind"] is None]
 
     async def said(self, terms: Terms, kinds: Mapping[UUID, str]) -> dict[UUID, dict[int, int]]:
         """Return how often items, each given with its kind, say a query's terms, by the places of the terms."""

@@ -57,7 +57,7 @@ class VectorStore:
         Afterwards the items are the backlog's or not, as `pending` says. The models that are `behind` get another look
         at everything. Should the server crash, vectors and marks go together: the backlog has the items again.
         """
-        async with self._database.tenant(tenant_id, lasting=False) as tx:
+        async with self._database.tenant(tenant_id, lasting=False, plans_again=False) as tx:
             claimed = await tx.rows(
                 QUERIES["claim_documents"],
                 tenant_id=tenant_id,

@@ -203,6 +203,12 @@ INSERT INTO session.tombstones (tenant_id, digest, create_time)
 VALUES (:tenant_id, :digest, :create_time)
 ON CONFLICT ON CONSTRAINT tombstones_pkey DO NOTHING;
 
+-- renew_tombstones --
+-- Remember the digests of what was purged, and that of what is there already it was done again.
+INSERT INTO session.tombstones (tenant_id, digest, create_time)
+VALUES (:tenant_id, :digest, :create_time)
+ON CONFLICT ON CONSTRAINT tombstones_pkey DO UPDATE SET create_time = excluded.create_time;
+
 -- purged_names --
 -- Return those of some names that belong to what was purged.
 SELECT name

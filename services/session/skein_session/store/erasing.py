@@ -120,6 +120,7 @@ class ErasingStore:
         async def work(tx: Transaction) -> pb.PurgeReceipt:
             if request.dry_run:
                 return await _counted_of_subject(tx, tenant_id, request.subject_id)
+            await tombstones.put_subject(tx, tenant_id, request.subject_id, at)
             erasure, more = _Erasure(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT), True
             for _ in range(_SESSIONS_AT_ONCE):
                 held = await tx.row(_QUERIES["hold_session_of_subject"], **of_subject)
@@ -265,7 +266,7 @@ class _Erasure:
             return []
         of_messages = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
         held = await self._tx.rows(_QUERIES["erase_external_ids"], **of_messages)
-        names = [tombstones.of_message(row["external_id"]) for row in held]
+        names = [*map(tombstones.of_message_id, ids), *(tombstones.of_message(row["external_id"]) for row in held)]
         await tombstones.put(self._tx, self._tenant_id, names, self._at)
         gone = await self._tx.rows(_QUERIES[name], **of_messages)
         self._counts["session.message_external_ids"] += len(held)

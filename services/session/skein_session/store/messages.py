@@ -187,7 +187,7 @@ class MessageStore:
 
     async def _append(self, who: Caller, once: Once, batch: Batch, pending: int) -> Appended:
         tenant_id = who.tenant()
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, plans_again=False) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return Appended(response=pb.AppendMessagesResponse.FromString(first), is_first=False)

@@ -29,14 +29,34 @@ def of_message(external_id: str) -> str:
     return f"message {external_id}"
 
 
+def of_message_id(message_id: UUID) -> str:
+    """Return what a message is called among tombstones, whether or not another system has an id for it."""
+    return f"message-id {message_id}"
+
+
+def of_subject(subject_id: str) -> str:
+    """Return what a person is called among tombstones, who keep nothing from being stored about them later."""
+    return f"subject {subject_id}"
+
+
+def digest_of(salt: bytes, name: str) -> bytes:
+    """Return what stays of a name."""
+    return hashlib.sha256(salt + name.encode()).digest()
+
+
+async def put_subject(tx: Transaction, tenant_id: UUID, subject_id: str, at: datetime) -> None:
+    """Remember that a person is purged: in a database brought back to before that it is done again."""
+    digest = digest_of(await _salt(tx, tenant_id), of_subject(subject_id))
+    await tx.insert(_QUERIES["renew_tombstones"], tenant_id, [{"digest": digest, "create_time": at}])
+
+
 async def put(tx: Transaction, tenant_id: UUID, names: Iterable[str], at: datetime) -> None:
     """Remember that these are purged."""
     if not (wanted := sorted(set(names))):
         return
-    await tx.execute(_QUERIES["take_salt"], tenant_id=tenant_id, salt=secrets.token_bytes(_SALT_BYTES))
-    salt = await tx.value(_QUERIES["read_salt"], tenant_id=tenant_id)
+    salt = await _salt(tx, tenant_id)
     # In order, so that two purges never wait for each other.
-    digests = sorted(hashlib.sha256(salt + name.encode()).digest() for name in wanted)
+    digests = sorted(digest_of(salt, name) for name in wanted)
     rows = [{"digest": digest, "create_time": at} for digest in digests]
     await tx.insert(_QUERIES["insert_tombstones"], tenant_id, rows)
 
@@ -45,3 +65,9 @@ async def purged(tx: Transaction, tenant_id: UUID, names: Iterable[str]) -> list
     """Return those of the names that belong to what was purged."""
     rows = await tx.rows(_QUERIES["purged_names"], tenant_id=tenant_id, names=list(names))
     return [row["name"] for row in rows]
+
+
+async def _salt(tx: Transaction, tenant_id: UUID) -> bytes:
+    await tx.execute(_QUERIES["take_salt"], tenant_id=tenant_id, salt=secrets.token_bytes(_SALT_BYTES))
+    salt: bytes = await tx.value(_QUERIES["read_salt"], tenant_id=tenant_id)
+    return salt

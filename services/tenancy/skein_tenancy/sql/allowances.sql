@@ -1,6 +1,7 @@
 -- lease_requests --
 -- Take as many calls from an allowance as are wanted and there, and say how many that is and what is left. A bucket that
--- nobody asked before is full.
+-- nobody asked before is full. One that was refilled a minute from now was so by a clock that was ahead: it is refilled
+-- from now on, and not only then.
 INSERT INTO tenancy.allowances AS known
     (tenant_id, caller, tokens, granted, refill_time, hour_time, hour_count, day_time, day_count)
 VALUES
@@ -11,7 +12,8 @@ VALUES
      :day_time, greatest(0, floor(least(:wanted, :burst, :hour_most, :day_most))))
 ON CONFLICT ON CONSTRAINT allowances_pkey DO UPDATE
     SET (tokens, granted, refill_time, hour_time, hour_count, day_time, day_count) = (
-        SELECT room.tokens - room.granted, room.granted, greatest(:at::timestamptz, known.refill_time),
+        SELECT room.tokens - room.granted, room.granted, CASE WHEN known.refill_time > :at::timestamptz + interval '1 minute' THEN :at
+                    ELSE greatest(:at, known.refill_time) END,
                :hour_time, room.hour_count + room.granted, :day_time, room.day_count + room.granted
         FROM (
             SELECT refilled.tokens, refilled.hour_count, refilled.day_count,

@@ -12,10 +12,10 @@ FROM tenancy.organizations
 WHERE organization_id = :organization_id AND is_active;
 
 -- list_organizations --
--- Read a page of the organizations, newest first; `before` is the last one of the page before.
+-- Read a page of the organizations but the `hidden` one, newest first; `before` is the last one of the page before.
 SELECT organization_id, display_name, slug, metadata, revision, create_time, update_time
 FROM tenancy.organizations
-WHERE is_active AND (:before::uuid IS NULL OR organization_id < :before)
+WHERE is_active AND organization_id <> :hidden AND (:before::uuid IS NULL OR organization_id < :before)
 ORDER BY organization_id DESC
 LIMIT :size;
 
@@ -27,12 +27,14 @@ WHERE organization_id = :organization_id AND is_active
 FOR NO KEY UPDATE;
 
 -- share_organization --
--- Keep one organization from being deleted until the transaction ends; the oldest when none is named, by id or by slug.
+-- Keep one organization from being deleted until the transaction ends; the oldest but the `hidden` one when none is named,
+-- by id or by slug.
 SELECT organization_id
 FROM tenancy.organizations
 WHERE is_active
   AND (:organization_id::uuid IS NULL OR organization_id = :organization_id)
   AND (:slug::text = '' OR slug = :slug)
+  AND (organization_id <> :hidden OR organization_id = :organization_id OR slug = :slug)
 ORDER BY organization_id
 LIMIT 1
 FOR SHARE;

@@ -12,13 +12,14 @@ FROM tenancy.tenants
 WHERE tenant_id = :tenant_id AND is_active;
 
 -- list_tenants --
--- Read a page of the tenants, newest first: all or only `own`, of any or one organization; `before` is the last one of the
--- page before.
+-- Read a page of the tenants, newest first: all or only `own`, of any or one organization, or of all but the `hidden` one;
+-- `before` is the last one of the page before.
 SELECT tenant_id, organization_id, display_name, slug, metadata, revision, create_time, update_time
 FROM tenancy.tenants
 WHERE is_active
   AND (:own::uuid IS NULL OR tenant_id = :own)
   AND (:organization_id::uuid IS NULL OR organization_id = :organization_id)
+  AND (:hidden::uuid IS NULL OR organization_id <> :hidden)
   AND (:before::uuid IS NULL OR tenant_id < :before)
 ORDER BY tenant_id DESC
 LIMIT :size;

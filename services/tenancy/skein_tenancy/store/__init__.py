@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skein_tenancy.store.agents import AgentStore
+from skein_tenancy.store.canary import CanaryStore
 from skein_tenancy.store.deletions import DeletionStore
 from skein_tenancy.store.directory import DirectoryStore
 from skein_tenancy.store.invitations import InvitationStore
@@ -14,6 +15,7 @@ from skein_tenancy.store.tools import ToolStore
 
 __all__ = [
     "AgentStore",
+    "CanaryStore",
     "DeletionStore",
     "DirectoryStore",
     "InvitationStore",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
+from skein_kit.canary import ORGANIZATION
 from skein_kit.database import NO_TENANT, refusing
 from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import new_id, now
@@ -68,7 +69,7 @@ class DirectoryStore(Tables):
 
     async def list_organizations(self, *, before: UUID | None, size: int) -> list[pb.Organization]:
         async with self._database.operator() as tx:
-            rows = await tx.rows(QUERIES["list_organizations"], before=before, size=size)
+            rows = await tx.rows(QUERIES["list_organizations"], hidden=ORGANIZATION, before=before, size=size)
         return [wire.organization(row) for row in rows]
 
     async def update_organization(self, change: directory.Change, once: Once) -> pb.UpdateOrganizationResponse:
@@ -100,7 +101,10 @@ class DirectoryStore(Tables):
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.CreateTenantResponse.FromString(first)
             organization_id = await tx.value(
-                QUERIES["share_organization"], organization_id=draft.organization_id, slug=draft.organization_slug
+                QUERIES["share_organization"],
+                organization_id=draft.organization_id,
+                slug=draft.organization_slug,
+                hidden=ORGANIZATION,
             )
             if organization_id is None:
                 raise OrganizationNotFound
@@ -148,7 +152,9 @@ class DirectoryStore(Tables):
         page = {"own": sight.tenant_id, "organization_id": organization_id, "before": before, "size": size}
         async with self._seen(sight) as tx:
             if sight.account_id is None:
-                rows = await tx.rows(QUERIES["list_tenants"], **page)
+                # Unless they are asked for, the canary's tenants are seen by the worker and by themselves alone.
+                hidden = ORGANIZATION if sight.lists_for_people and organization_id is None else None
+                rows = await tx.rows(QUERIES["list_tenants"], hidden=hidden, **page)
             else:
                 rows = await tx.rows(QUERIES["list_tenants_of_account"], account_id=sight.account_id, **page)
         return [wire.tenant(row) for row in rows]

@@ -321,7 +321,7 @@ class HistoryServiceServicer:
 
     def ListAccessLog(self, request, context):
         """ListAccessLog pages through who read, wrote and searched what, newest
-        first. Accesses appear a second or two after they happen. Safe to retry.
+        first. Accesses appear a few seconds after they happen. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

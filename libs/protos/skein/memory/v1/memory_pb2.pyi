@@ -222,14 +222,16 @@ class Link(_message.Message):
     def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class CreateMemoryRequest(_message.Message):
-    __slots__ = ("memory", "request_id", "suggest_links")
+    __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SUGGEST_LINKS_FIELD_NUMBER: _ClassVar[int]
+    DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     request_id: str
     suggest_links: bool
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ...) -> None: ...
+    defer_embedding: bool
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
 
 class CreateMemoryResponse(_message.Message):
     __slots__ = ("memory", "embedding_pending", "suggested_links")
@@ -242,12 +244,14 @@ class CreateMemoryResponse(_message.Message):
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., suggested_links: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
 
 class BatchCreateMemoriesRequest(_message.Message):
-    __slots__ = ("memories", "request_id")
+    __slots__ = ("memories", "request_id", "defer_embedding")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     request_id: str
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    defer_embedding: bool
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
 
 class BatchCreateMemoriesResponse(_message.Message):
     __slots__ = ("memories", "pending_embedding_count")
@@ -318,14 +322,16 @@ class ListMemoriesResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UpdateMemoryRequest(_message.Message):
-    __slots__ = ("memory", "update_mask", "request_id")
+    __slots__ = ("memory", "update_mask", "request_id", "defer_embedding")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     update_mask: _field_mask_pb2.FieldMask
     request_id: str
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    defer_embedding: bool
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
 
 class UpdateMemoryResponse(_message.Message):
     __slots__ = ("memory", "embedding_pending")
@@ -1111,16 +1117,20 @@ class DeliverWebhooksRequest(_message.Message):
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class DeliverWebhooksResponse(_message.Message):
-    __slots__ = ("delivered_count", "failed_count", "more", "active")
+    __slots__ = ("delivered_count", "failed_count", "more", "active", "due_count", "oldest_due_time")
     DELIVERED_COUNT_FIELD_NUMBER: _ClassVar[int]
     FAILED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    DUE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_DUE_TIME_FIELD_NUMBER: _ClassVar[int]
     delivered_count: int
     failed_count: int
     more: bool
     active: bool
-    def __init__(self, delivered_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ...) -> None: ...
+    due_count: int
+    oldest_due_time: _timestamp_pb2.Timestamp
+    def __init__(self, delivered_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ..., due_count: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ArchiveIdleRequest(_message.Message):
     __slots__ = ()

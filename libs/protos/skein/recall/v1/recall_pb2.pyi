@@ -202,10 +202,12 @@ class IndexItem(_message.Message):
     def __init__(self, item_id: _Optional[str] = ..., revision: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class IndexItemsRequest(_message.Message):
-    __slots__ = ("items",)
+    __slots__ = ("items", "deferred")
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    DEFERRED_FIELD_NUMBER: _ClassVar[int]
     items: _containers.RepeatedCompositeFieldContainer[IndexItem]
-    def __init__(self, items: _Optional[_Iterable[_Union[IndexItem, _Mapping]]] = ...) -> None: ...
+    deferred: bool
+    def __init__(self, items: _Optional[_Iterable[_Union[IndexItem, _Mapping]]] = ..., deferred: _Optional[bool] = ...) -> None: ...
 
 class IndexItemsResponse(_message.Message):
     __slots__ = ("indexed_count",)
@@ -214,20 +216,26 @@ class IndexItemsResponse(_message.Message):
     def __init__(self, indexed_count: _Optional[int] = ...) -> None: ...
 
 class IndexBacklogRequest(_message.Message):
-    __slots__ = ("limit",)
+    __slots__ = ("limit", "look")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LOOK_FIELD_NUMBER: _ClassVar[int]
     limit: int
-    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+    look: bool
+    def __init__(self, limit: _Optional[int] = ..., look: _Optional[bool] = ...) -> None: ...
 
 class IndexBacklogResponse(_message.Message):
-    __slots__ = ("indexed_count", "more", "active")
+    __slots__ = ("indexed_count", "more", "active", "pending_count", "oldest_pending_time")
     INDEXED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    PENDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_PENDING_TIME_FIELD_NUMBER: _ClassVar[int]
     indexed_count: int
     more: bool
     active: bool
-    def __init__(self, indexed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ...) -> None: ...
+    pending_count: int
+    oldest_pending_time: _timestamp_pb2.Timestamp
+    def __init__(self, indexed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ..., pending_count: _Optional[int] = ..., oldest_pending_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PurgeTenantRequest(_message.Message):
     __slots__ = ("limit",)

@@ -1,0 +1,268 @@
+"""`python deploy/citus/distribute.py`: writes what makes a migrated database a Citus cluster, sharded by tenant.
+
+Reads the catalog of a migrated database (one of its own, unless `--url` names another) and the named statements. Writes
+distribute.sql, a call for every table, and obstacles.md, what of ours Citus refuses. `--check` compares instead, and
+ends with 1 when one of them says something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from skein_cluster import registry
+from skein_kit import postgres
+from skein_kit.migrate import migrate
+from skein_kit.sql import Queries, Query, parse
+
+HERE = Path(__file__).resolve().parent
+SHARD = "tenant_id"
+LOCAL, REFERENCE, DISTRIBUTED = "local", "reference", "distributed"
+_SCHEMAS = ["skein", *registry.WITH_DATABASE]
+# A table of vectors, whose name depends on the model in force.
+_VECTORS = "{table}"
+# A table that several services have, in statements of the kit.
+_ANY = "any_schema."
+_NAME = r"([a-z_0-9.]+|\{table\})"
+_INSERTED = re.compile(
+    rf"INSERT\s+INTO\s+{_NAME}(?:\s+AS\s+\w+)?\s*(?:\([^)]*\))?\s*(?:SELECT|WITH|TABLE)\b", re.IGNORECASE
+)
+_UPDATED = re.compile(rf"UPDATE\s+{_NAME}(?:\s+AS\s+\w+)?\s+SET\b(.*)", re.IGNORECASE | re.DOTALL)
+# What follows these words is a table, or the name of a WITH.
+_TABLE = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|USING)\s+{_NAME}", re.IGNORECASE)
+_VOLATILE = re.compile(r"\b(clock_timestamp|random|gen_random_uuid|uuidv7|nextval|timeofday)\s*\(", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Catalog:
+    """What Citus cares about in a migrated database."""
+
+    tables: Mapping[str, bool]
+    unique_without_tenant: tuple[Mapping[str, Any], ...]
+    foreign_keys: tuple[Mapping[str, Any], ...]
+    triggers: tuple[Mapping[str, Any], ...]
+    policies: tuple[Mapping[str, Any], ...]
+    sequences: tuple[Mapping[str, Any], ...]
+    nested: tuple[str, ...]
+    definers: tuple[str, ...]
+
+    @classmethod
+    async def read(cls, url: str) -> Catalog:
+        """Ask a database."""
+        connection = await asyncpg.connect(url, server_settings={"search_path": ""})
+        try:
+            found = {
+                query.name: tuple(
+                    dict(row) for row in await connection.fetch(query.text, *query.bind({"schemas": _SCHEMAS}))
+                )
+                for query in parse((HERE / "catalog.sql").read_text("utf-8"))
+            }
+        finally:
+            await connection.close()
+        return cls(
+            tables={row["name"]: row["has_tenant"] for row in found.pop("tables")},
+            nested=tuple(row["name"] for row in found.pop("nested")),
+            definers=tuple(row["name"] for row in found.pop("definers")),
+            **found,
+        )
+
+
+def statements() -> Iterator[tuple[str, Query]]:
+    """Yield every named statement with its package."""
+    for package in ("skein_kit", *(f"skein_{name}" for name in registry.WITH_DATABASE)):
+        for query in Queries.of(package).by_name.values():
+            yield package, query
+
+
+def placed(catalog: Catalog, texts: Iterable[str]) -> dict[str, str]:
+    """Say for each table where its rows are to be.
+
+    Distributed: every tenant's rows on one machine. Reference, a copy on every machine: what is unique over all
+    tenants, and what has no tenant but is tied to such or to tenants' rows, by a foreign key or in a statement. Local:
+    the rest, on the coordinator.
+    """
+    unique = {row["name"] for row in catalog.unique_without_tenant}
+    places = {
+        name: LOCAL if not has_tenant else REFERENCE if name in unique else DISTRIBUTED
+        for name, has_tenant in catalog.tables.items()
+    }
+    ties = [(row["name"], row["target"]) for row in catalog.foreign_keys]
+    together = [{name for name in places if re.search(rf"\b{re.escape(name)}\b", text)} for text in texts]
+    while True:
+        tied = {
+            name
+            for name, place in places.items()
+            if place == LOCAL
+            and (
+                any(name in tie and any(places[other] != LOCAL for other in tie) for tie in ties)
+                or any(name in group and any(places[other] == DISTRIBUTED for other in group) for group in together)
+            )
+        }
+        if not tied:
+            return places
+        places |= dict.fromkeys(tied, REFERENCE)
+
+
+def ordered(catalog: Catalog, places: Mapping[str, str]) -> list[str]:
+    """Return the tables that are not local, each after those that its foreign keys name."""
+    graph: TopologicalSorter[str] = TopologicalSorter()
+    for name in sorted(places, key=lambda name: (places[name] != REFERENCE, name)):
+        targets = {row["target"] for row in catalog.foreign_keys if row["name"] == name} - {name}
+        graph.add(name, *sorted(targets))
+    return [name for name in graph.static_order() if places[name] != LOCAL]
+
+
+def script(catalog: Catalog, places: Mapping[str, str]) -> str:
+    """Return distribute.sql."""
+    order = ordered(catalog, places)
+    first = next(name for name in order if places[name] == DISTRIBUTED)
+    lines = [
+        "-- Made by deploy/citus/distribute.py; do not edit. For psql, as a superuser, on a coordinator that has its",
+        "-- workers, in a database that `skein migrate` has just brought to the newest schema. See README.md.",
+        r"\set ON_ERROR_STOP on",
+        "",
+        "-- Where each transaction's tenant is said must reach the workers.",
+        "SELECT format('ALTER DATABASE %I SET citus.propagate_set_commands = ''local''', current_database())",
+        r"\gexec",
+        "SET citus.multi_shard_modify_mode = 'sequential';",
+        "",
+        "-- A copy on every machine.",
+        *(f"SELECT create_reference_table('{name}');" for name in order if places[name] == REFERENCE),
+        "",
+        "-- By tenant; all rows of a tenant lie on one machine.",
+        f"SELECT create_distributed_table('{first}', '{SHARD}');",
+        *(
+            f"SELECT create_distributed_table('{name}', '{SHARD}', colocate_with => '{first}');"
+            for name in order
+            if places[name] == DISTRIBUTED and name != first
+        ),
+        "",
+        "-- On the coordinator alone, as they are:",
+        *(f"--   {name}" for name, place in sorted(places.items()) if place == LOCAL),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple[str, Query]]) -> dict[str, list[str]]:
+    """Return what Citus refuses, or does not do, by the rule that it breaks."""
+    queries = [(f"{package}: {query.name}", query) for package, query in named]
+
+    def is_shared(table: str) -> bool:
+        return table == _VECTORS or table.startswith(_ANY) or places.get(table) == DISTRIBUTED
+
+    return {
+        "A table that is distributed has no uniqueness without the tenant": [
+            row["index"] for row in catalog.unique_without_tenant if places[row["name"]] == DISTRIBUTED
+        ],
+        "A foreign key between distributed tables holds the tenant": [
+            f"{row['name']}: {row['key']}"
+            for row in catalog.foreign_keys
+            if places[row["name"]] == places[row["target"]] == DISTRIBUTED and not row["with_tenant"]
+        ],
+        "A copied or local table has no foreign key to a distributed one": [
+            f"{row['name']}: {row['key']}"
+            for row in catalog.foreign_keys
+            if places[row["name"]] != DISTRIBUTED and places[row["target"]] == DISTRIBUTED
+        ],
+        "A foreign key that holds the tenant sets nothing to NULL": [
+            f"{row['name']}: {row['key']}"
+            for row in catalog.foreign_keys
+            if places[row["name"]] == DISTRIBUTED and row["with_tenant"] and row["sets_null"]
+        ],
+        "A table that is not local has no trigger": [
+            f"{row['name']}: {row['trigger']}" for row in catalog.triggers if places[row["name"]] != LOCAL
+        ],
+        "A policy holds no subquery": [
+            f"{row['name']}: {row['policy']}" for row in catalog.policies if "SELECT" in row["words"].upper()
+        ],
+        "A table that is not local counts with no sequence": [
+            f"{row['name']}: {row['column']}" for row in catalog.sequences if places[row["name"]] != LOCAL
+        ],
+        "Partitions have no partitions": list(catalog.nested),
+        "Rows are not inserted from a SELECT into a distributed table (under row-level security it becomes a COPY)": [
+            name for name, query in queries if any(is_shared(match[1]) for match in _INSERTED.finditer(query.text))
+        ],
+        "An UPDATE of a distributed table calls no volatile function": [
+            name
+            for name, query in queries
+            if any(is_shared(match[1]) and _VOLATILE.search(match[2]) for match in _UPDATED.finditer(query.text))
+        ],
+        "A statement on tenants' rows names the tenant, so that one machine answers it": [
+            name
+            for name, query in queries
+            if any(is_shared(table) for table in _TABLE.findall(query.text)) and SHARD not in query.parameters
+        ],
+        "A transaction acts as one role, so it calls no function that acts as the owner": [
+            name
+            for name, query in queries
+            if any(re.search(rf"\b{re.escape(function)}\s*\(", query.text) for function in catalog.definers)
+        ],
+    }
+
+
+def report(found: Mapping[str, list[str]]) -> str:
+    """Return obstacles.md."""
+    lines = [
+        "# What of ours breaks Citus's rules",
+        "",
+        "Made by `deploy/citus/distribute.py` from the catalog and the named statements; do not edit.",
+        "[README.md](README.md) says what each would take.",
+    ]
+    for rule, names in found.items():
+        lines += ["", f"**{rule}**: " + ("kept." if not names else f"{len(names)} break it.")]
+        lines += ["", *(f"- `{name}`" for name in names)] if names else []
+    return "\n".join(lines) + "\n"
+
+
+async def rendered(url: str) -> dict[Path, str]:
+    """Return the text of each file."""
+    catalog = await Catalog.read(url)
+    named = list(statements())
+    places = placed(catalog, [query.text for _, query in named])
+    return {
+        HERE / "distribute.sql": script(catalog, places),
+        HERE / "obstacles.md": report(obstacles(catalog, places, named)),
+    }
+
+
+async def of_a_new_database() -> dict[Path, str]:
+    """Return the same of a database that is made for it."""
+    with tempfile.TemporaryDirectory(prefix="skein-citus-") as folder:
+        # The server may run as somebody else, who has to come in.
+        os.chmod(folder, 0o711)  # noqa: PTH101, S103 - nothing waits for us meanwhile, and it is empty.
+        async with postgres.running_server(Path(folder) / "postgres", durable=False) as server:
+            await postgres.create_database(server, "skein")
+            url = server.url(user="postgres", database="skein")
+            await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+            return await rendered(url)
+
+
+def main() -> None:
+    """Write the files, or compare them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", help="a migrated database, as a superuser")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    texts = asyncio.run(rendered(options.url) if options.url else of_a_new_database())
+    if not options.check:
+        for path, text in texts.items():
+            path.write_text(text, "utf-8")
+        return
+    stale = [path.name for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
+    if stale:
+        sys.exit(f"{', '.join(stale)} is not what the schema gives: run `make manifests`")
+
+
+if __name__ == "__main__":
+    main()

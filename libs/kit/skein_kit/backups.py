@@ -1,0 +1,51 @@
+"""Where backups lie, and what their folder says of the newest one; nothing of how they are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from skein_kit.settings import Settings
+
+# A backup is a folder below this one, and whole when it holds the file: it gets its name last.
+BACKUPS = "backups"
+MANIFEST = "backup.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BackupSettings(Settings):
+    """What `skein backup`, the embedded cluster and the worker are told."""
+
+    # Folder of backups and of the write-ahead log, which an embedded cluster sends there at least once a minute when
+    # this is set. Unset: no log is kept, and `skein backup` uses "backups" below SKEIN_DATA_DIR.
+    backup_dir: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Newest:
+    """When the newest backup was done, and its size."""
+
+    finish_time: datetime
+    byte_count: int
+
+
+def newest(folder: Path) -> Newest | None:
+    """Return what is known of the newest backup below a folder; None when there is none that can be read."""
+    found: Newest | None = None
+    for path in folder.glob(f"{BACKUPS}/*/{MANIFEST}"):
+        if path.parent.name.startswith("."):
+            continue
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            each = Newest(
+                finish_time=datetime.fromisoformat(said["finish_time"]).astimezone(UTC),
+                byte_count=sum(file["bytes"] for file in said["files"].values()),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if found is None or each.finish_time > found.finish_time:
+            found = each
+    return found

@@ -1,0 +1,33 @@
+"""Noticing a peer that is gone without a word: the kernel asks idle connections, and gives up on unanswered data.
+
+Without this a connection whose other end lost its power or its network looks alive for hours.
+"""
+
+from __future__ import annotations
+
+import socket
+
+# Silence after which the peer is asked, between two questions, and questions without an answer.
+IDLE_SECONDS = 15
+INTERVAL_SECONDS = 5
+QUESTIONS = 3
+# What was sent and is not acknowledged for so long ends the connection.
+UNANSWERED_SECONDS = 20
+# Linux has all of them; macOS lacks some.
+_OPTIONS = {
+    "TCP_KEEPIDLE": IDLE_SECONDS,
+    "TCP_KEEPINTVL": INTERVAL_SECONDS,
+    "TCP_KEEPCNT": QUESTIONS,
+    "TCP_USER_TIMEOUT": UNANSWERED_SECONDS * 1000,
+}
+
+
+def keep_watch(connection: socket.socket) -> None:
+    """Have the kernel notice a peer that is gone; a socket of this machine needs none of it."""
+    if connection.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _OPTIONS.items():
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,368 @@
+"""`skein backup`: backups of the database, and a database from a backup."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.text import Text
+
+from skein_cluster import console, credentials, logfile, options
+from skein_cluster.backups import choosing, creating, ranges, restoring, retention, verifying
+from skein_cluster.backups.archive import Archive
+from skein_cluster.backups.folder import Backup, BackupDamaged, Folder
+from skein_cluster.backups.source import source
+from skein_cluster.configuration.names import refuse_unknown
+from skein_cluster.exits import Exit, Failure
+from skein_kit.backups import BackupSettings
+from skein_kit.settings import default_data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
+    from skein_cluster.backups.restoring import Restored
+    from skein_cluster.backups.retention import Pruned
+
+Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
+Made = TypeVar("Made")
+_KEYS = ("system.key", "master.key", "credentials.json")
+_LOG_FILE = "restore.log"
+
+
+def _folder(command: Decorated) -> Decorated:
+    """Add --backup-dir; the command gets it as `backup_dir`."""
+    return click.option(
+        "--backup-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="The folder of backups.",
+        show_default='SKEIN_BACKUP_DIR, else "backups" in the data folder',
+    )(command)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Where:
+    """What every command of the group works on."""
+
+    data_dir: Path
+    folder: Folder
+    environment: Mapping[str, str]
+
+    @classmethod
+    def of(cls, data_dir: Path, backup_dir: Path | None) -> _Where:
+        environment = {**os.environ, "SKEIN_DATA_DIR": str(data_dir)}
+        refuse_unknown(environment)
+        chosen = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
+        return cls(data_dir=data_dir, folder=Folder(chosen.absolute()), environment=environment)
+
+    def named(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
+        """Return the backup that is named, or all of them, oldest first. Raises Failure."""
+        if (backup_id is None) is not latest:
+            raise click.UsageError("Name a backup, or say --latest.")
+        if backup_id is not None:
+            return [self.folder.find(backup_id)]
+        found = self.folder.backups()
+        if not found:
+            message = f"There is no backup in {self.folder.path}; `skein backup create` makes one."
+            raise Failure(message, Exit.REFUSED)
+        return found
+
+
+@click.group()
+def backup_command() -> None:
+    """Make backups of the database, verify them, and bring one back, to any moment since.
+
+    The database is that of the data folder, or of SKEIN_DATABASE_URL where that is set. With SKEIN_BACKUP_DIR set,
+    `skein up` sends every change there within a minute, so that any moment since the oldest backup can be brought
+    back.
+    """
+
+
+@backup_command.command("create")
+@click.option("--keep", type=click.IntRange(1), help="Afterwards remove all backups but so many, the newest.")
+@_folder
+@options.data_dir
+@options.as_json
+def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
+    """Make a backup, of a cluster that is up or one that is not."""
+    where = _Where.of(data_dir, backup_dir)
+    with _troubles_named(), where.folder.writing():
+        backup = _run(_create(where))
+        pruned = retention.prune(where.folder, keep) if keep else None
+    if as_json:
+        console.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
+        return
+    console.out().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
+    if pruned is not None:
+        _show(pruned)
+
+
+@backup_command.command("list")
+@_folder
+@options.data_dir
+@options.as_json
+def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
+    """List backups, oldest first, and the moments that each can be brought back to."""
+    where = _Where.of(data_dir, backup_dir)
+    with _troubles_named():
+        found = _run(ranges.of(where.folder))
+    unreadable = where.folder.unreadable()
+    if as_json:
+        told = [
+            {
+                **_told(each.backup),
+                "leads_to_timeline": each.timeline,
+                "until_time": each.until.isoformat(),
+                "missing_segment": each.gap,
+            }
+            for each in found
+        ]
+        console.print_json({"backups": told, "unreadable": unreadable})
+        return
+    lines = [
+        (
+            each.backup.backup_id,
+            restoring.shown(each.backup.finish_time),
+            restoring.shown(each.until) if each.until > each.backup.finish_time else "",
+            each.timeline,
+            _size(each.backup.byte_count),
+            each.backup.schema_version,
+            each.backup.skein_version,
+            f"{each.gap} is missing" if each.gap else "",
+        )
+        for each in found
+    ]
+    made = console.table(
+        "backup", "from", "until", "timeline", "size", "schema", "skein", "", numbers=("timeline", "size", "schema")
+    )
+    console.rows(made, lines, empty=f"There is no backup in {where.folder.path}.")
+    for name in unreadable:
+        console.err().print(Text(f"{name} has no description that can be read; `skein backup verify {name}` says why."))
+
+
+@backup_command.command("verify")
+@click.argument("backup_id", required=False)
+@click.option("--latest", is_flag=True, help="The newest backup.")
+@_folder
+@options.data_dir
+@options.as_json
+def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, latest: bool, as_json: bool) -> None:
+    """Read a whole backup and the log after it, and name what is wrong; ends with 1 when something is."""
+    where = _Where.of(data_dir, backup_dir)
+    try:
+        backup = where.named(backup_id, latest=latest)[-1]
+        name, found = backup.backup_id, _run(verifying.problems(where.folder, backup))
+    except BackupDamaged as damaged:
+        name, found = backup_id or "", [str(damaged)]
+    if as_json:
+        console.print_json({"backup_id": name, "problems": found})
+    else:
+        for problem in found:
+            console.err().print(Text(problem))
+        if not found:
+            console.out().print(Text(f"{name} is whole."))
+    if found:
+        how_many = "One thing is" if len(found) == 1 else f"{len(found)} things are"
+        message = f"{how_many} wrong with {name}."
+        raise Failure(message, Exit.REFUSED)
+
+
+@backup_command.command("restore")
+@click.argument("backup_id", required=False)
+@click.option("--latest", is_flag=True, help="The newest backup, or with --to the newest of before that moment.")
+@click.option("--to", metavar="TIME", help='The moment, as "2026-11-21 22:15:30Z"; without an offset it is UTC.')
+@click.option(
+    "--timeline",
+    type=click.IntRange(1),
+    help="Of `skein backup list`; the one on which the last thing was done, unless one is named.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The data folder to make: one without a database.",
+)
+@_folder
+@options.as_json
+def restore(
+    data_dir: Path,
+    backup_dir: Path | None,
+    backup_id: str | None,
+    to: str | None,
+    timeline: int | None,
+    *,
+    latest: bool,
+    as_json: bool,
+) -> None:
+    """Make a data folder's database from a backup, as it was at a moment, or at the last one that the log tells of.
+
+    What was purged since then is purged again before anybody can start the cluster: memories, sessions, people,
+    tenants, accounts; and what was revoked is revoked.
+    """
+    # The folder that is being made has no backups.
+    own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
+    where = _Where.of(data_dir, backup_dir or own)
+    moment = _moment(to)
+    with _troubles_named():
+        backups = where.named(backup_id, latest=latest)
+        credentials.make_private(data_dir)
+        with logfile.logging_to(data_dir / _LOG_FILE, "warning"):
+            restored = _run(_restore(where, backups, moment, timeline))
+    if as_json:
+        console.print_json(_told_of(restored))
+        return
+    _show_restored(restored, data_dir)
+
+
+@backup_command.command("prune")
+@click.option("--keep", type=click.IntRange(1), required=True, help="How many backups are kept, the newest.")
+@_folder
+@options.data_dir
+@options.as_json
+def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
+    """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
+    where = _Where.of(data_dir, backup_dir)
+    with _troubles_named(), where.folder.writing():
+        pruned = retention.prune(where.folder, keep)
+    if as_json:
+        console.print_json(
+            {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files}
+        )
+        return
+    _show(pruned)
+
+
+async def _create(where: _Where) -> Backup:
+    shown = console.err()
+    with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
+
+        def told(done: int, whole: int) -> None:
+            if status is not None:
+                status.update(f"Copying … {_size(done)} of {_size(whole)}")
+
+        async with source(where.data_dir, where.environment) as found:
+            return await creating.create(where.folder, found, where.environment, told=told)
+
+
+async def _restore(where: _Where, backups: list[Backup], moment: datetime | None, timeline: int | None) -> Restored:
+    def told(said: str) -> None:
+        console.err().print(Text(said))
+
+    log = Archive(where.folder, backups[0].wal_segment_bytes)
+    along = await choosing.timeline(log, backups, timeline)
+    backup = choosing.newest(log, backups, along, moment)
+    return await restoring.restore(
+        where.folder, backup, where.data_dir, where.environment, to=moment, timeline=along, told=told
+    )
+
+
+def _run(work: Coroutine[Any, Any, Made]) -> Made:
+    """Run to the end, or until SIGTERM, after which nothing is left of what was begun."""
+
+    async def until_told() -> Made:
+        task = asyncio.ensure_future(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await task
+
+    try:
+        return asyncio.run(until_told())
+    except asyncio.CancelledError:
+        message = "Told to end before it was done: nothing is left of it."
+        raise Failure(message, Exit.INTERRUPTED) from None
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        message = f'"{text}" is no moment; write it as "2026-11-21 22:15:30Z".'
+        raise click.BadParameter(message, param_hint="--to") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+@contextlib.contextmanager
+def _troubles_named() -> Iterator[None]:
+    try:
+        yield
+    except BackupDamaged as damaged:
+        message = f"{damaged} `skein backup verify` says what else is wrong."
+        raise Failure(message, Exit.REFUSED) from None
+    except OSError as error:
+        # A volume that is full or cannot be written to.
+        message = f"It could not be done: {error}."
+        raise Failure(message, Exit.REFUSED) from None
+
+
+def _told(backup: Backup) -> dict[str, Any]:
+    return {
+        "backup_id": backup.backup_id,
+        "start_time": backup.start_time.isoformat(),
+        "finish_time": backup.finish_time.isoformat(),
+        "byte_count": backup.byte_count,
+        "database_bytes": backup.database_bytes,
+        "timeline": backup.timeline,
+        "start_lsn": backup.start_lsn,
+        "stop_lsn": backup.stop_lsn,
+        "postgres_version": backup.postgres_version,
+        "schema_version": backup.schema_version,
+        "skein_version": backup.skein_version,
+        "has_log": backup.has_log,
+    }
+
+
+def _told_of(restored: Restored) -> dict[str, Any]:
+    return {
+        "backup_id": restored.backup_id,
+        "last_time": None if restored.last_time is None else restored.last_time.isoformat(),
+        "timeline": restored.timeline,
+        "erased": dict(restored.erased),
+        "erasures_until_time": None if restored.erasures_until is None else restored.erasures_until.isoformat(),
+        "missing_files": restored.missing,
+        "unread_from_segment": restored.unread_from,
+        "seconds": {name: round(seconds, 3) for name, seconds in restored.seconds.items()},
+    }
+
+
+def _show(pruned: Pruned) -> None:
+    names = ", ".join(pruned.backup_ids) or "no backup"
+    console.out().print(
+        Text(f"Removed {names}, {pruned.segments} segments of the log, {pruned.cold_files} cold files.")
+    )
+
+
+def _show_restored(restored: Restored, data_dir: Path) -> None:
+    out, notes = console.out(), console.err()
+    moment = "its own end" if restored.last_time is None else restoring.shown(restored.last_time)
+    took = sum(restored.seconds.values())
+    out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {took:.1f} s."))
+    said = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
+    until = "nothing tells of purges" if restored.erasures_until is None else restoring.shown(restored.erasures_until)
+    out.print(Text(f"Purged again: {said or 'nothing'} (known up to {until})."))
+    if restored.unread_from:
+        notes.print(
+            Text(
+                f"The log could not be read beyond {restored.unread_from}: what was done after that is not in it."
+                " `skein backup verify` says why."
+            )
+        )
+    if restored.missing:
+        notes.print(Text(f"{len(restored.missing)} files of cold storage are missing, {restored.missing[0]} first."))
+    lacking = [name for name in _KEYS if not (data_dir / name).exists()]
+    if lacking:
+        notes.print(Text(f"Before `skein up`, bring {', '.join(lacking)} of the old data folder to {data_dir}."))
+
+
+def _size(count: int) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:  # noqa: PLR2004 - decimal units.
+            return f"{count:.1f} {unit}" if unit != "B" else f"{count} B"
+        count = count / 1000  # type: ignore[assignment]  # a share of the unit.
+    return f"{count:.1f} TB"

@@ -1,0 +1,121 @@
+"""`skein config`: what the environment says to a process, and what is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from skein_cluster import console, options, registry
+from skein_cluster.configuration.asking import Answer, ask
+from skein_cluster.configuration.catalog import readings
+from skein_cluster.configuration.checking import problems
+from skein_cluster.exits import Exit
+
+if TYPE_CHECKING:
+    from skein_kit.settings import Reading
+
+REDACTED = "•••"
+# Passwords within addresses.
+_USER = re.compile(r"(?<=://)\S+(?=@)")
+# What `skein up` makes itself: any value stands for it.
+_MADE = {"SKEIN_DATABASE_URL": "postgresql://embedded/skein", "SKEIN_SYSTEM_KEY": REDACTED * 16}
+
+
+@click.group()
+def config_command() -> None:
+    """Show what the environment says to a process, and what is wrong with it."""
+
+
+@config_command.command("check")
+@click.argument("services", nargs=-1, metavar="[SERVICE]...")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many processes like this one shall share the database.",
+)
+@options.as_json
+def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
+    """Say what is wrong with the settings of a process that serves SERVICE (or all), each in one sentence.
+
+    Names that are no setting, values and files that cannot be used, settings that do not go together, and, when the
+    database of SKEIN_DATABASE_URL answers, its schema and its connections. Without SERVICE and SKEIN_DATABASE_URL the
+    process is a `skein up`. Ends with 0 when nothing is wrong, else with 3. It reads the same files as the process, so
+    run it where and as whom that runs.
+    """
+    environment = dict(os.environ)
+    names = _names(services)
+    is_up = not services and not environment.keys() & {"SKEIN_DATABASE_URL", "SKEIN_DATABASE_URL_FILE"}
+    wrong = problems(names, {**_MADE, **environment} if is_up else environment)
+    answer = Answer() if wrong or is_up else asyncio.run(ask(names, environment, replicas=replicas))
+    wrong += answer.problems
+    if as_json:
+        console.print_json({"services": [*names], "problems": wrong, "notes": answer.notes})
+    else:
+        for sentence in wrong:
+            click.echo(sentence)
+        for note in answer.notes:
+            console.err().print(Text(note))
+        if not wrong:
+            form = "skein up" if is_up else f"skein serve {' '.join(services)}".strip()
+            click.echo(f"Nothing is wrong with the settings of `{form}`.")
+    if wrong:
+        sys.exit(Exit.CANNOT_START)
+
+
+@config_command.command("show")
+@click.argument("services", nargs=-1, metavar="[SERVICE]...")
+@options.as_json
+def show(services: tuple[str, ...], *, as_json: bool) -> None:
+    """Show every setting of a process that serves SERVICE (or all): value, default, and where the value is from.
+
+    Secrets are shown as three dots. A value that cannot be used is shown as its default: `skein config check` says why.
+    """
+    found = [_shown(reading) for reading in readings(_names(services), os.environ)]
+    if as_json:
+        console.print_json({"settings": found})
+        return
+    table = console.table("setting", "value", "default", "from")
+    lines = [
+        (
+            row["name"],
+            Text(_written(row["value"]), style="bold" if row["source"] else ""),
+            _written(row["default"]),
+            row["source"] or "default",
+        )
+        for row in found
+    ]
+    console.rows(table, lines, empty="No settings.")
+
+
+def _names(services: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the services by name, in starting order. Raises SettingInvalid for a name that is none."""
+    return tuple(service.name for service in registry.load(services or registry.NAMES))
+
+
+def _shown(reading: Reading) -> dict[str, Any]:
+    return {
+        "name": reading.name,
+        "value": _value(reading.value, secret=reading.secret),
+        "default": _value(reading.default, secret=reading.secret),
+        "source": reading.source,
+        "secret": reading.secret,
+    }
+
+
+def _value(value: object, *, secret: bool) -> object:
+    """Return what may be shown of a value; of a secret whether there is one."""
+    if secret:
+        return REDACTED if value else ""
+    return value if isinstance(value, (bool, int, float, type(None))) else _USER.sub(REDACTED, str(value))
+
+
+def _written(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,96 @@
+"""What is asked of a recall, and by which formula its signals become one score."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Self
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import vectors as kit
+from skein_kit.errors import FieldInvalid
+from skein_recall import ranking
+from skein_recall.errors import QueryEmpty
+from skein_recall.filters import Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skein_kit.policies import Policy
+
+DEFAULT_LIMIT = 10
+KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What a caller looks for: a text, a vector of unit length, or both."""
+
+    text: str
+    vector: NDArray[np.float32] | None
+    limit: int
+    kinds: tuple[str, ...]
+    filter: Filter
+    min_similarity: float
+    show_superseded: bool
+    # By signal; those that are not named are the tenant's. Empty: the tenant's fusion.
+    weights: Mapping[str, float]
+    fusion: str
+
+    @property
+    def is_of_words(self) -> bool:
+        """Say whether the caller switched off what needs a vector."""
+        return bool(self.text) and all(self.weights.get(signal) == 0 for signal in ("dense", "context"))
+
+    @property
+    def is_of_meaning(self) -> bool:
+        """Say whether the caller switched off all but the likeness of the vectors."""
+        others = ranking.SIGNALS - {"dense"}
+        return all(self.weights.get(signal) == 0 for signal in others) and self.weights.get("dense") != 0
+
+    @classmethod
+    def of(cls, request: pb.RecallRequest) -> Self:
+        """Read a request; refuse one that asks for nothing."""
+        text = request.query.strip()
+        if not text and not request.embedding:
+            raise QueryEmpty
+        asked = Filter.of(request.filter)
+        kinds = tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values())
+        return cls(
+            text=text,
+            vector=kit.given(request.embedding) if request.embedding else None,
+            limit=request.limit or DEFAULT_LIMIT,
+            kinds=kinds,
+            filter=asked,
+            min_similarity=request.min_similarity,
+            show_superseded=request.show_superseded or asked.is_of_the_past,
+            weights=dict(request.weights),
+            fusion=request.fusion,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Formula:
+    """How the signals become one score, for one call."""
+
+    weights: ranking.Weights
+    fusion: ranking.Fusion
+    name: str
+
+    @classmethod
+    def of(cls, question: Question, policy: Policy) -> Self:
+        """Take the caller's word, else the tenant's, else the default; refuse weights that name or leave no signal."""
+        signals = ranking.SIGNALS
+        unknown = [("weights", f"{name} is no signal") for name in sorted(question.weights.keys() - signals)]
+        if unknown:
+            raise FieldInvalid(violations=unknown)
+        # A name that a tenant's policy has from another version is passed over.
+        known = {name: weight for name, weight in json.loads(policy.recall_weights).items() if name in signals}
+        weights = ranking.Weights(**{**known, **question.weights})
+        if question.weights and not any(asdict(weights).values()):
+            raise FieldInvalid(violations=[("weights", "leave no signal")])
+        fusion = question.fusion or policy.recall_fusion
+        return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{fusion}-{ranking.VERSION}")

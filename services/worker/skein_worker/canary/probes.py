@@ -1,0 +1,263 @@
+"""For every public RPC that reads: how one tenant looks with it for its own data and for the other's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skein.auth.v1 import accounts_pb2, auth_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import (
+    access_log_pb2,
+    archives_pb2,
+    blocks_pb2,
+    curation_pb2,
+    history_pb2,
+    memory_pb2,
+    scores_pb2,
+    snapshots_pb2,
+    watches_pb2,
+)
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import archives_pb2 as session_archives_pb2
+from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
+from skein_worker.canary.planting import (
+    AUTH,
+    BLOCKS,
+    CURATION,
+    HISTORY,
+    LINKS,
+    MEMORIES,
+    SESSIONS,
+    SNAPSHOTS,
+    TENANCY,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from google.protobuf.message import Message
+
+    from skein_worker.canary.planting import Things
+
+RECALL = "/skein.recall.v1.RecallService/"
+GATEWAY = "/skein.gateway.v1.GatewayService/"
+# Before all that happened, so that a stream of changes has something to send at once.
+BEGINNING = "A" * 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """One RPC.
+
+    With `named` the request names a thing: it is made once of one's own things and once of the other's. With `asked`
+    the same request asks for both at once.
+    """
+
+    path: str
+    named: Callable[[Things], Message] | None = None
+    asked: Callable[[Things, Things], Message] | None = None
+    # The RPC tells none of the words that were planted, so it is enough that it answers when it is asked for one's own;
+    # asked for the other's, it must tell nothing at all.
+    plain: bool = False
+    # A thing that not every cluster lets a tenant have.
+    needs: str = ""
+
+    @property
+    def method(self) -> str:
+        """Return "MemoryService/GetMemory"."""
+        return self.path.rpartition(".")[2]
+
+    def is_possible(self, sides: Iterable[Things]) -> bool:
+        """Say whether this cluster lets tenants have what the probe looks for."""
+        return not self.needs or all(self.needs in things.ids for things in sides)
+
+
+# What is open to the public and reads, and cannot tell anything of one tenant to another.
+EXEMPT: Mapping[str, str] = {
+    **dict.fromkeys(
+        (f"{AUTH}{name}" for name in ("ListAuthSessions", "ListIdentities", "ListMyAuditEvents")),
+        "tells people of themselves; no key is let in",
+    ),
+    **dict.fromkeys(
+        (f"{AUTH}{name}" for name in ("GetAccount", "ListAccounts")), "for operators, who see every account"
+    ),
+    **dict.fromkeys(
+        (f"{TENANCY}{name}" for name in ("GetOrganization", "ListOrganizations", "GetDeletion", "ListDeletions")),
+        "for operators, who see every tenant",
+    ),
+    **dict.fromkeys(
+        (f"{RECALL}{name}" for name in ("GetReindex", "ListReindexes", "CompareModels")),
+        "for operators, who see every model",
+    ),
+    f"{AUTH}ListSigningKeys": "public keys, which belong to no tenant",
+    f"{RECALL}EmbedText": "turns the caller's own words into numbers",
+    f"{RECALL}ListEmbeddingModels": "models belong to no tenant",
+    f"{GATEWAY}GetClusterStatus": "tells of services, not of tenants",
+}
+
+
+def _named(path: str, request: type[Message], *, needs: str = "", plain: bool = False, **fields: str) -> Probe:
+    """Return a probe whose request has these fields, each with the id of the thing that is named."""
+
+    def build(things: Things) -> Message:
+        return request(**{field: things[name] for field, name in fields.items()})
+
+    return Probe(path=path, named=build, plain=plain, needs=needs)
+
+
+def _asked(path: str, request: type[Message], *, plain: bool = False, **values: Any) -> Probe:
+    """Return a probe whose request is the same for everybody."""
+    return Probe(path=path, asked=lambda _mine, _theirs: request(**values), plain=plain)
+
+
+def _sought(path: str, build: Callable[[str], Message]) -> Probe:
+    """Return a probe that searches for the words of both tenants."""
+    return Probe(path=path, asked=lambda mine, theirs: build(f"{mine.word} {theirs.word}"))
+
+
+def _listed(path: str, build: Callable[[Things], Message]) -> Probe:
+    """Return a probe that names a thing of one's own or of the other's, which has a list."""
+    return Probe(path=path, named=build)
+
+
+def _visible(things: Things) -> memory_pb2.MemoryFilter:
+    who = memory_pb2.ScopeContext(agent_id=things["agent"], subject_id=things["subject"])
+    return memory_pb2.MemoryFilter(visible_to=who)
+
+
+_OF_AUTH = (
+    _asked(f"{AUTH}GetMe", auth_pb2.GetMeRequest),
+    _asked(f"{AUTH}ListAuditEvents", accounts_pb2.ListAuditEventsRequest),
+    _named(f"{AUTH}GetServiceAccount", accounts_pb2.GetServiceAccountRequest, service_account_id="service_account"),
+    _asked(f"{AUTH}ListServiceAccounts", accounts_pb2.ListServiceAccountsRequest),
+    _asked(f"{AUTH}ListApiKeys", auth_pb2.ListApiKeysRequest),
+    Probe(path=f"{AUTH}Introspect", named=lambda things: auth_pb2.IntrospectRequest(credential=things.api_key)),
+)
+_OF_TENANCY = (
+    _named(f"{TENANCY}GetTenant", tenancy_pb2.GetTenantRequest, tenant_id="tenant"),
+    _asked(f"{TENANCY}ListTenants", tenancy_pb2.ListTenantsRequest),
+    _named(f"{TENANCY}GetMember", members_pb2.GetMemberRequest, account_id="member"),
+    _asked(f"{TENANCY}ListMembers", members_pb2.ListMembersRequest),
+    _asked(f"{TENANCY}ListInvitations", members_pb2.ListInvitationsRequest),
+    _named(f"{TENANCY}GetAgent", tenancy_pb2.GetAgentRequest, agent_id="agent"),
+    _asked(f"{TENANCY}ListAgents", tenancy_pb2.ListAgentsRequest),
+    _named(f"{TENANCY}GetTool", subjects_pb2.GetToolRequest, tool_id="tool"),
+    _asked(f"{TENANCY}ListTools", subjects_pb2.ListToolsRequest),
+    _asked(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest),
+    _named(f"{TENANCY}GetSubject", subjects_pb2.GetSubjectRequest, subject_id="subject"),
+    _asked(f"{TENANCY}ListSubjects", subjects_pb2.ListSubjectsRequest),
+    # Both are numbers alone.
+    _asked(f"{TENANCY}GetQuota", limits_pb2.GetQuotaRequest, plain=True),
+    _asked(f"{TENANCY}GetUsage", limits_pb2.GetUsageRequest, plain=True),
+)
+_OF_SESSION = (
+    _named(f"{SESSIONS}GetSession", session_pb2.GetSessionRequest, session_id="session"),
+    _asked(f"{SESSIONS}ListSessions", session_pb2.ListSessionsRequest),
+    _named(f"{SESSIONS}GetMessage", session_pb2.GetMessageRequest, message_id="message"),
+    _listed(
+        f"{SESSIONS}StreamMessages",
+        lambda things: session_pb2.StreamMessagesRequest(session_id=things["session"], after_sequence=0),
+    ),
+    _named(f"{SESSIONS}ListMessages", session_pb2.ListMessagesRequest, session_id="session"),
+    _named(
+        f"{SESSIONS}ListAgentMessages", session_pb2.ListAgentMessagesRequest, agent_id="agent", subject_id="subject"
+    ),
+    _named(f"{SESSIONS}GetRecentWindow", session_pb2.GetRecentWindowRequest, session_id="session"),
+    _sought(f"{SESSIONS}SearchMessages", lambda query: session_pb2.SearchMessagesRequest(query=query)),
+    _named(f"{SESSIONS}GetAgentState", states_pb2.GetAgentStateRequest, agent_id="agent", session_id="session"),
+    _asked(f"{SESSIONS}ListAgentStates", states_pb2.ListAgentStatesRequest),
+    _named(f"{SESSIONS}GetItem", states_pb2.GetItemRequest, session_id="session", key="item"),
+    _named(f"{SESSIONS}ListItems", states_pb2.ListItemsRequest, session_id="session"),
+    _named(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
+    _asked(f"{SESSIONS}ListStoredSessions", session_archives_pb2.ListStoredSessionsRequest),
+)
+_OF_MEMORY = (
+    _named(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),
+    _listed(
+        f"{MEMORIES}BatchGetMemories",
+        lambda things: memory_pb2.BatchGetMemoriesRequest(memory_ids=[things["memory"], things["other_memory"]]),
+    ),
+    _asked(f"{MEMORIES}ListMemories", memory_pb2.ListMemoriesRequest, show_archived=True, show_deleted=True),
+    _asked(f"{MEMORIES}ListMemoryTypes", memory_pb2.ListMemoryTypesRequest),
+    # By the name that we gave it: the answer has the id.
+    Probe(
+        path=f"{MEMORIES}ExplainScore",
+        named=lambda things: scores_pb2.ExplainScoreRequest(memory_id=things.own_id("memory")),
+    ),
+    _named(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
+    _listed(
+        f"{MEMORIES}ExportMatching",
+        lambda things: memory_pb2.ExportMatchingRequest(
+            selection=memory_pb2.MemorySelection(memory_ids=[things["memory"]])
+        ),
+    ),
+    _named(f"{MEMORIES}RevealSecret", memory_pb2.RevealSecretRequest, needs="vault", memory_id="vault"),
+    _asked(f"{MEMORIES}ListTasks", memory_pb2.ListTasksRequest),
+    _asked(f"{MEMORIES}ListObjectives", memory_pb2.ListObjectivesRequest),
+    _asked(f"{MEMORIES}ListNextActions", memory_pb2.ListNextActionsRequest),
+    _named(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
+    _named(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
+    _named(f"{LINKS}Traverse", memory_pb2.TraverseRequest, memory_id="memory"),
+    _listed(
+        f"{LINKS}GetSubgraph",
+        lambda things: memory_pb2.GetSubgraphRequest(memory_ids=[things["memory"]], include_memories=True),
+    ),
+    _named(f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"),
+    _listed(
+        f"{LINKS}Activate",
+        lambda things: memory_pb2.ActivateRequest(seeds=[memory_pb2.ActivationSeed(memory_id=things["memory"])]),
+    ),
+    _listed(
+        f"{LINKS}SuggestLinks",
+        lambda things: memory_pb2.SuggestLinksRequest(memory_id=things["alike"], min_score=0.0),
+    ),
+    _named(f"{CURATION}GetSourceTrust", curation_pb2.GetSourceTrustRequest, source="source"),
+    _asked(f"{CURATION}ListSourceTrust", curation_pb2.ListSourceTrustRequest),
+    _asked(f"{CURATION}ListConflicts", curation_pb2.ListConflictsRequest, show_settled=True, all_types=True),
+    _asked(f"{CURATION}ListConflictResolutions", curation_pb2.ListConflictResolutionsRequest),
+    _named(f"{CURATION}GetCanonical", curation_pb2.GetCanonicalRequest, memory_id="alias"),
+    _named(f"{CURATION}ListAliases", curation_pb2.ListAliasesRequest, memory_id="memory"),
+    _asked(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
+    _asked(
+        f"{CURATION}GetTemporalClusters",
+        curation_pb2.GetTemporalClustersRequest,
+        unit=curation_pb2.CLUSTER_UNIT_HOUR,
+    ),
+    _asked(f"{CURATION}GetStatistics", curation_pb2.GetStatisticsRequest),
+    _named(f"{BLOCKS}GetBlock", blocks_pb2.GetBlockRequest, block_id="block"),
+    _asked(f"{BLOCKS}ListBlocks", blocks_pb2.ListBlocksRequest, show_deleted=True),
+    _named(f"{BLOCKS}ListBlockAgents", blocks_pb2.ListBlockAgentsRequest, block_id="block"),
+    _named(f"{BLOCKS}ListAgentBlocks", blocks_pb2.ListAgentBlocksRequest, agent_id="agent"),
+    _named(f"{BLOCKS}CompileBlocks", blocks_pb2.CompileBlocksRequest, agent_id="agent"),
+    _named(f"{BLOCKS}ListBlockRevisions", blocks_pb2.ListBlockRevisionsRequest, block_id="block"),
+)
+_OF_HISTORY = (
+    _asked(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
+    _asked(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=BEGINNING),
+    _named(f"{HISTORY}GetWatch", watches_pb2.GetWatchRequest, watch_id="watch"),
+    _asked(f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest),
+    # Nothing is delivered: what the watch waits for does not happen.
+    _named(f"{HISTORY}ListDeliveries", watches_pb2.ListDeliveriesRequest, plain=True, watch_id="watch"),
+    _asked(f"{HISTORY}ListAccessLog", access_log_pb2.ListAccessLogRequest),
+    _asked(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest),
+    _named(f"{SNAPSHOTS}GetSnapshot", snapshots_pb2.GetSnapshotRequest, snapshot_id="snapshot"),
+    _asked(f"{SNAPSHOTS}ListSnapshots", snapshots_pb2.ListSnapshotsRequest),
+    _named(f"{SNAPSHOTS}DiffSnapshots", snapshots_pb2.DiffSnapshotsRequest, snapshot_id="snapshot"),
+    _asked(f"{SNAPSHOTS}ExportData", snapshots_pb2.ExportDataRequest),
+)
+_OF_RECALL = (
+    _sought(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
+    Probe(
+        path=f"{GATEWAY}Recall",
+        asked=lambda mine, theirs: gateway_pb2.RecallRequest(query=f"{mine.word} {theirs.word}", filter=_visible(mine)),
+    ),
+    Probe(
+        path=f"{GATEWAY}BuildContext",
+        asked=lambda mine, theirs: gateway_pb2.BuildContextRequest(
+            recall=gateway_pb2.RecallRequest(query=f"{mine.word} {theirs.word}")
+        ),
+    ),
+)
+PROBES: tuple[Probe, ...] = (*_OF_AUTH, *_OF_TENANCY, *_OF_SESSION, *_OF_MEMORY, *_OF_HISTORY, *_OF_RECALL)

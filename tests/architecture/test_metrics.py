@@ -1,0 +1,71 @@
+"""What metrics may be labelled with: what there are a few of, and never who somebody is or what they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import fix_settings
+import pytest
+from prometheus_client import REGISTRY
+
+# A label with one of these words in its name has as many values as there are tenants, people or things.
+COUNTLESS = re.compile(
+    r"tenant|organization|principal|account|user|subject|caller|client|agent|session|memory|message|item|document|"
+    r"address|peer|host|email|request|trace|span|key|token|credential|uuid|text|content|title|error$|(^|_)ids?($|_)"
+)
+# What values each label may have: all of them few, and known before a call comes in.
+LABELS = {
+    "arm": "arms of a recall",
+    "code": "gRPC's status codes",
+    "decision": "what a limit said",
+    "entrypoint": "jobs of the worker",
+    "how": "hashing a password or verifying one",
+    "kind": "limits by their names",
+    "measurement": "what the worker measures",
+    "method": "RPCs",
+    "model": "registered embedding models",
+    "name": "jobs of the worker",
+    "outcome": "how something ended",
+    "path": "ways of searching vectors",
+    "port": "ports of the voice assistants",
+    "query": "named queries",
+    "reader": "a stream or a webhook",
+    "reason": "documented reasons of refusals",
+    "replica": "replicas of the database by the operator's names",
+    "schema": "schemas, or the one version of them",
+    "service": "services",
+    "state": "states of an arm or a connection",
+    "status": "states of a job or an answer",
+    "table": "tables, without their partitions",
+    "tool": "tools of MCP",
+    "use": "what a certificate is for",
+    "version": "the one version that runs",
+}
+
+
+def labels() -> Iterator[tuple[str, str]]:
+    """Yield every metric of ours with each of its labels; all modules that make metrics are imported."""
+    assert fix_settings.FIELDS
+    for metric in set(REGISTRY._names_to_collectors.values()):
+        name = str(getattr(metric, "_name", ""))
+        if name.startswith("skein_"):
+            yield from ((name, label) for label in getattr(metric, "_labelnames", ()))
+
+
+def test_no_metric_has_a_label_for_a_tenant_a_principal_or_anything_s_id() -> None:
+    found = list(labels())
+
+    assert len(found) > 30
+    assert [pair for pair in found if COUNTLESS.search(pair[1])] == []
+
+
+def test_every_label_has_few_values_and_it_is_known_which() -> None:
+    assert {label for _, label in labels()} - set(LABELS) == set()
+
+
+@pytest.mark.parametrize(
+    "label", ["tenant", "tenant_id", "principal", "memory_id", "id", "api_key", "subject", "error"]
+)
+def test_a_label_that_would_tell_is_noticed(label: str) -> None:
+    assert COUNTLESS.search(label)

@@ -1,0 +1,82 @@
+"""What Skein is made of: pinned, hashed, listed, and under licences that we may pass on."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.markers import Marker
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+BILL: dict[str, Any] = json.loads((DEPLOY / "sbom.cdx.json").read_text("utf-8"))
+COMPONENTS = {re.sub(r"[-_.]+", "-", one["name"]).lower(): one for one in BILL["components"]}
+LOCKS = (ROOT / "requirements.lock", *sorted(DEPLOY.glob("*.lock")))
+# What may be passed on with a program under Apache-2.0, unchanged and beside it.
+ALLOWED = {
+    "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0",
+    "Zlib",
+}  # fmt: skip
+# What the image is.
+LINUX = {
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "os_name": "posix",
+    "python_version": "3.13",
+    "python_full_version": "3.13.11",
+}
+PINS = re.compile(r"^([a-z0-9-]+)==([^ \\]+)(?: ; ([^\\\n]+))?", re.MULTILINE)
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Return what a lock installs on the image's platform."""
+    found = PINS.findall(path.read_text("utf-8"))
+    return {name: version for name, version, marker in found if not marker or Marker(marker.strip()).evaluate(LINUX)}
+
+
+def test_the_bill_of_materials_is_what_the_image_s_lock_installs() -> None:
+    assert {name: one["version"] for name, one in COMPONENTS.items()} == pins(DEPLOY / "requirements.lock"), (
+        "run make sbom"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(COMPONENTS))
+def test_a_distribution_has_a_licence_that_may_be_passed_on(name: str) -> None:
+    (said,) = COMPONENTS[name]["licenses"]
+
+    choices = said["expression"].split(" OR ")
+    assert any(set(re.split(r" AND |[()]", choice)) - {""} <= ALLOWED for choice in choices), said
+
+
+def test_the_table_of_licences_says_what_the_bill_says() -> None:
+    rows = [f"| {one['name']} | {one['version']} | {one['licenses'][0]['expression']} |" for one in BILL["components"]]
+    head: str = runpy.run_path(str(DEPLOY / "sbom.py"))["HEAD"]
+
+    assert (DEPLOY / "licences.md").read_text("utf-8") == head + "\n".join(sorted(rows, key=str.lower)) + "\n"
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(ROOT)))
+def test_every_pin_is_exact_and_has_its_hashes(lock: Path) -> None:
+    text = lock.read_text("utf-8")
+    logical = [line for line in text.replace("\\\n", " ").splitlines() if line and not line.lstrip().startswith("#")]
+
+    assert logical
+    for line in logical:
+        assert PINS.match(line), line
+        assert "--hash=sha256:" in line, line
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(ROOT)))
+def test_a_lock_names_no_place_that_packages_come_from(lock: Path) -> None:
+    assert "://" not in lock.read_text("utf-8")
+
+
+def test_what_looks_for_vulnerabilities_looks_at_every_lock() -> None:
+    recipe = (ROOT / "Makefile").read_text("utf-8").split("\naudit:")[1].split("\n\n")[0]
+
+    assert set(re.findall(r"-r (\S+)", recipe)) == {str(lock.relative_to(ROOT)) for lock in LOCKS}
+    assert "--strict" in recipe

@@ -1,0 +1,187 @@
+"""A backup and what it is for: back to the second before a mistake, and nothing back that was purged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+import grpc
+import pytest
+from fix_accounts import sign_in
+from fix_cluster import Cluster, refused, running_cluster
+from fix_drill import COUNTS, KEPT, KINDS, SAID, Drill, backed_up, environment_of, in_cluster, open_folder, performed
+from fix_marker import files_with, places_of
+
+from skein.auth.v1 import auth_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import members_pb2
+from skein_kit import postgres
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_marker import Connection
+
+    from skein_cluster.backups.restoring import Restored
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+async def drill() -> AsyncIterator[Drill]:
+    with open_folder() as place:
+        async with running_cluster(place / "first", environment_of(place, "first")) as cluster:
+            found = await performed(cluster, place)
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def told(drill: Drill) -> Restored:
+    """Restore to the moment before the mistake, and return what is told of it."""
+    return await drill.restore("second", to=drill.moment)
+
+
+@pytest.fixture(scope="module")
+async def restored(drill: Drill, told: Restored) -> AsyncIterator[Cluster]:
+    """Run the restored cluster."""
+    assert told.erased
+    async with running_cluster(drill.place / "second", environment_of(drill.place, "second")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def connection(restored: Cluster) -> AsyncIterator[Connection]:
+    found = await asyncpg.connect(restored.postgres.url(user="postgres", database="skein"))
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+async def test_everything_is_as_it_was_before_the_mistake(
+    drill: Drill, restored: Cluster, connection: Connection, told: Restored
+) -> None:
+    home = in_cluster(restored, drill.home)
+
+    row = await connection.fetchrow(COUNTS, drill.home.tenant_id)
+    kept = await home.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="kept"))
+    hits = (await home.gateway.Recall(gateway_pb2.RecallRequest(query="Who likes green coffee?"))).hits
+
+    assert row is not None
+    assert (drill.after["memories"], drill.after["messages"]) == (0, 1)
+    # What was purged since is missing from what there was: two memories, and five messages.
+    assert (row["memories"], row["messages"]) == (drill.before["memories"] - 2, drill.before["messages"] - 4)
+    assert [message.content for message in kept.messages] == list(SAID)
+    assert hits[0].memory.content == KEPT[2]
+    assert told.last_time is not None
+    assert told.last_time <= drill.moment
+
+
+async def test_a_tenant_that_was_closed_by_mistake_is_open_again(drill: Drill, restored: Cluster) -> None:
+    closed = in_cluster(restored, drill.closed)
+
+    listed = await closed.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    assert [memory.content for memory in listed.memories] == ["A note of theirs"]
+
+
+async def test_cold_storage_is_back_with_the_database(drill: Drill, restored: Cluster) -> None:
+    home = in_cluster(restored, drill.home)
+
+    (archive,) = (await home.history.ListArchives(archives_pb2.ListArchivesRequest())).archives
+    await home.history.RestoreArchive(archives_pb2.RestoreArchiveRequest(archive_id=archive.archive_id))
+
+    listed = await home.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=100))
+    assert KEPT[3] in [memory.content for memory in listed.memories]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_was_purged_after_the_moment_is_nowhere(
+    drill: Drill, restored: Cluster, connection: Connection, kind: str
+) -> None:
+    assert await places_of(connection, drill.markers[kind]) == []
+    assert files_with(restored, drill.markers[kind]) == []
+
+
+async def test_a_tenant_that_was_deleted_for_good_is_reported_as_gone(drill: Drill, restored: Cluster) -> None:
+    asked = members_pb2.GetDeletionRequest(tenant_id=str(drill.gone.tenant_id))
+
+    deletion = (await restored.operator.tenancy.GetDeletion(asked)).deletion
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await in_cluster(restored, drill.gone).memory.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    assert deletion.state == members_pb2.DELETION_STATE_DONE
+
+
+async def test_a_key_that_was_revoked_after_the_moment_opens_nothing(drill: Drill, restored: Cluster) -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
+        await restored.with_key(drill.revoked_key).auth.GetMe(auth_pb2.GetMeRequest())
+
+
+async def test_whoever_left_or_was_kept_out_after_the_moment_does_not_come_in(
+    drill: Drill, restored: Cluster, connection: Connection
+) -> None:
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+        await sign_in(restored, drill.kept_out.email)
+    members = (await in_cluster(restored, drill.home).tenancy.ListMembers(members_pb2.ListMembersRequest())).members
+
+    assert [each.account_id for each in members] == [drill.kept_out.account_id]
+    assert await connection.fetchval("SELECT count(*) FROM auth.accounts") == 1
+
+
+async def test_an_export_made_before_a_purge_brings_nothing_of_it_back(
+    drill: Drill, restored: Cluster, connection: Connection
+) -> None:
+    home = in_cluster(restored, drill.home)
+
+    await home.snapshots.ImportData(
+        snapshots_pb2.ImportDataRequest(
+            lines=drill.old_export,
+            format=snapshots_pb2.IMPORT_FORMAT_SKEIN_EXPORT_V1,
+            mode=snapshots_pb2.IMPORT_MODE_OVERWRITE,
+        )
+    )
+
+    for kind in ("memory", "person", "block"):
+        assert drill.markers[kind] in drill.old_export
+        assert await places_of(connection, drill.markers[kind]) == []
+
+
+async def test_what_was_removed_again_is_counted(told: Restored) -> None:
+    assert told.erased == {
+        "tenants": 1,
+        "accounts": 1,
+        # A key, an account, and how that was signed in.
+        "revocations": 3,
+        # One by its id, one in cold storage, one about the person.
+        "memories": 3,
+        "blocks": 1,
+        # One by its id, one of the person's.
+        "sessions": 2,
+        "messages": 4,
+        "subjects": 1,
+        "people": 1,
+    }
+    assert told.erasures_until is not None
+    assert told.missing == []
+
+
+async def test_what_is_written_after_a_restore_is_brought_back_whatever_became_of_newer_backups(
+    drill: Drill, restored: Cluster
+) -> None:
+    home = in_cluster(restored, drill.home)
+    later = memory_pb2.Memory(content="After the restore")
+    await home.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=later))
+    # A newer backup from which purges would be read, if it were not damaged.
+    newer = await backed_up(drill.place / "second", restored.environment)
+    (drill.folder.of(newer) / "base.tar.gz").write_bytes(b"")
+
+    again = await drill.restore("third")
+
+    async with postgres.running_server(drill.place / "third" / "postgres") as server:
+        connection = await asyncpg.connect(**server.dsn())
+        count = await connection.fetchval("SELECT count(*) FROM memory.entries WHERE content = 'After the restore'")
+        await connection.close()
+    assert (again.timeline, count) == (3, 1)

@@ -1,0 +1,267 @@
+"""The canary against a cluster of its own: what it says of a healthy one, and of one whose isolation is broken."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import asyncpg
+import pytest
+from fix_cluster import SYSTEM_KEY, Stubs, test_environment
+from grpc import aio
+from prometheus_client import REGISTRY
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.memory.v1 import access_log_pb2
+from skein.tenancy.v1 import limits_pb2, tenancy_pb2
+from skein_cluster.embedded import DATABASE, Embedded, embedded_cluster
+from skein_kit.canary import CANARIES, ORGANIZATION, A, B
+from skein_kit.clients import Channel
+from skein_worker.canary.looking import FAILED, ISOLATED, LEAKED, Looking
+from skein_worker.canary.probes import PROBES
+from skein_worker.system import System
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+# Each look is some two hundred calls.
+pytestmark = pytest.mark.timeout(300)
+# The worker of the cluster does its first round at once, and takes so long for it that it never gets to the second.
+_SECONDS = "100000"
+READ_AGENTS = {"TenancyService/GetAgent", "TenancyService/ListAgents"}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A cluster with a canary, and a second one that looks when a test says so."""
+
+    cluster: Embedded
+    looking: Looking
+    # Makes another such, that looks with some probes alone.
+    another: Callable[[set[str], float], Looking]
+    # What it found at first.
+    healthy: dict[str, str]
+    channel: aio.Channel
+    auth: auth_pb2_grpc.IdentityServiceAsyncStub
+
+    @property
+    def operator(self) -> Stubs:
+        return Stubs.of(self.channel, self.cluster.credentials.operator_key)
+
+    async def key_of(self, tenant_id: str) -> str:
+        """Return a key of one of the two, made by the operator."""
+        acting = Stubs.of(self.channel, self.cluster.credentials.operator_key, **{"skein-tenant-id": tenant_id})
+        return (await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="a test's"))).secret
+
+    @asynccontextmanager
+    async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        connection = await asyncpg.connect(self.cluster.postgres.url(user="postgres", database=DATABASE))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+@pytest.fixture(scope="module")
+async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
+    folder: Path = tmp_path_factory.mktemp("canary")
+    environment = {**test_environment(), "SKEIN_CANARY_SECONDS": _SECONDS, "SKEIN_DATA_DIR": str(folder / "data")}
+    async with embedded_cluster(folder / "data", environment=environment, durable=False) as cluster:
+        gateway, auth = (Channel(partial(cluster.addresses.__getitem__, name), {}) for name in ("gateway", "auth"))
+        channel = cast("aio.Channel", auth)
+        identities: auth_pb2_grpc.IdentityServiceAsyncStub = auth_pb2_grpc.IdentityServiceStub(channel)
+        looks = partial(
+            Looking,
+            cast("aio.Channel", gateway),
+            auth_pb2_grpc.AuthServiceStub(channel),
+            System(identities, key=SYSTEM_KEY),
+        )
+
+        def another(methods: set[str], seconds: float) -> Looking:
+            return looks(seconds=seconds, probes=[probe for probe in PROBES if probe.method in methods])
+
+        looking = looks(seconds=float(_SECONDS))
+        async with aio.insecure_channel(cluster.addresses["gateway"]) as public:
+            yield Watched(cluster, looking, another, await _first_look(looking), public, identities)
+        await gateway.close()
+        await auth.close()
+
+
+async def _first_look(looking: Looking) -> dict[str, str]:
+    """Look until nobody else plants, which the worker of the cluster does as well, and the policy of before is over."""
+    while True:
+        with contextlib.suppress(aio.AioRpcError):
+            found = await looking.look()
+            if FAILED not in found.values():
+                return found
+        await asyncio.sleep(0.2)
+
+
+def counted(outcome: str) -> float:
+    return REGISTRY.get_sample_value("skein_canary_probes_total", {"outcome": outcome}) or 0.0
+
+
+def test_in_a_healthy_cluster_every_reading_rpc_is_isolated_and_finds_its_own(watched: Watched) -> None:
+    assert watched.healthy == {probe.method: ISOLATED for probe in PROBES}
+    assert REGISTRY.get_sample_value("skein_canary_leaks", {"method": "MemoryService/GetMemory"}) == 0
+    assert REGISTRY.get_sample_value("skein_canary_last_round_timestamp_seconds")
+
+
+async def test_nobody_s_list_shows_the_canary_s_tenants(watched: Watched) -> None:
+    organizations = await watched.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
+    tenants = await watched.operator.tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=100))
+    asked_for = await watched.operator.tenancy.ListTenants(
+        tenancy_pb2.ListTenantsRequest(organization_id=str(ORGANIZATION))
+    )
+
+    assert str(ORGANIZATION) not in {one.organization_id for one in organizations.organizations}
+    assert not {str(one.tenant_id) for one in CANARIES} & {one.tenant_id for one in tenants.tenants}
+    assert {one.tenant_id for one in asked_for.tenants} == {str(one.tenant_id) for one in CANARIES}
+
+
+async def test_a_new_tenant_is_not_made_in_the_canary_s_organization(watched: Watched) -> None:
+    request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name="a person's"))
+
+    made = await watched.operator.tenancy.CreateTenant(request)
+
+    assert made.tenant.organization_id != str(ORGANIZATION)
+
+
+async def test_the_canary_is_in_no_other_organization_s_usage(watched: Watched) -> None:
+    listed = await watched.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
+
+    for one in listed.organizations:
+        request = limits_pb2.GetUsageRequest(organization_id=one.organization_id)
+        usage = await watched.operator.tenancy.GetUsage(request)
+        assert {kind.kind: kind.used for kind in usage.usage if kind.used} == {}
+
+
+async def test_what_the_canary_reads_is_not_in_the_access_log(watched: Watched) -> None:
+    stubs = Stubs.of(watched.channel, await watched.key_of(str(A.tenant_id)))
+
+    listed = await stubs.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=1000))
+
+    assert listed.accesses
+    methods = {access.method.rpartition("/")[2] for access in listed.accesses}
+    assert not {probe.path.rpartition("/")[2] for probe in PROBES} & methods - {"GetMemory", "ListMemories"}
+
+
+async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched: Watched) -> None:
+    stubs = Stubs.of(watched.channel, await watched.key_of(str(A.tenant_id)))
+    before = (await stubs.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys
+    old = (await stubs.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))).api_key
+    async with watched.superuser() as connection:
+        await connection.execute(
+            "UPDATE auth.api_keys SET expire_time = now() - interval '2 days' WHERE api_key_id = $1", old.api_key_id
+        )
+    credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
+    request = auth_pb2.ExchangeRequest(system=credential, tenant_id=str(A.tenant_id))
+    token = (await watched.auth.Exchange(request)).token
+
+    async with aio.insecure_channel(watched.cluster.addresses["auth"]) as channel:
+        stub: auth_pb2_grpc.IdentityServiceAsyncStub = auth_pb2_grpc.IdentityServiceStub(channel)
+        await stub.DeleteExpired(auth_pb2.DeleteExpiredRequest(), metadata=(("authorization", f"Bearer {token}"),))
+
+    after = (await stubs.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys
+    assert {key.api_key_id for key in after} == {key.api_key_id for key in before}
+
+
+async def test_the_system_is_an_admin_in_the_canary_s_tenants_alone(watched: Watched) -> None:
+    credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
+    other = watched.cluster.credentials.tenant_id
+    claims = {}
+    for tenant_id in (str(A.tenant_id), other):
+        made = await watched.auth.Exchange(auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id))
+        async with aio.insecure_channel(watched.cluster.addresses["auth"]) as channel:
+            auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
+            me = await auth.GetMe(auth_pb2.GetMeRequest(), metadata=(("authorization", f"Bearer {made.token}"),))
+        claims[tenant_id] = set(me.permissions)
+
+    assert claims[other] == {"system", "tenant.read"}
+    assert {"memory.read", "keys.write"} <= claims[str(A.tenant_id)]
+    assert not {"tenant.own", "operator"} & claims[str(A.tenant_id)]
+
+
+async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_read_it(watched: Watched) -> None:
+    before = counted(LEAKED)
+    everybodys = f"(VALUES ('{A.tenant_id}'::uuid), ('{B.tenant_id}'::uuid)) t (id)"
+
+    async with _agents_as(watched, everybodys):
+        broken = await watched.looking.look()
+    leaks = REGISTRY.get_sample_value("skein_canary_leaks", {"method": "TenancyService/GetAgent"})
+    mended = await watched.looking.look()
+
+    assert {method for method, outcome in broken.items() if outcome == LEAKED} == READ_AGENTS
+    assert {outcome for method, outcome in broken.items() if method not in READ_AGENTS} == {ISOLATED}
+    assert (counted(LEAKED), leaks) == (before + 2 * len(READ_AGENTS), 1)
+    assert set(mended.values()) == {ISOLATED}
+    assert REGISTRY.get_sample_value("skein_canary_leaks", {"method": "TenancyService/GetAgent"}) == 0
+
+
+async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: Watched) -> None:
+    async with _agents_as(watched, "(SELECT NULL::uuid AS id) t"):
+        found = await watched.looking.look()
+
+    assert {method for method, outcome in found.items() if outcome == FAILED} == READ_AGENTS
+    assert {outcome for method, outcome in found.items() if method not in READ_AGENTS} == {ISOLATED}
+
+
+async def test_a_leak_counts_also_when_the_round_is_left_off(watched: Watched) -> None:
+    looking, leave_off = watched.another(READ_AGENTS, 100.0), asyncio.Event()
+    assert set((await looking.look()).values()) == {ISOLATED}
+    leave_off.set()
+    everybodys = f"(VALUES ('{A.tenant_id}'::uuid), ('{B.tenant_id}'::uuid)) t (id)"
+
+    async with _agents_as(watched, everybodys):
+        await looking.run(b"", leave_off)
+
+    leaks = [REGISTRY.get_sample_value("skein_canary_leaks", {"method": method}) for method in sorted(READ_AGENTS)]
+    await looking.look()
+    # The first was looked at, the second not any more.
+    assert leaks == [1, 0]
+
+
+async def test_the_canary_makes_a_new_key_when_somebody_revokes_its_own_and_plants_what_somebody_removes(
+    watched: Watched,
+) -> None:
+    looking, stay = watched.another({"TenancyService/GetAgent"}, 0.1), asyncio.Event()
+    assert set((await looking.look()).values()) == {ISOLATED}
+    async with watched.superuser() as connection:
+        await connection.execute("UPDATE auth.api_keys SET revoke_time = now() WHERE tenant_id = $1", A.tenant_id)
+        await connection.execute("DELETE FROM tenancy.agents WHERE tenant_id = $1", B.tenant_id)
+    before = counted(ISOLATED)
+
+    async with asyncio.timeout(60):
+        while counted(ISOLATED) == before:
+            await looking.run(b"", stay)
+
+    assert set((await looking.look()).values()) == {ISOLATED}
+
+
+@asynccontextmanager
+async def _agents_as(watched: Watched, rows: str) -> AsyncIterator[None]:
+    """Let whoever reads the table of agents, with whatever right, see these rows of it instead."""
+    async with watched.superuser() as connection:
+        columns = await connection.fetch(
+            "SELECT attname FROM pg_attribute WHERE attrelid = 'tenancy.agents'::regclass AND attnum > 0"
+            " AND NOT attisdropped ORDER BY attnum"
+        )
+        named = ", ".join("t.id AS tenant_id" if row["attname"] == "tenant_id" else row["attname"] for row in columns)
+        async with connection.transaction():
+            await connection.execute("ALTER TABLE tenancy.agents RENAME TO agents_before")
+            await connection.execute(
+                # Names of columns, and rows that a test wrote.
+                f"CREATE VIEW tenancy.agents AS SELECT {named} FROM tenancy.agents_before a, {rows}"  # noqa: S608
+            )
+            await connection.execute("GRANT SELECT ON tenancy.agents TO skein_tenancy")
+        try:
+            yield
+        finally:
+            async with connection.transaction():
+                await connection.execute("DROP VIEW tenancy.agents")
+                await connection.execute("ALTER TABLE tenancy.agents_before RENAME TO agents")

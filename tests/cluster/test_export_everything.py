@@ -1,0 +1,105 @@
+"""A tenant leaves with everything that is its own, and is the same elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fix_cluster import Cluster, Tenant, test_environment
+from fix_command import skein
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct, Value
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
+from skein_cluster.transfer.records import ITEMS, Kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(300)
+# What a service says of a row, which another cluster says anew.
+OF_THE_ROW = {"revision", "create_time", "update_time", "created_by", "updated_by", "character_count", "version"}
+
+
+def struct(**values: Any) -> Struct:
+    return json_format.ParseDict(values, Struct())
+
+
+async def fill(tenant: Tenant) -> None:
+    """Give a tenant something of every kind."""
+    subject = subjects_pb2.Subject(subject_id="ann", display_name="Ann", profile=struct(city="Graz"))
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    agent = tenancy_pb2.Agent(agent_id="juno", display_name="Juno")
+    await tenant.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent))
+    tool = subjects_pb2.Tool(tool_id="lamp", name="lamp", description="switches the lamp")
+    await tenant.tenancy.CreateTool(subjects_pb2.CreateToolRequest(tool=tool))
+    await tenant.tenancy.AttachTool(subjects_pb2.AttachToolRequest(agent_id="juno", tool_id="lamp"))
+    block = blocks_pb2.Block(block_id="house", label="human", value="They live in Graz")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="juno"))
+    session = session_pb2.Session(session_id="s", subject_id="ann")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    said = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Where did I leave the keys?")]
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=said))
+    item = states_pb2.PutItemRequest(session_id="s", key="mood", value=Value(string_value="calm"))
+    await tenant.sessions.PutItem(item)
+    state = states_pb2.AgentState(agent_id="juno", state_data=struct(step=3))
+    await tenant.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state))
+    contents = ("Ann prefers tea", "Ann likes tea", "The garden needs water", "The keys hang by the door")
+    memories = [memory_pb2.Memory(content=text, external_id=f"m{n}", tags=["home"]) for n, text in enumerate(contents)]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    link = memory_pb2.Link(from_memory_id="m0", to_memory_id="m1", relation="supports")
+    await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
+    await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="radio", trust=0.25))
+    alias = curation_pb2.ResolveEntityRequest(alias_memory_id="m1", canonical_memory_id="m0", confidence=0.75)
+    await tenant.curation.ResolveEntity(alias)
+    settled = curation_pb2.ResolveConflictRequest(
+        a_memory_id="m0", b_memory_id="m2", status=curation_pb2.CONFLICT_STATUS_DISMISSED, note="no conflict"
+    )
+    await tenant.curation.ResolveConflict(settled)
+    policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(decay_days=3))
+    policy.update_mask.paths.append("decay_days")
+    await tenant.tenancy.UpdatePolicy(policy)
+
+
+def told(path: Path) -> list[str]:
+    """Return the records of a file, in no order, without what a service says of each."""
+    lines = []
+    for line in path.read_text("utf-8").splitlines():
+        record = json.loads(line)
+        for name in OF_THE_ROW & record.get("item", {}).keys():
+            del record["item"][name]
+        for name in OF_THE_ROW & record.get("item", {}).get("policy", {}).keys():
+            del record["item"]["policy"][name]
+        # Shown by the ids of here.
+        if record["record"] == Kind.CONFLICT:
+            record["item"]["pair"] = sorted([record["item"].pop("a_memory_id"), record["item"].pop("b_memory_id")])
+        if record["record"] == Kind.MESSAGE:
+            del record["external_id"]
+        lines.append(json.dumps(record, sort_keys=True))
+    return sorted(lines)
+
+
+async def test_a_whole_tenant_is_the_same_elsewhere(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant, tmp_path: Path
+) -> None:
+    await fill(tenant)
+    here = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+    there = {**here, "SKEIN_API_KEY": other_tenant.api_key}
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    question = gateway_pb2.RecallRequest(query="Where are the keys?")
+
+    out = await skein("export", "-o", str(first), environment=here)
+    into = await skein("import", "jsonl", str(first), "--json", environment=there)
+    again = await skein("export", "-o", str(second), environment=there)
+
+    assert (out.code, into.code, again.code) == (0, 0, 0), out.err + into.err + again.err
+    kinds = Counter(json.loads(line)["record"] for line in first.read_text("utf-8").splitlines())
+    assert kinds.keys() == {*ITEMS, Kind.SESSION, Kind.MESSAGE, Kind.MEMORY, Kind.LINK}
+    assert told(second) == told(first)
+    mine, theirs = [(await each.gateway.Recall(question)).hits for each in (tenant, other_tenant)]
+    assert [hit.memory.content for hit in mine] == [hit.memory.content for hit in theirs]

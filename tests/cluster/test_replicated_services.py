@@ -1,0 +1,89 @@
+"""Several processes of one service on one machine: `skein cluster --replicas`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from click.testing import CliRunner
+from fix_cluster import Authorized, Stubs, test_environment
+from fix_http import get
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_client.client import Client
+from skein_cluster.embedded import Embedded
+from skein_cluster.main import skein
+from skein_cluster.processes import separate_processes
+
+CALLS = 60
+
+
+@pytest.fixture(scope="module")
+async def cluster() -> AsyncIterator[Embedded]:
+    folder = Path(tempfile.mkdtemp(prefix="skein-replicated-"))
+    folder.chmod(0o711)
+    replicas = {"memory": 2, "gateway": 2}
+    try:
+        async with separate_processes(
+            folder, environment=test_environment(), durable=False, ready_seconds=300, replicas=replicas
+        ) as running:
+            yield running
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def answered(cluster: Embedded, process: str, service: str, method: str) -> float:
+    """Return how many calls of a method a process has answered."""
+    _, text = await get(cluster.admins[process], "/metrics")
+    labels = (f'service="{service}"', f'method="{method}"')
+    lines = [line for line in text.splitlines() if line.startswith("skein_rpc_requests_total{")]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in labels))
+
+
+async def test_the_calls_of_one_connection_go_to_all_replicas_alike(cluster: Embedded) -> None:
+    async with Client(endpoint=cluster.credentials.endpoint, api_key=cluster.credentials.api_key) as skein:
+        for _ in range(CALLS):
+            await skein.memories.ListMemories(pb.ListMemoriesRequest())
+
+    counts = [
+        await answered(cluster, process, "skein.memory.v1.MemoryService", "ListMemories")
+        for process in ("memory", "memory-2")
+    ]
+
+    assert sum(counts) >= CALLS
+    assert min(counts) >= CALLS * 0.4, counts
+
+
+async def test_what_one_replica_stores_the_other_has(cluster: Embedded) -> None:
+    async with Client(endpoint=cluster.credentials.endpoint, api_key=cluster.credentials.api_key) as skein:
+        stored = await skein.memories.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="shared by all")))
+        request = pb.GetMemoryRequest(memory_id=stored.memory.memory_id)
+
+        found = await asyncio.gather(*(skein.memories.GetMemory(request) for _ in range(4)))
+
+    assert {one.memory.content for one in found} == {"shared by all"}
+
+
+async def test_every_gateway_answers_with_the_same_key(cluster: Embedded) -> None:
+    for name in ("gateway", "gateway-2"):
+        async with aio.insecure_channel(cluster.addresses[name]) as channel:
+            stubs = Stubs(cast("aio.Channel", Authorized(channel, cluster.credentials.api_key)))
+
+            answer = await stubs.memory.ListMemories(pb.ListMemoriesRequest(page_size=1))
+
+            assert len(answer.memories) == 1
+
+
+@pytest.mark.parametrize("said", ["memory", "memory=", "memory=0", "memory=9", "pc2=2", "nobody=2", "memory=-1"])
+def test_replicas_that_cannot_be_are_refused_before_anything_starts(said: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(skein, ["cluster", "--data-dir", str(tmp_path / "data"), "--replicas", said])
+
+    assert result.exit_code == 2
+    assert "should be SERVICE=N" in result.output
+    assert not (tmp_path / "data").exists()

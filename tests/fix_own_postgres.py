@@ -1,0 +1,60 @@
+"""A cluster on a Postgres that the test itself runs, stops, and lets others follow."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from fix_cluster import Authorized, Tenant, test_environment
+from grpc import aio
+
+from skein_cluster import registry
+from skein_cluster.embedded import DATABASE, prepared
+from skein_kit.service import running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from skein_cluster.embedded import Base
+    from skein_kit.postgres import Server
+    from skein_kit.service import Host
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Make a folder that an unprivileged server can enter, for as long as the block lasts."""
+    path = Path(tempfile.mkdtemp(prefix="skein-own-"))
+    path.chmod(0o711)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def url_of(server: Server) -> str:
+    """Connect as superuser to what the cluster keeps there."""
+    return server.url(user="postgres", database=DATABASE)
+
+
+async def migrated(folder: Path) -> Base:
+    """Make the data of a cluster in a folder, in `postgres`; nothing runs afterwards."""
+    async with prepared(folder, environment=test_environment()) as base:
+        return base
+
+
+@asynccontextmanager
+async def served_on(base: Base, server: Server, **settings: str) -> AsyncIterator[tuple[Host, Tenant]]:
+    """Run the services on a server until the block ends; yield where they listen, and a tenant."""
+    environment = {**base.environment, "SKEIN_DATABASE_URL": url_of(server), **settings}
+    host = registry.host_of(ProcessSettings.read(environment), environment)
+    async with running(registry.load(name for name in registry.NAMES if name != "pc2"), host) as cluster:
+        await cluster.wait_ready(60)
+        made = await base.write_credentials(host.addresses)
+        async with aio.insecure_channel(host.addresses["gateway"]) as channel:
+            authorized = cast("aio.Channel", Authorized(channel, made.api_key))
+            yield host, Tenant(channel=authorized, tenant_id=uuid.UUID(made.tenant_id), api_key=made.api_key)

@@ -1,0 +1,100 @@
+"""What a restore closes again: every way in that can be closed, as it was in the newest state that is known."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from skein_cluster.backups.erasures import ACCESSES, read
+from skein_cluster.backups.removing import accesses, closing
+
+if TYPE_CHECKING:
+    import asyncpg
+    from fix_database import TestDatabase
+
+# A row of each table that lets somebody in, named by $1; all belong to a tenant that only they know.
+_OPEN = {
+    "auth.api_keys": """
+        INSERT INTO auth.api_keys
+            (tenant_id, api_key_id, display_name, permissions, secret_hash, create_time, created_by)
+        VALUES (gen_random_uuid(), $1::text::uuid, '', '{}', sha256($1::text::bytea), now(), 'test')
+    """,
+    "auth.operator_keys": """
+        INSERT INTO auth.operator_keys (api_key_id, display_name, secret_hash, create_time)
+        VALUES ($1::text::uuid, '', sha256($1::text::bytea), now())
+    """,
+    "auth.sign_ins": """
+        INSERT INTO auth.sign_ins
+            (tenant_id, sign_in_id, account_id, scopes, resources, auth_time, create_time, use_time, expire_time)
+        VALUES ('00000000-0000-0000-0000-000000000000', $1::text::uuid, gen_random_uuid(), '{}', '{}', now(), now(),
+                now(), now() + interval '1 day')
+    """,
+    "auth.clients": """
+        INSERT INTO auth.clients (client_id, source, client_name, redirect_uris, grant_types, response_types,
+            token_endpoint_auth_method, scope, create_time, update_time)
+        VALUES ($1::text, 'registered', '', '{}', '{}', '{}', 'none', '', now(), now())
+    """,
+    "tenancy.invitations": """
+        INSERT INTO tenancy.invitations
+            (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by)
+        VALUES (gen_random_uuid(), $1::text::uuid, $1::text || '@example.com', 'viewer', sha256($1::text::bytea), now(),
+                now() + interval '1 day', 'test')
+    """,
+    "auth.accounts": """
+        INSERT INTO auth.accounts (account_id, display_name, status, create_time, update_time)
+        VALUES ($1::text::uuid, '', 'active', now(), now())
+    """,
+    "auth.service_accounts": """
+        INSERT INTO auth.service_accounts
+            (tenant_id, service_account_id, display_name, permissions, create_time, update_time, created_by)
+        VALUES (gen_random_uuid(), $1::text::uuid, '', '{}', now(), now(), 'test')
+    """,
+}
+_DELETED = """
+    INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, target, create_time)
+    VALUES (gen_random_uuid(), gen_random_uuid(), 'service_account_deleted', 'success', 'service_account:' || $1, now())
+"""
+
+
+async def test_whatever_can_be_revoked_is_revoked_again(catalog: asyncpg.Connection[asyncpg.Record]) -> None:
+    revocable = await catalog.fetch(
+        "SELECT format('%s.%s', table_schema, table_name) AS name FROM information_schema.columns"
+        " WHERE column_name = 'revoke_time'"
+    )
+
+    assert {row["name"] for row in revocable} <= {access.table for access in ACCESSES}
+
+
+async def test_who_was_kept_out_is_kept_out_again_and_nobody_else(database: TestDatabase) -> None:
+    kept_out = {access.table: str(uuid.uuid4()) for access in ACCESSES}
+    let_in = {access.table: str(uuid.uuid4()) for access in ACCESSES}
+    deleted = str(uuid.uuid4())
+    async with database.superuser() as connection:
+        # The tenants and accounts that these are of are of no account here.
+        await connection.execute("SET session_replication_role = replica")
+        before = connection.transaction()
+        await before.start()
+        for access in ACCESSES:
+            await connection.execute(_OPEN[access.table], kept_out[access.table])
+            await connection.execute(
+                closing(access), [kept_out[access.table]], [await connection.fetchval("SELECT now()")]
+            )
+        await connection.execute(_DELETED, deleted)
+        newest = await read(connection)
+        await before.rollback()
+
+        for access in ACCESSES:
+            await connection.execute(_OPEN[access.table], kept_out[access.table])
+            await connection.execute(_OPEN[access.table], let_in[access.table])
+        await connection.execute(_OPEN["auth.service_accounts"], deleted)
+        could_come_in = await accesses(connection, newest)
+        again = await accesses(connection, newest)
+        now_known = await read(connection)
+        left = await connection.fetch("SELECT service_account_id::text AS name FROM auth.service_accounts")
+
+    assert could_come_in == len(ACCESSES) + 1
+    assert again == 0
+    assert {table: set(closed) for table, closed in now_known.closed.items()} == {
+        table: {name} for table, name in kept_out.items()
+    }
+    assert {row["name"] for row in left} == {kept_out["auth.service_accounts"], let_in["auth.service_accounts"]}

@@ -1,0 +1,108 @@
+"""deploy/citus distributes every table there is, in an order that works, and knows what Citus would refuse."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from fix_database import TestDatabase
+
+FOLDER = Path(__file__).parents[2] / "deploy/citus"
+SCRIPT = (FOLDER / "distribute.sql").read_text("utf-8")
+_CALL = re.compile(r"^SELECT create_(reference|distributed)_table\('([^']+)'(.*)\);$", re.MULTILINE)
+CALLS = {match[2]: (match[1], match[3]) for match in _CALL.finditer(SCRIPT)}
+ORDER = [match[2] for match in _CALL.finditer(SCRIPT)]
+LOCAL = set(re.findall(r"^--   (\S+)$", SCRIPT, re.MULTILINE))
+TABLES = """
+SELECT n.nspname || '.' || c.relname AS name
+FROM pg_class AS c
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+"""
+FOREIGN_KEYS = """
+SELECT n.nspname || '.' || c.relname AS source, tn.nspname || '.' || tc.relname AS target
+FROM pg_constraint AS f
+JOIN pg_class AS c ON c.oid = f.conrelid
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_class AS tc ON tc.oid = f.confrelid
+JOIN pg_namespace AS tn ON tn.oid = tc.relnamespace
+WHERE f.contype = 'f' AND f.conparentid = 0 AND f.conrelid <> f.confrelid
+"""
+
+
+@pytest.fixture(scope="module")
+def distribute() -> Any:
+    """The script, as a module."""
+    spec = importlib.util.spec_from_file_location("distribute", FOLDER / "distribute.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["distribute"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_the_files_are_what_the_schema_gives(distribute: Any, untouched: TestDatabase) -> None:
+    for path, text in (await distribute.rendered(untouched.url)).items():
+        assert path.read_text("utf-8") == text, f"{path.name}: run make manifests"
+
+
+async def test_every_table_has_its_place(catalog: asyncpg.Connection[asyncpg.Record]) -> None:
+    there = {row["name"] for row in await catalog.fetch(TABLES)}
+
+    assert set(CALLS) | LOCAL == there
+    assert not set(CALLS) & LOCAL
+    assert len(ORDER) == len(set(ORDER))
+
+
+async def test_a_table_comes_after_those_that_its_foreign_keys_name(
+    catalog: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    for row in await catalog.fetch(FOREIGN_KEYS):
+        if row["source"] not in LOCAL:
+            assert ORDER.index(row["target"]) < ORDER.index(row["source"]), dict(row)
+
+
+def test_all_rows_of_a_tenant_lie_on_one_machine() -> None:
+    distributed = {name: rest for name, (kind, rest) in CALLS.items() if kind == "distributed"}
+    (first, *_) = distributed
+
+    assert set(distributed.values()) == {", 'tenant_id'", f", 'tenant_id', colocate_with => '{first}'"}
+    assert distributed[first] == ", 'tenant_id'"
+
+
+async def test_what_citus_would_refuse_is_noticed(distribute: Any, database: TestDatabase) -> None:
+    async with database.superuser() as connection:
+        await connection.execute(
+            """
+            CREATE TABLE memory.shelves (
+                tenant_id uuid NOT NULL,
+                shelf_id bigint GENERATED ALWAYS AS IDENTITY,
+                PRIMARY KEY (tenant_id, shelf_id)
+            );
+            CREATE POLICY shelves ON memory.shelves USING (tenant_id IN (SELECT tenant_id FROM tenancy.tenants));
+            CREATE TRIGGER shelves AFTER INSERT ON memory.shelves
+                FOR EACH STATEMENT EXECUTE FUNCTION worker.fn_pgqueuer_changed();
+            """
+        )
+    insert = distribute.Query.of("fill", "INSERT INTO memory.shelves (tenant_id) SELECT :tenant_id")
+    update = distribute.Query.of("stamp", "UPDATE memory.shelves AS s SET x = clock_timestamp() WHERE tenant_id = :t")
+
+    catalog = await distribute.Catalog.read(database.url)
+    named = [("test", insert), ("test", update)]
+    found = distribute.obstacles(catalog, distribute.placed(catalog, []), named)
+
+    noticed = {name for names in found.values() for name in names if "shelves" in name or name.startswith("test")}
+    assert noticed == {
+        "memory.shelves: shelf_id",
+        "memory.shelves: shelves",
+        "test: fill",
+        "test: stamp",
+    }
+    assert sum(names.count("memory.shelves: shelves") for names in found.values()) == 2

@@ -1,0 +1,64 @@
+"""A database whose superuser is somebody else's, as an operator of Kubernetes has it: the owner's role migrates."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import yaml
+
+from skein_cluster import registry
+from skein_kit import postgres
+from skein_kit.migrate import OWNER, MigrationRefused, migrate, version
+from skein_kit.postgres import Server
+
+MANIFEST = Path(__file__).parents[2] / "deploy/kubernetes/base/postgres.yaml"
+DATABASE = "skein"
+
+
+@pytest.fixture
+async def prepared() -> AsyncIterator[Server]:
+    """A server with the roles and the database that the manifest asks the operator for."""
+    spec = next(iter(yaml.safe_load_all(MANIFEST.read_text("utf-8"))))["spec"]
+    folder = Path(tempfile.mkdtemp(prefix="skein-owner-"))
+    folder.chmod(0o711)
+    async with postgres.running_server(folder / "postgres", durable=False) as server:
+        connection = await asyncpg.connect(**server.dsn(database="postgres"))
+        owner = spec["bootstrap"]["initdb"]["owner"]
+        await connection.execute(f"CREATE ROLE {owner} LOGIN")
+        await connection.execute(f"CREATE DATABASE {DATABASE} OWNER {owner}")
+        for role in spec["managed"]["roles"]:
+            words = f"{'LOGIN' if role['login'] else 'NOLOGIN'} {'INHERIT' if role['inherit'] else 'NOINHERIT'}"
+            await connection.execute(f"CREATE ROLE {role['name']} {words}")
+        await connection.close()
+        connection = await asyncpg.connect(**server.dsn(database=DATABASE))
+        for statement in spec["bootstrap"]["initdb"]["postInitApplicationSQL"]:
+            await connection.execute(statement)
+        await connection.close()
+        yield server
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_the_owner_brings_a_prepared_database_to_the_newest_schema(prepared: Server) -> None:
+    url = prepared.url(user=OWNER, database=DATABASE)
+    migrations = registry.migrations()
+
+    applied = await migrate(url, migrations, registry.WITH_DATABASE)
+    again = await migrate(url, migrations, registry.WITH_DATABASE)
+
+    connection = await asyncpg.connect(**prepared.dsn(user="skein_memory", database=DATABASE))
+    found = await version(connection)
+    rows = await connection.fetchval("SELECT count(*) FROM memory.entries")
+    await connection.close()
+    assert (applied, again) == (migrations, [])
+    assert found == migrations[-1].number
+    assert rows == 0
+
+
+async def test_a_service_s_role_may_not_migrate(prepared: Server) -> None:
+    with pytest.raises(MigrationRefused, match=OWNER):
+        await migrate(prepared.url(user="skein_memory", database=DATABASE), registry.migrations(), ())

@@ -1,0 +1,106 @@
+"""Rows that are written together: in one statement where they are few, and all of them in any case."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from itertools import product
+from uuid import UUID
+
+import asyncpg
+import pytest
+from fix_database import TestDatabase
+from prometheus_client import REGISTRY
+
+from skein_kit.bundles import Rows, insert, insert_and_read
+from skein_kit.database import Database
+from skein_kit.ids import new_id
+from skein_kit.sql import Query
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+TENANT = UUID(int=7)
+DOCUMENTS = Query.of(
+    "add_documents",
+    "INSERT INTO recall.documents (tenant_id, item_id, kind, length, revision) "
+    "VALUES (:tenant_id, :item_id, 'memory', 1, 1)",
+)
+POSTINGS = Query.of(
+    "add_postings",
+    "INSERT INTO recall.postings (tenant_id, item_id, term, kind, frequency, length) "
+    "VALUES (:tenant_id, :item_id, :term, 'memory', 1, 1)",
+)
+COUNT = Query.of("count_all", "SELECT count(*) FROM recall.postings WHERE tenant_id = :tenant_id")
+DOUBLED = Query.of("doubled", "SELECT 2 * number FROM unnest(:numbers::int[]) AS number")
+
+
+@pytest.fixture
+async def pool(database: TestDatabase) -> AsyncIterator[Database]:
+    """A pool on a database with one tenant."""
+    async with database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, 'House', 'house', $2, $2)",
+            TENANT,
+            AT,
+        )
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, $1, 'Mira', 'mira', $2, $2)",
+            TENANT,
+            AT,
+        )
+    async with Database.open(database.url, service="memory", size=1, timeout=5.0) as opened:
+        yield opened
+
+
+def bundle(documents: int, words: int) -> list[Rows]:
+    """So many documents, each with so many words."""
+    ids = [new_id(AT) for _ in range(documents)]
+    listed: list[dict[str, object]] = [
+        {"item_id": id_, "term": f"word{number}"} for id_, number in product(ids, range(words))
+    ]
+    return [Rows(DOCUMENTS, [{"item_id": id_} for id_ in ids]), Rows(POSTINGS, listed, few=3)]
+
+
+def runs(query: str) -> float:
+    """How often a query of the service was carried out."""
+    labels = {"service": "memory", "query": query}
+    return REGISTRY.get_sample_value("skein_database_query_duration_seconds_count", labels) or 0.0
+
+
+@pytest.mark.parametrize(("documents", "words"), [(0, 0), (1, 0), (1, 1), (1, 3), (1, 40), (3, 1), (5, 1), (5, 8)])
+async def test_every_row_is_there_whatever_their_number(pool: Database, documents: int, words: int) -> None:
+    async with pool.tenant(TENANT) as tx:
+        await insert(tx, TENANT, bundle(documents, words))
+
+        assert await tx.value(COUNT, tenant_id=TENANT) == documents * words
+
+
+async def test_few_rows_of_several_tables_are_one_statement(pool: Database) -> None:
+    before = runs("add_documents+add_postings")
+
+    async with pool.tenant(TENANT) as tx:
+        await insert(tx, TENANT, bundle(1, 3))
+
+    assert runs("add_documents+add_postings") == before + 1
+
+
+@pytest.mark.parametrize(("documents", "words"), [(0, 0), (1, 2), (1, 40), (5, 8)])
+async def test_what_is_read_comes_back_and_the_rows_are_there(pool: Database, documents: int, words: int) -> None:
+    async with pool.tenant(TENANT) as tx:
+        found = await insert_and_read(tx, TENANT, bundle(documents, words), DOUBLED, numbers=[1, 2])
+
+        assert [row[0] for row in found] == [2, 4]
+        assert await tx.value(COUNT, tenant_id=TENANT) == documents * words
+
+
+async def test_a_row_that_refers_to_nothing_refuses_all(pool: Database) -> None:
+    documents, listed = bundle(1, 1)
+    strayed = Rows(POSTINGS, [{"item_id": new_id(AT), "term": "stray"}])
+
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        async with pool.tenant(TENANT) as tx:
+            await insert(tx, TENANT, [documents, listed, strayed])
+
+    async with pool.tenant(TENANT) as tx:
+        assert await tx.value(COUNT, tenant_id=TENANT) == 0

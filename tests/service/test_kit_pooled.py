@@ -1,0 +1,59 @@
+"""What a service leaves behind in a connection that it shares with others through a PgBouncer in transaction mode."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from fix_database import TestDatabase
+
+from skein_kit.database import Database, connect_keywords
+from skein_kit.settings import SettingInvalid
+from skein_kit.sql import Query
+
+PLANS = Query.of("plans", "SELECT current_setting('plan_cache_mode')")
+PATH = Query.of("path", "SELECT current_setting('search_path')")
+TENANT = Query.of("tenant", "SELECT coalesce(current_setting('skein.tenant_id', true), '')")
+PREPARED = Query.of("prepared", "SELECT count(*) FROM pg_prepared_statements")
+
+
+@pytest.fixture
+async def pool(database: TestDatabase) -> AsyncIterator[Database]:
+    url = database.server.url(user="skein_memory", database=database.name)
+    async with Database.open(url, service="memory", size=1, timeout=5.0, pooled=True, statements=0) as opened:
+        yield opened
+
+
+async def test_a_transaction_has_the_settings_that_a_connection_of_ours_would_have(pool: Database) -> None:
+    tenant_id = uuid.uuid4()
+
+    async with pool.tenant(tenant_id) as tx:
+        found = [await tx.value(query) for query in (PLANS, PATH, TENANT)]
+    async with pool.tenant(tenant_id, plans_again=False) as tx:
+        once = await tx.value(PLANS)
+
+    assert found == ["force_custom_plan", '""', str(tenant_id)]
+    assert once == "force_generic_plan"
+
+
+async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_next(pool: Database) -> None:
+    async with pool.tenant(uuid.uuid4()) as tx:
+        await tx.value(PLANS)
+
+    connection = await pool._acquire()
+    left = [await connection.fetchval(query.text) for query in (PATH, TENANT, PREPARED)]
+    await pool._release(connection)
+
+    assert left == ['"$user", public', "", 0]
+
+
+def test_a_pooler_is_sent_no_parameter_that_it_does_not_know() -> None:
+    keywords = connect_keywords("postgresql://skein_memory@pooler/skein", "skein_memory", pooled=True)
+
+    assert set(keywords["server_settings"]) == {"application_name", "timezone"}
+
+
+def test_nobody_acts_as_another_role_through_a_pooler() -> None:
+    with pytest.raises(SettingInvalid, match="should name the user skein_memory"):
+        connect_keywords("postgresql://postgres@pooler/skein", "skein_memory", pooled=True)

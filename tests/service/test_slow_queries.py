@@ -1,0 +1,128 @@
+"""A slow query is one line: its name, its call, its trace, and nothing of what was asked. Postgres's own log agrees."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from fix_database import TestDatabase
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import REGISTRY
+
+from skein_kit import postgres
+from skein_kit.call import Call, working_for
+from skein_kit.database import Database
+from skein_kit.errors import DeadlineExceeded
+from skein_kit.migrate import migrate
+from skein_kit.sql import Query
+from skein_kit.telemetry import TRACING
+
+ROOT = Path(__file__).parents[2]
+SECRET = "the okapi sleeps at noon"
+SLOW = Query.of("slow_read", "SELECT :said::text, pg_sleep(0.02) FROM generate_series(1, 2)")
+
+
+@asynccontextmanager
+async def opened(database: TestDatabase, slow_seconds: float) -> AsyncIterator[Database]:
+    async with Database.open(database.url, service="memory", size=1, timeout=5.0, slow_seconds=slow_seconds) as found:
+        yield found
+
+
+@pytest.fixture
+def traced() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    TRACING.start(SimpleSpanProcessor(exporter))
+    yield exporter
+    TRACING.stop()
+
+
+def lines(log: StringIO) -> list[dict[str, Any]]:
+    return [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "slow_query"]
+
+
+def counted(query: str) -> float:
+    return REGISTRY.get_sample_value("skein_slow_queries_total", {"service": "memory", "query": query}) or 0.0
+
+
+async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_value(
+    untouched: TestDatabase, log: StringIO, traced: InMemorySpanExporter
+) -> None:
+    path = "/skein.memory.v1.MemoryService/GetMemory"
+    call = Call(path=path, metadata={"skein-request-id": "r1"}, deadline=None, peer="")
+    before = counted("slow_read")
+
+    with working_for(call):
+        async with opened(untouched, 0.01) as pool, pool.shared() as tx:
+            await tx.rows(SLOW, said=SECRET)
+
+    (line,) = lines(log)
+    (span,) = (span for span in traced.get_finished_spans() if span.name == "slow_read")
+    assert span.context is not None
+    assert line["trace_id"] == f"{span.context.trace_id:032x}"
+    assert (line["service"], line["query_name"], line["rows"], line["outcome"]) == ("memory", "slow_read", 2, "ok")
+    assert (line["request_id"], line["method"]) == ("r1", path)
+    assert line["milliseconds"] >= 40
+    assert "okapi" not in log.getvalue()
+    assert "pg_sleep" not in log.getvalue()
+    assert counted("slow_read") == before + 1
+
+
+async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase, log: StringIO) -> None:
+    deadline = asyncio.get_running_loop().time() + 0.05
+    with working_for(Call(path="/x", metadata={}, deadline=deadline, peer="")), pytest.raises(DeadlineExceeded):
+        async with opened(untouched, 0.01) as pool, pool.shared() as tx:
+            await tx.rows(Query.of("for_ever", "SELECT pg_sleep(60)"))
+
+    (line,) = lines(log)
+    assert (line["query_name"], line["rows"], line["outcome"]) == ("for_ever", None, "57014")
+
+
+@pytest.mark.parametrize("slow_seconds", [0.0, 3600.0], ids=["switched off", "below the limit"])
+async def test_none_is_told_that_need_not_be(untouched: TestDatabase, log: StringIO, slow_seconds: float) -> None:
+    async with opened(untouched, slow_seconds) as pool, pool.shared() as tx:
+        await tx.rows(SLOW, said=SECRET)
+
+    assert lines(log) == []
+
+
+async def test_postgres_s_own_log_has_the_same_name_with_the_service_and_no_value() -> None:
+    """With the settings of deploy/postgres, but for the time after which a statement is logged."""
+    conf = (ROOT / "deploy/postgres/postgresql.conf").read_text("utf-8")
+    settings = {name: value.strip("'") for name, value in re.findall(r"^(log_\w+) = ('[^']*'|\S+)", conf, re.MULTILINE)}
+    assert settings["log_min_duration_statement"] != "-1"
+    folder = Path(tempfile.mkdtemp(prefix="skein-test-"))
+    folder.chmod(0o711)
+    try:
+        async with postgres.running_server(
+            folder / "pg", durable=False, settings={**settings, "log_min_duration_statement": "10ms"}
+        ) as server:
+            await postgres.create_database(server, "skein")
+            url = server.url(user="postgres", database="skein")
+            connection = await asyncpg.connect(url)
+            await connection.execute("CREATE ROLE skein_memory")
+            await connection.close()
+            async with Database.open(url, service="memory", size=1, timeout=5.0) as pool, pool.shared() as tx:
+                await tx.rows(SLOW, said=SECRET)
+            # Nor does it hold a password, however slow it was to set.
+            connection = await asyncpg.connect(url)
+            await connection.execute("ALTER DATABASE skein SET log_min_duration_statement = 0")
+            await connection.close()
+            await migrate(url, [], ["memory"], passwords={"memory": SECRET})
+        written = (folder / "pg.log").read_text("utf-8")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    (line,) = (line for line in written.splitlines() if "pg_sleep" in line)
+    assert re.search(r"\[\d+\] postgres skein_memory LOG:  duration: \d+\.\d+ ms .*: /\* slow_read \*/ SELECT", line)
+    assert "okapi" not in written

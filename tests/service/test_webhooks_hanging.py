@@ -1,0 +1,74 @@
+"""A receiver of webhooks that hangs keeps nobody waiting but itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import watches_pb2 as pb
+from skein_memory import delivering
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_memory import Alone
+
+EVENTS = 20
+
+
+@asynccontextmanager
+async def receiving(says: bytes, told: list[bytes]) -> AsyncIterator[str]:
+    """Listen, and answer byte by byte; what ends without a line's end is never finished."""
+    over = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            told.append(await reader.readuntil(b"\r\n\r\n"))
+            for number in range(len(says)):
+                writer.write(says[number : number + 1])
+                await writer.drain()
+            if not says.endswith(b"\n"):
+                await over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        over.set()
+        server.close()
+
+
+async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 2.0)
+    asked: list[bytes] = []
+    told: list[bytes] = []
+    async with (
+        receiving(b"", asked) as silent,
+        receiving(b"HTTP/1.1 2", asked) as trickling,
+        receiving(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", told) as good,
+        alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
+        alone.channel() as channel,
+        alone.channel(system=True) as worker,
+    ):
+        watches = history_pb2_grpc.HistoryServiceStub(channel)
+        for origin in (silent, trickling, good):
+            watch = pb.Watch(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
+            await watches.CreateWatch(pb.CreateWatchRequest(watch=watch))
+        memories = [memory_pb2.Memory(content=f"bread {number}") for number in range(EVENTS)]
+        await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
+            memory_pb2.BatchCreateMemoriesRequest(memories=memories)
+        )
+
+        deliver = memory_pb2.DeliverWebhooksRequest(limit=3 * EVENTS)
+        answer = await memory_pb2_grpc.UpkeepServiceStub(worker).DeliverWebhooks(deliver)
+
+    assert len(told) == EVENTS
+    # Each was waited for once, in one go of several deliveries.
+    assert 0 < len(asked) < 2 * EVENTS
+    assert (answer.delivered_count, answer.failed_count, answer.more) == (EVENTS, len(asked), True)

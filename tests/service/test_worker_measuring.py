@@ -1,0 +1,263 @@
+"""What the worker measures of the server and its queue, as its own role, where the server archives and replicates."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import asyncpg
+import pytest
+from prometheus_client import REGISTRY
+
+from skein_cluster import registry
+from skein_kit import postgres
+from skein_kit.database import Database, connect_keywords, role_of
+from skein_kit.migrate import OWNER, migrate
+from skein_kit.postgres.account import Account
+from skein_kit.postgres.binaries import programs
+from skein_worker.measuring import Measuring
+from skein_worker.store import Store
+
+PATIENCE_SECONDS = 60.0
+ARCHIVED = {
+    "wal_level": "replica",
+    "max_wal_senders": "4",
+    "archive_mode": "on",
+    # Fails until somebody makes the folder.
+    "archive_command": 'test -d "archive" && cp "%p" "archive/%f"',
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A migrated database, the superuser's connection to it, and the worker's look."""
+
+    server: postgres.Server
+    url: str
+    superuser: asyncpg.Connection[asyncpg.Record]
+    measuring: Measuring
+
+    async def value(self, name: str, **labels: str) -> float | None:
+        """Measure, and return what is shown."""
+        await self.measuring.measure()
+        return shown(name, **labels)
+
+    async def until(self, good: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for something that the server does in its own time."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not await good():
+                await asyncio.sleep(0.05)
+
+
+def shown(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(name, labels)
+
+
+@pytest.fixture(scope="module")
+async def measured() -> AsyncIterator[Measured]:
+    folder = Path(tempfile.mkdtemp(prefix="skein-test-"))
+    folder.chmod(0o711)
+    try:
+        async with postgres.running_server(folder / "pg", durable=False, settings=ARCHIVED) as server:
+            await postgres.create_database(server, "skein")
+            url = server.url(user="postgres", database="skein")
+            await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+            superuser = await asyncpg.connect(url)
+            async with Database.open(url, service="worker", size=2, timeout=5.0) as database:
+                yield Measured(server, url, superuser, Measuring(Store(database), seconds=15.0))
+            await superuser.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_sizes_are_those_of_the_database_and_of_each_table_with_its_partitions(measured: Measured) -> None:
+    await measured.superuser.execute("CREATE TABLE memory.apart (n integer); DROP TABLE memory.apart")
+
+    await measured.measuring.measure()
+
+    entries = await measured.superuser.fetchval(
+        "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('memory.entries')"
+    )
+    assert shown("skein_database_table_bytes", schema="memory", table="entries") == float(entries) > 0
+    whole = shown("skein_database_bytes")
+    assert whole is not None
+    assert whole > 5_000_000
+    tables = {
+        (sample.labels["schema"], sample.labels["table"])
+        for family in REGISTRY.collect()
+        if family.name == "skein_database_table_bytes"
+        for sample in family.samples
+    }
+    assert {schema for schema, _ in tables} == {*registry.WITH_DATABASE, "skein"}
+    partitions = await measured.superuser.fetch("SELECT relname FROM pg_class WHERE relispartition")
+    assert partitions
+    assert not {row["relname"] for row in partitions} & {table for _, table in tables}
+
+
+async def test_used_up_transaction_ids_are_a_share_of_all(measured: Measured) -> None:
+    ratio = await measured.value("skein_database_wraparound_ratio")
+
+    age = await measured.superuser.fetchval("SELECT max(age(datfrozenxid)) FROM pg_database")
+    assert ratio is not None
+    assert 0 < ratio <= (age + 1) / 2**31
+
+
+async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it_holds_up_the_event_log(
+    measured: Measured,
+) -> None:
+    other = await asyncpg.connect(**connect_keywords(measured.url, role_of("memory")))
+    try:
+        await other.execute("BEGIN; SELECT 1")
+        reading = await measured.value("skein_database_oldest_transaction_seconds")
+        held_by_reading = shown("skein_change_log_lag_seconds")
+        await other.execute("SELECT pg_current_xact_id()")
+        await measured.measuring.measure()
+        held_by_writing = shown("skein_change_log_lag_seconds")
+    finally:
+        await other.close()
+
+    assert reading is not None
+    assert reading > 0
+    assert held_by_reading == 0
+    assert held_by_writing is not None
+    assert held_by_writing > 0
+
+
+async def test_the_worker_itself_sees_nobody_s_statements(measured: Measured) -> None:
+    worker = await asyncpg.connect(measured.server.url(user=role_of("worker"), database="skein"))
+    try:
+        rows = await worker.fetch("SELECT query FROM pg_stat_activity WHERE usename = 'postgres'")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await worker.execute("SET ROLE pg_read_all_stats")
+    finally:
+        await worker.close()
+
+    assert {row["query"] for row in rows} == {"<insufficient privilege>"}
+
+
+async def test_what_may_not_be_seen_is_shown_as_unknown_and_said_once(measured: Measured, log: StringIO) -> None:
+    await measured.measuring.measure()
+    last = shown("skein_measured_timestamp_seconds", measurement="transactions")
+    await measured.superuser.execute(f"REVOKE pg_read_all_stats FROM {OWNER}")
+    try:
+        await measured.measuring.measure()
+        await measured.measuring.measure()
+    finally:
+        await measured.superuser.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
+
+    assert shown("skein_measured_timestamp_seconds", measurement="transactions") == last
+    others = shown("skein_measured_timestamp_seconds", measurement="queue")
+    assert last is not None
+    assert others is not None
+    assert others > last
+    assert log.getvalue().count('"measurement": "transactions"') == 1
+
+
+async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_that_is_due_is_told(measured: Measured) -> None:
+    await measured.superuser.execute(
+        """
+        INSERT INTO worker.pgqueuer (priority, status, entrypoint, execute_after) VALUES
+            (0, 'queued', 'late', now() - interval '1 hour'), (0, 'queued', 'late', now() - interval '2 hours'),
+            (0, 'picked', 'late', now() - interval '9 hours'), (0, 'queued', 'early', now() + interval '1 hour')
+        """
+    )
+    try:
+        await measured.measuring.measure()
+    finally:
+        await measured.superuser.execute("DELETE FROM worker.pgqueuer")
+
+    assert shown("skein_worker_queue_jobs", entrypoint="late", status="queued") == 2
+    assert shown("skein_worker_queue_jobs", entrypoint="late", status="picked") == 1
+    late = shown("skein_worker_queue_oldest_seconds", entrypoint="late")
+    assert late is not None
+    assert 7200 <= late < 7200 + PATIENCE_SECONDS
+    assert shown("skein_worker_queue_oldest_seconds", entrypoint="early") == 0
+
+
+@asynccontextmanager
+async def receiving(measured: Measured, slot: str, folder: Path) -> AsyncIterator[None]:
+    """Follow the server's log with pg_receivewal, which is a replica as far as the server knows."""
+    process = await asyncio.create_subprocess_exec(
+        programs(Account.for_server()) / "pg_receivewal",
+        *("-h", measured.server.host, "-p", str(measured.server.port), "-U", "postgres", "-D", str(folder)),
+        *("-S", slot, "--no-loop", "--status-interval", "1"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_a_replica_is_told_by_its_slot_and_one_that_is_away_falls_behind(
+    measured: Measured, tmp_path: Path
+) -> None:
+    slot = {"replica": "elsewhere"}
+    await measured.superuser.execute("SELECT pg_create_physical_replication_slot('elsewhere', true)")
+    try:
+        async with receiving(measured, "elsewhere", tmp_path):
+
+            async def follows() -> bool:
+                return await measured.value("skein_replication_lag_seconds", **slot) is not None
+
+            await measured.until(follows)
+        await measured.superuser.execute(
+            "CREATE TABLE public.much AS SELECT repeat('x', 9) FROM generate_series(1, 9999)"
+        )
+
+        async def is_away() -> bool:
+            return await measured.value("skein_replication_lag_seconds", **slot) is None
+
+        await measured.until(is_away)
+        behind = shown("skein_replication_lag_bytes", **slot)
+    finally:
+        await measured.superuser.execute("DROP TABLE IF EXISTS public.much")
+        await measured.until(lambda: gone(measured))
+
+    assert behind is not None
+    assert behind > 100_000
+    assert await measured.value("skein_replication_lag_bytes", **slot) is None
+
+
+async def gone(measured: Measured) -> bool:
+    """Drop the slot, once nobody uses it any more."""
+    try:
+        await measured.superuser.execute("SELECT pg_drop_replication_slot('elsewhere')")
+    except asyncpg.ObjectInUseError:
+        return False
+    return True
+
+
+async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(measured: Measured) -> None:
+    async def fails() -> bool:
+        await measured.superuser.execute("CREATE TABLE public.part (n integer); DROP TABLE public.part")
+        await measured.superuser.execute("SELECT pg_switch_wal()")
+        return bool(await measured.value("skein_wal_archive_failures_total"))
+
+    await measured.until(fails)
+    failing = shown("skein_wal_archive_age_seconds")
+
+    archive = measured.server.data_dir / "archive"
+    archive.mkdir()
+    archive.chmod(0o777)
+
+    async def is_complete() -> bool:
+        await measured.superuser.execute("SELECT pg_switch_wal()")
+        return await measured.value("skein_wal_archive_age_seconds") == 0
+
+    await measured.until(is_complete)
+    await measured.superuser.execute("CREATE TABLE public.part AS SELECT n FROM generate_series(1, 9999) AS n")
+    written = await measured.value("skein_wal_archive_age_seconds")
+
+    assert failing is not None
+    assert failing > 0
+    assert written is not None
+    assert written > 0

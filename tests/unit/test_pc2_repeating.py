@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import pytest
+from grpc import aio
+
+from skein_kit import errors
+from skein_kit.call import trailing
+from skein_pc2.api import Api
+from skein_pc2.work import Errand
+
+
+def refusal(refused: errors.Refusal) -> aio.AioRpcError:
+    """Return what a stub raises when the gateway refuses."""
+    status = refused.status()
+    return aio.AioRpcError(
+        errors.code_of(status), aio.Metadata(), aio.Metadata(*trailing(status)), details=status.message
+    )
+
+
+class Method:
+    """Answers with these, one after the other; the last one for good."""
+
+    def __init__(self, *answers: str | aio.AioRpcError) -> None:
+        self.answers: Sequence[str | aio.AioRpcError] = answers
+        self.calls = 0
+        self.times: list[float] = []
+
+    async def __call__(self, _request: str, /, **_: Any) -> str:
+        answer = self.answers[min(self.calls, len(self.answers) - 1)]
+        self.calls += 1
+        self.times.append(asyncio.get_running_loop().time())
+        if isinstance(answer, aio.AioRpcError):
+            raise answer
+        return answer
+
+
+async def asked(method: Method, *, seconds: float) -> str:
+    errand = Errand(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
+    async with aio.insecure_channel("127.0.0.1:9") as channel:
+        return await Api(channel, lambda: "key").call(method, "", errand)
+
+
+async def test_what_there_was_no_room_for_is_repeated() -> None:
+    method = Method(refusal(errors.Overloaded()), refusal(errors.Overloaded()), "done")
+
+    answer = await asked(method, seconds=60)
+
+    assert (answer, method.calls) == ("done", 3)
+
+
+async def test_it_is_told_in_time_that_there_is_still_no_room() -> None:
+    method = Method(refusal(errors.Overloaded()))
+
+    with pytest.raises(aio.AioRpcError) as raised:
+        await asked(method, seconds=0.5)
+
+    assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert method.calls > 1
+
+
+async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
+    method = Method(refusal(errors.Overloaded(after=0.4)), "done")
+
+    await asked(method, seconds=60)
+
+    assert method.times[1] - method.times[0] >= 0.4
+
+
+async def test_nobody_waits_so_long_that_no_time_is_left_for_another_try() -> None:
+    method = Method(refusal(errors.Overloaded(after=30)), "done")
+
+    assert await asked(method, seconds=0.6) == "done"
+
+
+@pytest.mark.parametrize("refused", [errors.RateLimited(), errors.DatabaseUnavailable()], ids=lambda one: one.reason)
+async def test_another_refusal_is_told_at_once(refused: errors.Refusal) -> None:
+    method = Method(refusal(refused))
+
+    with pytest.raises(aio.AioRpcError):
+        await asked(method, seconds=60)
+
+    assert method.calls == 1

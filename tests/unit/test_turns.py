@@ -1,0 +1,301 @@
+"""Whose call is next: fair, short and bounded, against simulated servers on a clock of their own."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from statistics import median
+
+import pytest
+
+from skein_kit.headroom import Limit
+from skein_kit.turns import BURST, State, Turn, Turns
+
+WAIT = 0.1
+TICK = 0.001
+# Of one call, on the simulated processor: a hundred calls a second.
+WORK = 0.01
+CAPACITY = 1 / WORK
+# How late the simulated event loop is for each call that is worked on.
+LAG = 0.0005
+
+
+def turns(*, calls: int = 1, waiting: int = 1000, wait: float = WAIT) -> Turns:
+    """Return turns for a fixed number of calls at once."""
+    return Turns(Limit(least=calls, most=calls, target_seconds=1.0), most_waiting=waiting, wait_seconds=wait)
+
+
+@dataclass(slots=True)
+class Job:
+    """A call that is worked on."""
+
+    turn: Turn
+    tenant: str
+    left: float
+
+
+@dataclass(slots=True)
+class Server:
+    """One processor that works on all running calls in turn, and callers that go by themselves."""
+
+    rates: dict[str, float]
+    costs: dict[str, float] = field(default_factory=dict)
+    at: float = 0.0
+    chance: random.Random = field(default_factory=lambda: random.Random(5))
+    offered: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _running: deque[Job] = field(default_factory=deque)
+    _waiting: list[tuple[Turn, str]] = field(default_factory=list)
+    limit: Limit = field(default_factory=lambda: Limit(least=4, most=200, target_seconds=0.01))
+    turns: Turns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = Turns(self.limit, most_waiting=1000, wait_seconds=WAIT)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        for _ in range(round(seconds / TICK)):
+            self.at += TICK
+            for tenant, rate in self.rates.items():
+                expected = rate * TICK
+                count = int(expected) + (self.chance.random() < expected % 1)
+                for _ in range(count):
+                    self._arrive(tenant)
+            self._look_at_those_who_wait()
+            self.limit.delayed("event loop", LAG * len(self._running))
+            self._work()
+
+    def forget(self) -> None:
+        """Count anew."""
+        for counter in (self.offered, self.done, self.refused):
+            counter.clear()
+        self.waits.clear()
+
+    def _arrive(self, tenant: str) -> None:
+        self.offered[tenant] += 1
+        turn = self.turns.arrive(tenant, at=self.at, cost=self.costs.get(tenant, WORK))
+        self._waiting.append((turn, tenant))
+
+    def _look_at_those_who_wait(self) -> None:
+        for turn, _ in self._waiting:
+            if turn.state is State.WAITING and turn.until <= self.at:
+                self.turns.late(turn, self.at)
+        for turn, tenant in self._waiting:
+            if turn.state is State.RUNNING:
+                self.waits[tenant].append(self.at - turn.arrived)
+                self._running.append(Job(turn, tenant, self.costs.get(tenant, WORK)))
+            elif turn.state is not State.WAITING:
+                self.refused[tenant] += 1
+        self._waiting = [(turn, tenant) for turn, tenant in self._waiting if turn.state is State.WAITING]
+
+    def _work(self) -> None:
+        if not self._running:
+            return
+        job = self._running.popleft()
+        job.left -= TICK
+        if job.left > TICK / 2:
+            self._running.append(job)
+        else:
+            self.done[job.tenant] += 1
+            self.turns.leave(job.turn, self.at)
+
+
+def test_below_capacity_nobody_is_refused_and_nobody_waits_long() -> None:
+    server = Server({"one": 0.7 * CAPACITY})
+
+    server.run(20)
+
+    assert not server.refused
+    assert median(server.waits["one"]) <= 2 * TICK
+
+
+def test_at_capacity_it_is_stable() -> None:
+    server = Server({"one": CAPACITY})
+
+    server.run(30)
+
+    assert server.done["one"] / server.offered["one"] > 0.9
+    assert median(server.waits["one"]) <= WAIT + TICK
+
+
+@pytest.mark.parametrize("times", [1.5, 2, 3, 10])
+def test_beyond_capacity_as_much_is_done_as_can_be_and_who_waits_waits_shortly(times: float) -> None:
+    server = Server({"one": times * CAPACITY})
+    server.run(2)
+    server.forget()
+
+    server.run(10)
+
+    assert server.done["one"] / 10 >= 0.95 * CAPACITY
+    assert median(server.waits["one"]) <= WAIT + TICK
+    assert server.refused["one"] / server.offered["one"] == pytest.approx(1 - 1 / times, abs=0.05)
+
+
+def test_it_recovers_when_the_load_falls() -> None:
+    server = Server({"one": 10 * CAPACITY})
+    server.run(10)
+    server.rates["one"] = 0.5 * CAPACITY
+    server.run(1)
+    server.forget()
+
+    server.run(10)
+
+    assert not server.refused
+    assert server.turns.waiting == 0
+
+
+def test_a_noisy_tenant_only_waits_behind_itself() -> None:
+    quiet = {f"quiet {number}": 0.05 * CAPACITY for number in range(6)}
+    server = Server({**quiet, "noisy": 10 * CAPACITY})
+
+    server.run(20)
+
+    waits = [wait for tenant in quiet for wait in server.waits[tenant]]
+    assert sum(server.refused[tenant] for tenant in quiet) <= 0.01 * len(waits)
+    # Until one of those that are worked on is done, mostly.
+    assert median(waits) <= 3 * WORK
+    assert server.refused["noisy"] > 0.8 * server.offered["noisy"]
+    assert server.done["noisy"] / 20 >= 0.9 * (CAPACITY - sum(quiet.values()))
+
+
+def test_tenants_that_want_more_than_there_is_get_the_same() -> None:
+    server = Server({"one": 3 * CAPACITY, "two": 3 * CAPACITY, "three": 1.5 * CAPACITY})
+
+    server.run(20)
+
+    shares = [server.done[tenant] / server.done.total() for tenant in server.rates]
+    assert shares == pytest.approx([1 / 3] * 3, abs=0.03)
+
+
+def test_expensive_calls_count_for_what_they_cost() -> None:
+    server = Server({"cheap": 3 * CAPACITY, "dear": 3 * CAPACITY}, costs={"cheap": WORK, "dear": 4 * WORK})
+
+    server.run(30)
+
+    # It is not refused for being dear either.
+    assert server.done["cheap"] / server.done["dear"] == pytest.approx(4, rel=0.15)
+
+
+def test_who_was_away_saved_nothing_up_and_owes_nothing() -> None:
+    server = Server({"one": 2 * CAPACITY, "two": 0.0})
+    server.run(10)
+    server.rates["two"] = 2 * CAPACITY
+    server.run(1)
+    server.forget()
+
+    server.run(10)
+
+    assert server.done["one"] / server.done.total() == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_operator_goes_first_and_still_leaves_room() -> None:
+    server = turns(calls=8)
+    held = [server.arrive("one", at=0.0) for _ in range(8)]
+    theirs = [server.arrive("two", at=0.0) for _ in range(8)]
+    ours = [server.arrive("operators", at=0.1, first=True) for _ in range(8)]
+
+    for turn in held:
+        server.leave(turn, 0.2)
+
+    assert [turn.state for turn in ours].count(State.RUNNING) == 6
+    assert [turn.state for turn in theirs].count(State.RUNNING) == 2
+
+
+def test_the_calls_of_one_tenant_that_hang_do_not_take_all_room() -> None:
+    server = turns(calls=8)
+
+    hanging = [server.arrive("hanging", at=0.0) for _ in range(20)]
+    other = server.arrive("other", at=0.0)
+
+    assert [turn.state for turn in hanging].count(State.RUNNING) == 6
+    assert other.state is State.RUNNING
+
+
+def test_callers_that_go_away_leave_no_trace() -> None:
+    server = turns()
+    first = server.arrive("first", at=0.0)
+    waiting = [server.arrive(number % 500, at=0.0) for number in range(900)]
+    random.Random(1).shuffle(waiting)
+
+    for turn in waiting:
+        server.leave(turn, 0.1)
+    server.leave(first, 0.2)
+
+    assert (server.waiting, server.running, server.flows) == (0, 0, 0)
+    assert server.arrive("next", at=0.3).state is State.RUNNING
+
+
+def test_a_caller_that_goes_away_when_its_turn_has_come_gives_it_back() -> None:
+    server = turns()
+    first, second, third = (server.arrive(number, at=0.0) for number in range(3))
+    server.leave(first, 0.01)
+
+    server.leave(second, 0.01)
+
+    assert (second.state, third.state) == (State.OVER, State.RUNNING)
+
+
+def test_a_call_is_given_up_in_time_to_tell_its_caller() -> None:
+    server = turns()
+    server.arrive("one", at=0.0)
+
+    turn = server.arrive("two", at=0.0, left=0.08)
+
+    assert turn.until == pytest.approx(0.04)
+
+
+def test_a_call_whose_time_is_over_does_not_run() -> None:
+    server = turns()
+    first = server.arrive("one", at=0.0)
+    late, next_one = server.arrive("two", at=0.0, left=0.02), server.arrive("three", at=0.0)
+
+    # Nobody has looked at it in the meantime.
+    server.leave(first, 0.05)
+
+    assert (late.state, next_one.state) == (State.LATE, State.RUNNING)
+
+
+def test_calls_wait_longer_for_a_burst_than_in_a_standing_line() -> None:
+    server = turns()
+    server.arrive("one", at=0.0)
+    first = server.arrive("two", at=0.0)
+
+    later = server.arrive("two", at=BURST * WAIT + 0.01)
+
+    assert first.until == pytest.approx(BURST * WAIT)
+    assert later.until - later.arrived == pytest.approx(WAIT)
+
+
+def test_when_there_is_no_room_the_longest_line_gives_way() -> None:
+    server = turns(waiting=10)
+    server.arrive("running", at=0.0)
+    noisy = [server.arrive("noisy", at=0.0) for _ in range(10)]
+    one_more = server.arrive("noisy", at=0.0)
+
+    quiet = server.arrive("quiet", at=0.0)
+
+    assert one_more.state is State.FULL
+    assert quiet.state is State.WAITING
+    assert [turn.state for turn in noisy] == [*[State.WAITING] * 9, State.FULL]
+
+
+def test_large_requests_take_more_room() -> None:
+    server = turns(waiting=10)
+    server.arrive("running", at=0.0)
+
+    states = [server.arrive("large", at=0.0, size=256 * 1024).state for _ in range(3)]
+
+    assert states == [State.WAITING, State.WAITING, State.FULL]
+
+
+def test_the_line_is_bounded_however_many_tenants_there_are() -> None:
+    server = turns(waiting=50)
+    server.arrive("running", at=0.0)
+
+    states = Counter(server.arrive(number, at=0.0).state for number in range(500))
+
+    assert states == {State.WAITING: 50, State.FULL: 450}
+    assert server.flows == 51

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from prometheus_client import REGISTRY
+
+from skein_kit.backups import newest
+from skein_worker.backups import put
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = datetime(2026, 11, 21, 3, 0, 5, tzinfo=UTC)
+
+
+def backup(folder: Path, name: str, text: str) -> None:
+    place = folder / "backups" / name
+    place.mkdir(parents=True)
+    (place / "backup.json").write_text(text, "utf-8")
+
+
+def description(at: datetime, *sizes: int) -> str:
+    files = {f"file {number}": {"bytes": size} for number, size in enumerate(sizes)}
+    return json.dumps({"finish_time": at.isoformat(), "files": files})
+
+
+def shown(name: str) -> float | None:
+    return REGISTRY.get_sample_value(name)
+
+
+def test_the_newest_whole_backup_is_shown(tmp_path: Path) -> None:
+    backup(tmp_path, "new", description(AT, 1000, 24))
+    backup(tmp_path, "old", description(AT.replace(day=20), 9))
+    backup(tmp_path, "broken", "{")
+    backup(tmp_path, ".part-unfinished", description(AT.replace(day=22), 9))
+
+    put(newest(tmp_path), lasting=60)
+
+    assert shown("skein_backup_last_success_timestamp_seconds") == AT.timestamp()
+    assert shown("skein_backup_bytes") == 1024
+
+
+def test_without_a_backup_nothing_is_shown(tmp_path: Path) -> None:
+    put(newest(tmp_path / "nowhere"), lasting=60)
+
+    assert shown("skein_backup_last_success_timestamp_seconds") is None
+    assert shown("skein_backup_bytes") is None

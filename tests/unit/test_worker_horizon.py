@@ -1,0 +1,63 @@
+"""How far partitions reach is told as it is now, and not as it was when somebody looked last."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from prometheus_client import REGISTRY
+
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+from skein_worker.jobs import UPKEEP, Clients, Jobs
+from skein_worker.settings import WorkerSettings
+
+
+class Played:
+    """Services whose partitions reach a thousand seconds ahead."""
+
+    def __init__(self, response: Any) -> None:
+        response.horizon_time.seconds = int(time.time()) + 1000
+        self._response = response
+
+    async def EnsurePartitions(self, _request: Any) -> Any:
+        return self._response
+
+
+class System:
+    @asynccontextmanager
+    async def acting(self, *, seconds: float) -> AsyncIterator[None]:
+        yield
+
+
+class Store:
+    async def delete_old_log(self, before: Any) -> int:
+        return 0
+
+
+def shown(service: str) -> float:
+    found = REGISTRY.get_sample_value("skein_partition_horizon_seconds", {"service": service})
+    assert found is not None
+    return found
+
+
+async def test_the_horizon_comes_nearer_while_nobody_does_upkeep() -> None:
+    nothing = cast("Any", None)
+    clients = Clients(
+        auth=nothing,
+        tenancy=nothing,
+        upkeep=nothing,
+        index=nothing,
+        memory=cast("Any", Played(memory_pb2.EnsurePartitionsResponse())),
+        session=cast("Any", Played(session_pb2.EnsurePartitionsResponse())),
+    )
+    jobs = Jobs(clients, cast("Any", System()), cast("Any", Store()), WorkerSettings(), nothing)
+
+    await jobs.works()[UPKEEP](b"", asyncio.Event())
+
+    for service in ("memory", "session"):
+        first, later = shown(service), shown(service)
+        assert 1000 >= first > later > 0
