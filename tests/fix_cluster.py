@@ -78,6 +78,8 @@ PATIENCE = {
     "SKEIN_ADMISSION_WAITING": "1000000",
     "SKEIN_RECALL_VECTORS_WAIT_SECONDS": "10",
     "SKEIN_RECALL_EMBED_TIMEOUT_SECONDS": "10",
+    # However few vectors a tenant has, they are held once it searched twice.
+    "SKEIN_RECALL_HELD_LEAST_CHUNKS": "1",
 }
 
 

@@ -40,6 +40,7 @@ from skein_recall.asking import DEFAULT_LIMIT, Question
 from skein_recall.deferring import Deferred
 from skein_recall.embedder import Embedder
 from skein_recall.filters import Filter
+from skein_recall.held import Held
 from skein_recall.index import Indexer
 from skein_recall.models import Registry
 from skein_recall.providers.choosing import Providers
@@ -146,6 +147,8 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 sampler,
                 Recent(),
                 Deferred(indexer.index),
+                # What is compared is the database's part.
+                Held(recall.holding, most_bytes=0),
                 wait_seconds=_SECONDS,
             ),
             indexer=indexer,

@@ -34,9 +34,9 @@ MARKS = {
 }
 # What is planned once for each connection, and so for a tenant of middling size whoever comes.
 PLANNED_ONCE = (
-    *("nearest", "similarities", "query_terms", "matching", "around", "said"),
+    *("nearest", "nearest_listed", "similarities", "query_terms", "matching", "around", "said"),
     *("get_memories", "get_messages", "passing_memories", "memory_texts", "message_texts"),
-    *("claim_documents", "items_with_vectors"),
+    *("count_vectors", "vectors_after", "vectors_since", "claim_documents", "items_with_vectors"),
 )
 # Statements that may read a table whole, each with its reason.
 ALLOWED: dict[str, str] = {}

@@ -57,6 +57,7 @@ EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts turned into vector
 EMBEDDER_FAILURES = Counter("skein_embedder_failed_items_total", "Items whose vectors could not be made.")
 EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts waiting for the model.")
 RECALL_SEARCHES = Counter("skein_recall_searches_total", "Searches, by how the vectors were searched.", ["path"])
+RECALL_HELD = Gauge("skein_recall_held_bytes", "Vectors held in memory for the tenants that search most.")
 RECALL_SAMPLED = Histogram(
     "skein_recall_sampled_recall_ratio",
     "Of sampled searches: the share of the truly nearest items that were found.",

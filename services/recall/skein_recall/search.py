@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from skein_kit.ids import now, time_of
@@ -11,6 +12,7 @@ from skein_kit.vectors import COVERED_DIMENSIONS
 from skein_recall import ranking
 from skein_recall.asking import Formula
 from skein_recall.filters import Filter
+from skein_recall.held import MOST_NEW
 from skein_recall.questions import Cues
 from skein_recall.ranking import Candidate
 from skein_recall.sampling import Sample
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from skein_recall.asking import Question
     from skein_recall.deferring import Deferred
+    from skein_recall.held import Held, Shortlist
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
     from skein_recall.recent import Recent
@@ -48,7 +51,9 @@ _MOST_HELD = 5000
 _MOST = 100_000
 # Chunks read for each item wanted. Where a few long items hold all of the nearest chunks, more are read.
 _CHUNKS_PER_ITEM = 2
-_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("exact", "rescored", "none")}
+_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("held", "exact", "rescored", "none")}
+# Items that stand in a shortlist beyond a tenth more than are looked for: some may be gone.
+_SURPLUS = 5
 # What is known of an item.
 _KNOWN = ("item_id", "kind", "length", "asks", "dated")
 # Items compared by all dimensions, where the index covers only some of them.
@@ -62,7 +67,7 @@ class Answer:
     model: str
     # The vector that the question needs was not to be had.
     dense_unavailable: bool
-    # How the vectors were searched: "exact", "rescored", or "none".
+    # How the vectors were searched: "held", "exact", "rescored", or "none".
     path: str
     # The fusion and its version.
     formula: str
@@ -85,6 +90,14 @@ class Found:
     nearest: tuple[UUID, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """What may be nearest to a question's vector by what is held in memory, and who holds it."""
+
+    held: Held
+    shortlist: Shortlist
+
+
 class Searcher:
     """Answers questions from the index of one cluster."""
 
@@ -96,6 +109,7 @@ class Searcher:
         sampler: Sampler,
         recent: Recent,
         deferred: Deferred,
+        held: Held,
         *,
         wait_seconds: float,
     ) -> None:
@@ -106,6 +120,7 @@ class Searcher:
         self._sampler = sampler
         self._recent = recent
         self._deferred = deferred
+        self._held = held
         self._wait_seconds = wait_seconds
 
     async def recall(self, tenant_id: UUID, question: Question, *, seconds: float) -> Answer:
@@ -113,11 +128,12 @@ class Searcher:
         model = await self._registry.active()
         self._recent.note(tenant_id, question.text)
         vector = await self._vector(tenant_id, model, question, seconds)
+        near = await self._listed(tenant_id, model, question, vector)
         at = now()
         async with self._store.reading(tenant_id, filtered=bool(question.filter.all_names)) as reading:
             policy = await reading.policy()
             formula = Formula.of(question, policy)
-            search = Search(reading, model, question, vector, at, formula, policy.search_language)
+            search = Search(reading, model, question, vector, near, at, formula, policy.search_language)
             hits, truncated = await search.hits()
             emptied_by = await search.emptied_by() if not hits and question.filter.all_names else []
         _SEARCHES[search.path].inc()
@@ -158,6 +174,17 @@ class Searcher:
             return question.vector
         return await self._vectors.of_query(model, question.text, tenant_id=tenant_id, seconds=seconds)
 
+    async def _listed(
+        self, tenant_id: UUID, model: EmbeddingModel, question: Question, vector: NDArray[np.float32] | None
+    ) -> Listed | None:
+        """Look for what is nearest in memory, as far as anything is held and may be looked for there."""
+        if vector is None or question.filter.restricts:
+            return None
+        kinds = tuple(kind for kind in question.kinds if kind in question.filter.kinds)
+        depth = _depth(question, asks_words=_asks_words(question, vector))
+        shortlist = await self._held.shortlist(tenant_id, model, vector, kinds, depth + depth // 10 + _SURPLUS)
+        return None if shortlist is None else Listed(held=self._held, shortlist=shortlist)
+
 
 class Search:
     """One question in one transaction."""
@@ -168,6 +195,7 @@ class Search:
         model: EmbeddingModel,
         question: Question,
         vector: NDArray[np.float32] | None,
+        listed: Listed | None,
         at: datetime,
         formula: Formula,
         language: str,
@@ -176,6 +204,7 @@ class Search:
         self._model = model
         self._question = question
         self._vector = vector
+        self._listed = listed
         self._asks_words = _asks_words(question, vector)
         self._at = at
         self._formula = formula
@@ -324,7 +353,32 @@ class Search:
         """Return the items nearest to the vector, their kinds and cosines, and whether there may be more."""
         if self._vector is None:
             return {}, False
-        return await self._near_by_index(self._vector, filter_, kinds, depth)
+        near = await self._near_by_list(filter_, kinds, depth)
+        return near or await self._near_by_index(self._vector, filter_, kinds, depth)
+
+    async def _near_by_list(
+        self, filter_: Filter, kinds: Sequence[str], depth: int
+    ) -> tuple[dict[UUID, tuple[str, float]], bool] | None:
+        """Do so by what is held in memory, if that proves to be enough."""
+        listed = self._listed
+        if self._vector is None or listed is None or filter_.restricts or self._reading.follows:
+            return None
+        # Whatever is looked for further is not in the list.
+        self._listed = None
+        shortlist = listed.shortlist
+        if tuple(kinds) != shortlist.kinds:
+            return None
+        rows = await self._reading.nearest_listed(self._model, self._vector, shortlist, most_new=MOST_NEW)
+        near: dict[UUID, tuple[str, float]] = {}
+        for row in rows:
+            if row["item_id"] is not None:
+                # The nearest chunk of an item comes first.
+                near.setdefault(row["item_id"], (row["kind"], -row["distance"]))
+        cosines = [cosine for _, cosine in near.values()]
+        if not (listed.held.takes(shortlist, rows) and shortlist.proves(cosines, depth)):
+            return None
+        self.path = "held"
+        return dict(islice(near.items(), depth)), not shortlist.is_all or len(near) > depth
 
     async def _near_by_index(
         self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], depth: int

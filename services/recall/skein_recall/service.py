@@ -17,6 +17,7 @@ from skein_kit.telemetry import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.comparing import Comparer
 from skein_recall.deferring import Deferred
 from skein_recall.embedder import Embedder
+from skein_recall.held import Held
 from skein_recall.index import Indexer
 from skein_recall.model_servicer import ModelParts
 from skein_recall.models import Registry
@@ -64,8 +65,13 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         indexer = Indexer(store.index, store.vectors, registry, vectors)
         deferred = Deferred(indexer.index)
         EMBEDDER_QUEUE.set_function(lambda: embedder.queue_depth + deferred.depth)
+        held = Held(
+            store.holding,
+            most_bytes=settings.held_megabytes * 1_000_000,
+            least_chunks=settings.held_least_chunks,
+        )
         searcher = Searcher(
-            store, registry, vectors, sampler, recent, deferred, wait_seconds=settings.vectors_wait_seconds
+            store, registry, vectors, sampler, recent, deferred, held, wait_seconds=settings.vectors_wait_seconds
         )
         reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
         parts = ModelParts(
@@ -79,7 +85,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         servicer = RecallServicer(searcher, parts)
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
         servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, deferred, reindexer, store))
-        async with alongside(sampler=sampler.run, deferred=deferred.run):
+        async with alongside(sampler=sampler.run, deferred=deferred.run, held=held.run):
             yield servicers
 
 

@@ -22,6 +22,10 @@ class RecallSettings(Settings):
     vectors_wait_seconds: float = 0.25
     # Seconds that the registry of models is believed before it is read again.
     models_seconds: float = 5.0
+    # Megabytes of vectors that a process holds in memory, of the tenants that search most; 0 for none.
+    held_megabytes: int = 256
+    # Chunks that a tenant must have for its vectors to be held: fewer are searched as fast by the index.
+    held_least_chunks: int = 1000
     # Share of the searches that are repeated exactly in the background, to measure how good they are; 0 for none.
     sample_share: float = 0.01
     # Texts that a reindex gives to a model in a second, over all processes, unless it says otherwise.

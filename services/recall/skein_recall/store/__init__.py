@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skein_kit.purging import purge
 from skein_kit.vectors import of_table
 from skein_kit.vectors import prepare_connection as take_vectors
+from skein_recall.store.holding import HoldingStore
 from skein_recall.store.indexing import IndexStore
 from skein_recall.store.models import ModelStore
 from skein_recall.store.queries import QUERIES
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from skein_kit.database import Database
 
 __all__ = [
+    "HoldingStore",
     "IndexStore",
     "ModelStore",
     "Reading",
@@ -60,6 +62,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.holding = HoldingStore(database)
         self.index = IndexStore(database)
         self.models = ModelStore(database)
         self.reindexes = ReindexStore(database)

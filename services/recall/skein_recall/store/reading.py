@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from skein_kit.filtering import Expression
     from skein_kit.policies import Policy
     from skein_recall.filters import Filter
+    from skein_recall.held import Shortlist
     from skein_recall.models import EmbeddingModel
 
 # Terms of a query that are looked for: its first ones.
@@ -122,6 +123,31 @@ class Reading:
             return await self._tx.rows(of_table(QUERIES["nearest"], model.table_name), **values)
         query = completed(of_table(QUERIES["nearest_allowed"], model.table_name), filter_.condition)
         return await self._tx.rows(query, **values, **filter_.values)
+
+    @property
+    def follows(self) -> bool:
+        """Say whether a replica answers, which may be behind what was read elsewhere."""
+        return self._tx.database.follows
+
+    async def nearest_listed(
+        self, model: EmbeddingModel, vector: NDArray[np.float32], shortlist: Shortlist, *, most_new: int
+    ) -> list[asyncpg.Record]:
+        """Compare the items of a shortlist, and up to `most_new` chunks that came since, with a vector.
+
+        Return chunks, the nearest first: item_id, kind, distance, which is minus the cosine over all dimensions,
+        whether each is_new, and the server. One row without an item when there are none.
+        """
+        given = columns(vector)
+        return await self._tx.rows(
+            of_table(QUERIES["nearest_listed"], model.table_name),
+            tenant_id=self._tenant_id,
+            item_ids=shortlist.item_ids,
+            horizon=shortlist.moment.horizon,
+            kinds=list(shortlist.kinds),
+            vector=given["embedding"],
+            rest=given["rest"],
+            most=most_new,
+        )
 
     async def exactly_nearest(
         self,

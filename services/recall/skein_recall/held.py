@@ -1,0 +1,384 @@
+"""Vectors held in memory, of the tenants that search most.
+
+Nothing held is believed. A search learns here which items stand nearest, and has the database compare those with the
+vector once more, as the tenant that it works for, and all that came since: so what is gone, changed or another's is not
+found, and what is new is. A vector never changes: an item that gets other vectors loses the old ones, and the new ones
+are told by the transaction that wrote them. When what is left proves that nothing else can be nearer, the answer is
+exact; when it does not, the index is scanned as if nothing were held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skein_kit import logs
+from skein_kit.telemetry import RECALL_HELD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+    from numpy.typing import NDArray
+
+    from skein_recall.models import EmbeddingModel
+    from skein_recall.store import HoldingStore
+    from skein_recall.store.holding import Chunks, Moment
+
+    # A tenant, and a model: its table, and when that was made, for one of the same name may come after it.
+    _Key = tuple[UUID, str, datetime]
+
+log = logs.get("recall")
+# A tenant's vectors are read when it searched so often within so many seconds.
+_SEARCHES, _LATELY_SECONDS = 2, 60.0
+# A tenant with fewer chunks is searched as fast by the index.
+LEAST_CHUNKS = 1000
+# Vectors that came since, in one search: from so many on they are read, and with more the index is faster.
+_READ_FROM, MOST_NEW = 250, 2000
+# Room for what comes, beside what is there: a share, and a number.
+_SPARE_SHARE, _SPARE_ROWS = 0.125, 512
+# What was not searched for so long is let go of. Before it was not for some time it makes room for nobody, or two would
+# take turns in being read.
+IDLE_SECONDS, _KEEP_SECONDS = 600.0, 60.0
+# What is held is read anew after so long, for what was deleted since is among it still; twice as long it is not kept.
+OLD_SECONDS = 1800.0
+# A moment serves for so long: the log reaches the disk within a second, and each tenant would wait for that.
+_MOMENT_SECONDS, _SETTLE_SECONDS = 5.0, 0.1
+# All of a tenant is not read again for so long; each time longer, up to the longest, until what came since sufficed.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 60.0, 3600.0
+# A reading may take so long, and longer by what it has to read.
+_LOOK_SECONDS, _ROWS_A_SECOND = 60.0, 1000
+# Tenants of which it is known when they searched.
+_MOST_TENANTS = 10_000
+# Numbers that are multiplied on the loop that answers calls, in two milliseconds; more are multiplied beside it. For
+# fewer that would be a loss: a thread waits for its turn among the loop's work, several times.
+_MOST_NUMBERS = 10_000_000
+# How far two ways of adding up a cosine may be apart.
+_ROUNDING = 1e-5
+_BYTES_OF_A_ROW = 120
+# Chunks that are looked at for each item wanted.
+_CHUNKS_OF_AN_ITEM = 2
+# Less than any cosine.
+_NONE = -2.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Matrix:
+    """Some tenant's chunks as they were at a moment: the first `count` rows, but for those that were replaced since.
+
+    Rows after them are free: a later matrix has its own there, and shares the others.
+    """
+
+    moment: Moment
+    read_time: float
+    count: int
+    item_ids: list[UUID]
+    are_messages: NDArray[np.bool_]
+    are_replaced: NDArray[np.bool_]
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def empty(cls, moment: Moment, read_time: float, *, rows: int, dimensions: int) -> Matrix:
+        """Make one with room for so many rows."""
+        return cls(
+            moment=moment,
+            read_time=read_time,
+            count=0,
+            item_ids=[],
+            are_messages=np.zeros(rows, dtype=np.bool_),
+            are_replaced=np.zeros(rows, dtype=np.bool_),
+            vectors=np.empty((rows, dimensions), dtype=np.float32),
+        )
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes, about."""
+        return size_of(*self.vectors.shape)
+
+    def nearest(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> tuple[list[UUID], float]:
+        """Return up to `count` items, the nearest first, and a cosine that no other item passes."""
+        # In half precision, as the database compares it. (A product with `@` would use every core, and wait for each.)
+        cosines = np.vecdot(self.vectors[: self.count], vector.astype(np.float16).astype(np.float32))
+        cosines[self.are_replaced[: self.count]] = _NONE
+        if len(kinds) == 1:
+            cosines[self.are_messages[: self.count] != (kinds[0] == "message")] = _NONE
+        rows = min(_CHUNKS_OF_AN_ITEM * count, self.count)
+        best = np.argpartition(cosines, self.count - rows)[self.count - rows :]
+        best = best[np.argsort(-cosines[best])]
+        item_ids: dict[UUID, None] = {}
+        for row, cosine in zip(best.tolist(), cosines[best].tolist(), strict=True):
+            if len(item_ids) == count or cosine == _NONE:
+                return list(item_ids), cosine
+            item_ids[self.item_ids[row]] = None
+        return list(item_ids), _NONE if rows == self.count else cosines[best[-1]].item()
+
+    def with_those(self, new: Chunks, *, moment: Moment | None = None) -> Matrix | None:
+        """Return it with chunks that came, which may be there already; None when there is no room for them."""
+        end = self.count + len(new.item_ids)
+        if end > len(self.vectors):
+            return None
+        came = set(new.item_ids)
+        replaced = self.are_replaced
+        if moment is not None:
+            replaced = replaced.copy()
+            replaced[: self.count] |= np.fromiter((each in came for each in self.item_ids), np.bool_, self.count)
+        # Who reads the matrix before this one looks at none of these rows.
+        self.vectors[self.count : end] = new.vectors
+        self.are_messages[self.count : end] = new.are_messages
+        self.item_ids.extend(new.item_ids)
+        return replace(self, moment=moment or self.moment, count=end, are_replaced=replaced)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shortlist:
+    """The items that may be nearest to a vector, by what is held of a tenant."""
+
+    key: _Key
+    moment: Moment
+    kinds: tuple[str, ...]
+    item_ids: Sequence[UUID]
+    # No other item that was there at the moment has a greater cosine.
+    least: float
+
+    @property
+    def is_all(self) -> bool:
+        """Say whether it names every item."""
+        return self.least == _NONE
+
+    def proves(self, cosines: Sequence[float], depth: int) -> bool:
+        """Say whether the `depth` nearest of all items are among those with these cosines, given in order."""
+        return self.is_all or (len(cosines) >= depth and cosines[depth - 1] >= self.least + _ROUNDING)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a tenant's searches, and what is held of it."""
+
+    model: EmbeddingModel
+    searches: int = 0
+    since: float = 0.0
+    used: float = 0.0
+    matrix: Matrix | None = None
+    # Not to be looked at before; all of it not to be read before, nor for how long the next time.
+    again: float = 0.0
+    whole_again: float = 0.0
+    pause: float = _FIRST_PAUSE_SECONDS
+
+    def wait(self, at: float) -> None:
+        """Read all of it no more for some time, each time for longer."""
+        self.again = self.whole_again = at + self.pause
+        self.pause = min(2 * self.pause, _LONGEST_PAUSE_SECONDS)
+
+
+class Held:
+    """The vectors that one process holds."""
+
+    def __init__(
+        self,
+        store: HoldingStore,
+        *,
+        most_bytes: int,
+        least_chunks: int = LEAST_CHUNKS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Hold up to `most_bytes` of vectors, those included that are being read; 0: none."""
+        self._store = store
+        self._most_bytes = most_bytes
+        self._least_chunks = max(1, least_chunks)
+        self._clock = clock
+        # The one that searched last is the last.
+        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._bytes = 0
+        # Those that are to be read, in order.
+        self._wanted: asyncio.Queue[_Key] = asyncio.Queue()
+        self._waiting: set[_Key] = set()
+        # The last one that was settled, and when that was.
+        self._moment: Moment | None = None
+        self._moment_time = 0.0
+        RECALL_HELD.set_function(lambda: self.size)
+
+    @property
+    def size(self) -> int:
+        """How many bytes are held."""
+        return self._bytes
+
+    async def shortlist(
+        self, tenant_id: UUID, model: EmbeddingModel, vector: NDArray[np.float32], kinds: tuple[str, ...], count: int
+    ) -> Shortlist | None:
+        """Return about the `count` items nearest to a vector; None when nothing is held of the tenant."""
+        if not self._most_bytes:
+            return None
+        key, at = (tenant_id, model.table_name, model.create_time), self._clock()
+        known = self._known.setdefault(key, _Known(model, since=at))
+        self._known.move_to_end(key)
+        known.used = at
+        age = 0.0 if known.matrix is None else at - known.matrix.read_time
+        if age > 2 * OLD_SECONDS:
+            self._let_go(known)
+        if known.matrix is None:
+            self._note(key, known, at)
+        elif age > OLD_SECONDS:
+            self._want(key, known, at)
+        matrix = known.matrix
+        if matrix is None:
+            return None
+        if matrix.vectors.size > _MOST_NUMBERS:
+            item_ids, least = await asyncio.to_thread(matrix.nearest, vector, kinds, count)
+        else:
+            item_ids, least = matrix.nearest(vector, kinds, count)
+        return Shortlist(key=key, moment=matrix.moment, kinds=kinds, item_ids=item_ids, least=least)
+
+    def takes(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
+        """Say whether what the database answered to a shortlist is all that it asked for, and learn from it."""
+        known = self._known.get(shortlist.key)
+        new = sum(row["is_new"] is True for row in rows)
+        is_of_it = rows[0]["server"] == shortlist.moment.server
+        if known is not None and known.matrix is not None and known.matrix.moment is shortlist.moment:
+            at = self._clock()
+            if not is_of_it:
+                self._let_go(known)
+                known.wait(at)
+                self._moment = None
+            elif new >= _READ_FROM:
+                self._want(shortlist.key, known, at)
+        return is_of_it and new < MOST_NEW
+
+    async def run(self) -> None:
+        """Read what is wanted, one tenant at a time, and let go of what nobody uses."""
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    key = await self._wanted.get()
+            except TimeoutError:
+                self._forget()
+                continue
+            self._waiting.discard(key)
+            known = self._known.get(key)
+            if known is not None:
+                try:
+                    await self._look(key, known)
+                except Exception as error:  # noqa: BLE001 - whatever it is: the index serves this tenant, and others wait.
+                    log.warning("vectors_not_held", error=type(error).__name__)
+                    self._let_go(known)
+                    known.wait(self._clock())
+            self._forget()
+
+    def _note(self, key: _Key, known: _Known, at: float) -> None:
+        if at - known.since > _LATELY_SECONDS:
+            known.since, known.searches = at, 0
+        known.searches += 1
+        if known.searches >= _SEARCHES:
+            self._want(key, known, at)
+        while len(self._known) > _MOST_TENANTS:
+            _, last = self._known.popitem(last=False)
+            self._let_go(last)
+
+    def _want(self, key: _Key, known: _Known, at: float) -> None:
+        if key not in self._waiting and at >= known.again:
+            self._waiting.add(key)
+            self._wanted.put_nowait(key)
+
+    async def _look(self, key: _Key, known: _Known) -> None:
+        """Read what came since, or all of it where nothing is held, or too much came."""
+        began, held = self._clock(), known.matrix
+        if held is not None and began - held.read_time <= OLD_SECONDS:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                moment = await self._settled()
+                new = await self._store.since(key[0], known.model, held.moment.horizon, MOST_NEW)
+            matrix = None if new is None or moment.server != held.moment.server else held.with_those(new, moment=moment)
+            if matrix is not None:
+                if known.matrix is held:
+                    known.matrix = matrix
+                known.again, known.pause = self._clock() + _MOMENT_SECONDS, _FIRST_PAUSE_SECONDS
+                return
+            if began < known.whole_again:
+                self._let_go(known)
+                known.again = known.whole_again
+                return
+        await self._read(key, known)
+
+    async def _read(self, key: _Key, known: _Known) -> None:
+        tenant_id, dimensions = key[0], known.model.dimensions
+        count = await self._store.count(tenant_id, known.model, self._most_bytes // size_of(1, dimensions) + 1)
+        rows = count + int(count * _SPARE_SHARE) + _SPARE_ROWS
+        size = size_of(rows, dimensions)
+        if count < self._least_chunks or not self._make_room(known, size):
+            self._let_go(known)
+            known.wait(self._clock())
+            return
+        self._bytes += size
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS + rows / _ROWS_A_SECOND):
+                matrix: Matrix | None = Matrix.empty(
+                    await self._settled(), self._clock(), rows=rows, dimensions=dimensions
+                )
+                async for chunks in self._store.all(tenant_id, known.model):
+                    matrix = matrix and matrix.with_those(chunks)
+        finally:
+            self._bytes -= size
+        known.wait(self._clock())
+        self._let_go(known)
+        # It may have been forgotten meanwhile, or have grown by more than there was room for.
+        if matrix is not None and matrix.count and self._known.get(key) is known:
+            known.matrix = matrix
+            self._bytes += size
+            # What comes from now on may be read as soon as there is enough of it.
+            known.again = self._clock() + _MOMENT_SECONDS
+
+    async def _settled(self) -> Moment:
+        """Return a moment of some seconds ago at most, whose numbers no crash can give away again."""
+        began = self._clock()
+        if self._moment is None or began - self._moment_time > _MOMENT_SECONDS:
+            moment = await self._store.moment()
+            while not (is_settled := await self._store.is_settled(moment)):
+                # Another server knows nothing of that moment.
+                moment = await self._store.moment() if is_settled is None else moment
+                await asyncio.sleep(_SETTLE_SECONDS)
+            self._moment, self._moment_time = moment, began
+        return self._moment
+
+    def _make_room(self, known: _Known, size: int) -> bool:
+        """Let go of what was not used lately until there is room beside the rest; say whether there is.
+
+        When that would not be enough nothing is let go of, but for what is held of the same tenant.
+        """
+        if self._bytes + size > self._most_bytes:
+            self._let_go(known)
+        before = self._clock() - _KEEP_SECONDS
+        idle = [other for other in self._known.values() if other.matrix is not None and other.used < before]
+        excess = self._bytes + size - self._most_bytes
+        if excess > sum(other.matrix.size for other in idle if other.matrix is not None):
+            return False
+        # The one that searched first goes first.
+        for other in idle:
+            if self._bytes + size <= self._most_bytes:
+                break
+            self._let_go(other)
+        return True
+
+    def _let_go(self, known: _Known) -> None:
+        if known.matrix is not None:
+            self._bytes -= known.matrix.size
+            known.matrix = None
+
+    def _forget(self) -> None:
+        """Forget those that did not search for long."""
+        before = self._clock() - IDLE_SECONDS
+        while self._known:
+            key, known = next(iter(self._known.items()))
+            if known.used >= before:
+                return
+            self._let_go(known)
+            del self._known[key]
+
+
+def size_of(rows: int, dimensions: int) -> int:
+    """Return how many bytes so many vectors take, with all that is kept of each."""
+    return rows * (4 * dimensions + _BYTES_OF_A_ROW)

@@ -1,0 +1,208 @@
+"""Searches by the vectors that are held in memory find exactly what is there, for whoever asks, at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from fix_cluster import Tenant
+from numpy.typing import NDArray
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1 import session_pb2
+
+Vector = NDArray[np.float32]
+DIMENSIONS = 384
+MEMORIES = 60
+
+
+def vectors(count: int, seed: int = 1) -> Vector:
+    """Return vectors of unit length as the database keeps them, and as they are compared."""
+    drawn = np.random.default_rng(seed).standard_normal((count, DIMENSIONS))
+    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tenant with memories whose vectors are known, by id."""
+
+    tenant: Tenant
+    known: dict[str, Vector]
+
+    async def add(self, vector: Vector) -> str:
+        memory = memory_pb2.Memory(content="Something.", embedding=vector.tolist())
+        made = await self.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+        self.known[made.memory.memory_id] = vector
+        return made.memory.memory_id
+
+    async def delete(self, memory_id: str) -> None:
+        await self.tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
+        del self.known[memory_id]
+
+    async def put(self, memory_id: str, *given: Vector) -> None:
+        """Give a memory other vectors, of which the last is known."""
+        embeddings = [pb.Embedding(values=vector.tolist()) for vector in given]
+        await self.tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(item_id=memory_id, embeddings=embeddings))
+        self.known[memory_id] = given[-1]
+
+    def nearest(self, vector: Vector, limit: int = 10) -> list[str]:
+        return sorted(self.known, key=lambda memory_id: -float(self.known[memory_id] @ vector))[:limit]
+
+    async def ask(self, vector: Vector, **fields: object) -> pb.RecallResponse:
+        response: pb.RecallResponse = await self.tenant.recall.Recall(
+            pb.RecallRequest(embedding=vector.tolist(), **fields)  # type: ignore[arg-type]  # A test's own fields.
+        )
+        return response
+
+    async def ask_until_held(self, vector: Vector, **fields: object) -> pb.RecallResponse:
+        """Ask until what is held answers, which it does soon after the second time."""
+        async with asyncio.timeout(60):
+            while (response := await self.ask(vector, **fields)).dense_path != "held":
+                await asyncio.sleep(0.01)
+        return response
+
+
+def ids(response: pb.RecallResponse) -> list[str]:
+    return [hit.memory.memory_id for hit in response.hits]
+
+
+@pytest.fixture
+async def place(tenant: Tenant) -> Place:
+    made = vectors(MEMORIES)
+    memories = [memory_pb2.Memory(content="Something.", embedding=vector.tolist()) for vector in made]
+    stored = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    return Place(tenant, {memory.memory_id: vector for memory, vector in zip(stored.memories, made, strict=True)})
+
+
+async def test_it_is_exact(place: Place) -> None:
+    questions = vectors(20, seed=2)
+    first = await place.ask(questions[0])
+
+    answers = [await place.ask_until_held(question) for question in questions]
+
+    assert first.dense_path == "exact"
+    for question, answer in zip(questions, answers, strict=True):
+        assert ids(answer) == place.nearest(question)
+        assert [hit.similarity for hit in answer.hits] == pytest.approx(
+            [float(place.known[memory_id] @ question) for memory_id in ids(answer)], abs=1e-3
+        )
+
+
+async def test_it_says_the_same_as_the_index_where_words_are_asked_for_as_well(place: Place) -> None:
+    (question,) = vectors(1, seed=3)
+    first = await place.ask(question, query="Something or other?")
+
+    answer = await place.ask_until_held(question, query="Something or other?")
+
+    assert first.dense_path == "exact"
+    assert ids(answer) == ids(first)
+    assert [hit.score for hit in answer.hits] == pytest.approx([hit.score for hit in first.hits], abs=1e-6)
+
+
+async def test_what_is_written_later_is_found_at_once(place: Place) -> None:
+    (question,) = vectors(1, seed=4)
+    await place.ask_until_held(question)
+
+    for number in range(5):
+        memory_id = await place.add((question + vectors(1, seed=10 + number)[0] * 0.1).astype(np.float32))
+        answer = await place.ask(question)
+        assert answer.dense_path == "held"
+        assert memory_id in ids(answer)
+        assert ids(answer) == place.nearest(question)
+
+
+async def test_what_is_deleted_is_not_found_and_something_else_is_instead(place: Place) -> None:
+    (question,) = vectors(1, seed=5)
+    await place.ask_until_held(question)
+    paths = []
+
+    for _ in range(MEMORIES - 12):
+        await place.delete(place.nearest(question)[0])
+        answer = await place.ask(question)
+        assert ids(answer) == place.nearest(question)
+        paths.append(answer.dense_path)
+
+    # Too few of those that were held are left to prove that nothing else is nearer.
+    assert paths[0] == "held"
+    assert "exact" in paths
+
+
+async def test_what_was_not_listed_is_found_when_all_that_was_moves_away(place: Place) -> None:
+    """Only the cosines tell: none of those listed is gone."""
+    (question,) = vectors(1, seed=9)
+    await place.ask_until_held(question)
+
+    for memory_id in place.nearest(question, 40):
+        await place.put(memory_id, -question)
+
+    answer = await place.ask(question)
+    assert ids(answer) == place.nearest(question)
+    assert answer.dense_path == "exact"
+
+
+async def test_an_item_counts_by_its_best_chunk(place: Place) -> None:
+    question, *others = vectors(8, seed=11)
+    first, second = place.nearest(question, MEMORIES)[-2:]
+    await place.put(first, *others, question)
+    await place.put(second, *others[:3], np.asarray((question + others[0]) / np.linalg.norm(question + others[0])))
+
+    answer = await place.ask_until_held(question)
+
+    assert ids(answer)[:2] == [first, second]
+    assert ids(answer) == place.nearest(question)
+
+
+async def test_an_item_with_another_vector_is_found_by_that_one_alone(place: Place) -> None:
+    (question,) = vectors(1, seed=6)
+    await place.ask_until_held(question)
+    nearest, farthest = place.nearest(question)[0], place.nearest(question, MEMORIES)[-1]
+
+    for memory_id, vector in ((farthest, question), (nearest, -question)):
+        await place.put(memory_id, vector)
+
+    answer = await place.ask(question)
+    assert answer.dense_path == "held"
+    assert ids(answer) == place.nearest(question)
+    assert ids(answer)[0] == farthest
+    assert nearest not in ids(answer)
+
+
+async def test_kinds_are_told_apart(place: Place) -> None:
+    (question,) = vectors(1, seed=7)
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"Number {number} was said.")
+        for number in range(12)
+    ]
+    appended = await place.tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=messages)
+    )
+    both = await place.ask_until_held(question, limit=MEMORIES + 12)
+
+    memories = await place.ask_until_held(question, kinds=[pb.ITEM_KIND_MEMORY])
+    said = await place.ask_until_held(question, kinds=[pb.ITEM_KIND_MESSAGE])
+
+    assert appended.pending_embedding_count == 0
+    assert len(both.hits) == MEMORIES + 12
+    assert ids(memories) == place.nearest(question)
+    assert [hit.item_id for hit in said.hits] == [hit.item_id for hit in both.hits if hit.kind == pb.ITEM_KIND_MESSAGE][
+        :10
+    ]
+
+
+async def test_a_tenant_finds_its_own_alone_though_another_has_the_same_vectors(
+    place: Place, other_tenant: Tenant
+) -> None:
+    other = Place(other_tenant, {})
+    for vector in vectors(5):
+        await other.add(vector)
+    (question,) = vectors(1)
+    mine = await place.ask_until_held(question)
+
+    theirs = await other.ask_until_held(question)
+
+    assert ids(mine) == place.nearest(question)
+    assert ids(theirs) == other.nearest(question)
+    assert not set(ids(mine)) & set(ids(theirs))

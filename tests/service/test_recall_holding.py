@@ -1,0 +1,362 @@
+"""What a process holds in memory, and what it lets go of, seen on a database without services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import numpy as np
+import pytest
+from fix_database import TestDatabase
+from pgvector import HalfVector
+
+from skein_kit.database import Database
+from skein_kit.vectors import prepare_connection
+from skein_recall.held import MOST_NEW, Held, Shortlist, size_of
+from skein_recall.models import EmbeddingModel
+from skein_recall.store import HoldingStore
+
+MODEL = EmbeddingModel(
+    model="all-minilm-l6-v2",
+    provider="embedded",
+    dimensions=384,
+    table_name="embeddings_all_minilm_l6_v2",
+    active=True,
+    create_time=datetime.now(UTC),
+)
+MESSAGES_TOO = ("memory", "message")
+AXIS = np.eye(1, 384, dtype=np.float32)[0]
+
+
+def size(chunks: int) -> int:
+    """What so many chunks take, with the room for those that come."""
+    return size_of(chunks + chunks // 8 + 512, 384)
+
+
+FORTY = size(40)
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Holding:
+    """A process that holds vectors, and a database with some."""
+
+    def __init__(self, database: TestDatabase, pool: Database, clock: Clock, **settings: Any) -> None:
+        self.database = database
+        self.clock = clock
+        self.held = Held(HoldingStore(pool), clock=clock, **settings)
+
+    async def tenant(self, chunks: int) -> UUID:
+        """Make a tenant with so many chunks, of an item each."""
+        tenant_id = uuid4()
+        await self.add(tenant_id, chunks)
+        return tenant_id
+
+    async def add(self, tenant_id: UUID, chunks: int) -> list[UUID]:
+        item_ids = [uuid4() for _ in range(chunks)]
+        drawn = np.random.default_rng(chunks).standard_normal((chunks, 384))
+        rows = [
+            (tenant_id, item_id, 0, "memory", HalfVector(vector / np.linalg.norm(vector)))
+            for item_id, vector in zip(item_ids, drawn, strict=True)
+        ]
+        async with self.writing() as connection:
+            await connection.executemany(
+                "INSERT INTO recall.embeddings_all_minilm_l6_v2 (tenant_id, item_id, chunk, kind, embedding) "
+                "VALUES ($1, $2, $3, $4, $5)",
+                rows,
+            )
+        return item_ids
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """Write vectors without the documents that they belong to."""
+        async with self.database.superuser() as connection:
+            await prepare_connection(connection)
+            await connection.execute("SET session_replication_role = replica")
+            yield connection
+
+    async def ask(self, tenant_id: UUID) -> Shortlist | None:
+        return await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 10)
+
+    async def ask_twice(self, tenant_id: UUID) -> None:
+        for _ in range(2):
+            await self.ask(tenant_id)
+
+    async def ask_until(self, tenant_id: UUID, items: int) -> Shortlist:
+        """Ask until so many items are held."""
+        async with asyncio.timeout(30):
+            while True:
+                found = await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 1000)
+                if found is not None and len(found.item_ids) == items:
+                    return found
+                await asyncio.sleep(0.01)
+
+    async def settle(self, sentinel: UUID) -> None:
+        """Wait until all that was wanted was read: a tenant that asks last is held last."""
+        async with asyncio.timeout(30):
+            while await self.ask(sentinel) is None:
+                await asyncio.sleep(0.01)
+
+
+def came(shortlist: Shortlist, count: int) -> list[Any]:
+    """Return what the database answers when so many chunks are new."""
+    return [{"server": shortlist.moment.server, "is_new": True} for _ in range(count)]
+
+
+@asynccontextmanager
+async def holding(database: TestDatabase, **settings: Any) -> AsyncIterator[Holding]:
+    """Hold what is read while the block runs."""
+    async with Database.open(database.url, service="recall", size=2, timeout=5.0, init=prepare_connection) as pool:
+        made = Holding(database, pool, Clock(), **{"most_bytes": 10**9, "least_chunks": 20, **settings})
+        running = asyncio.create_task(made.held.run())
+        try:
+            yield made
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_tenant_is_held_that_searched_twice_within_a_minute_and_has_enough(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        often, once, seldom, small = [await place.tenant(count) for count in (20, 20, 20, 19)]
+
+        await place.ask(once)
+        await place.ask(seldom)
+        place.clock.now += 61
+        await place.ask(seldom)
+        await place.ask_twice(small)
+        await place.ask_twice(often)
+        await place.settle(often)
+
+        assert await place.ask(often) is not None
+        assert [await place.ask(tenant_id) for tenant_id in (once, small)] == [None, None]
+        assert place.held.size == size(20)
+
+
+async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDatabase) -> None:
+    async with holding(database, most_bytes=0) as none, holding(database, most_bytes=int(1.5 * FORTY)) as some:
+        first, second, large = [await some.tenant(count) for count in (40, 40, 400)]
+        await none.ask_twice(first)
+
+        await some.ask_twice(large)
+        await some.ask_twice(first)
+        await some.settle(first)
+        await some.ask_twice(second)
+        some.clock.now += 30
+        # It is refused again before this one is read.
+        await some.ask(first)
+
+        assert await none.ask(first) is None
+        assert await some.ask(large) is None
+        assert some.held.size == FORTY
+
+
+async def test_room_is_made_by_whoever_did_not_search_for_a_minute(database: TestDatabase) -> None:
+    async with holding(database, most_bytes=int(1.5 * FORTY)) as place:
+        first, second = await place.tenant(40), await place.tenant(40)
+        await place.ask_twice(first)
+        await place.settle(first)
+
+        place.clock.now += 61
+        await place.ask_twice(second)
+        await place.settle(second)
+
+        assert await place.ask(first) is None
+        assert place.held.size == FORTY
+
+
+async def test_what_nobody_searches_is_forgotten(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        first, second = await place.tenant(40), await place.tenant(20)
+        await place.ask_twice(first)
+        await place.settle(first)
+
+        place.clock.now += 601
+        await place.ask_twice(second)
+        await place.settle(second)
+
+        assert place.held.size == size(20)
+
+
+async def test_it_is_read_anew_after_half_an_hour(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        tenant_id = await place.tenant(40)
+        await place.ask_twice(tenant_id)
+        await place.settle(tenant_id)
+        async with place.writing() as connection:
+            await connection.execute(
+                "DELETE FROM recall.embeddings_all_minilm_l6_v2 "
+                "WHERE item_id IN (SELECT item_id FROM recall.embeddings_all_minilm_l6_v2 LIMIT 15)"
+            )
+
+        place.clock.now += 1801
+        await place.ask(tenant_id)
+        async with asyncio.timeout(30):
+            while place.held.size != size(25):
+                await asyncio.sleep(0.01)
+                # What is old serves until it is replaced.
+                assert await place.ask(tenant_id) is not None
+
+
+async def test_what_came_since_is_read_when_there_is_much_of_it(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        tenant_id = await place.tenant(40)
+        await place.ask_twice(tenant_id)
+        await place.settle(tenant_id)
+        shortlist = await place.ask(tenant_id)
+        assert shortlist is not None
+        added = set(await place.add(tenant_id, 300))
+
+        place.clock.now += 6
+        is_enough = place.held.takes(shortlist, came(shortlist, 300))
+        later = await place.ask_until(tenant_id, 340)
+
+        assert is_enough
+        assert later.is_all
+        assert added < set(later.item_ids)
+        assert place.held.size == FORTY
+
+
+async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_soon(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        tenant_id, other = await place.tenant(40), await place.tenant(20)
+        await place.ask_twice(tenant_id)
+        await place.settle(tenant_id)
+        shortlist = await place.ask(tenant_id)
+        assert shortlist is not None
+        await place.add(tenant_id, 600)
+
+        place.clock.now += 6
+        place.held.takes(shortlist, came(shortlist, 600))
+        await place.ask_twice(other)
+        await place.settle(other)
+        # All of it was read a moment ago.
+        assert await place.ask(tenant_id) is None
+        place.clock.now += 61
+        await place.ask_twice(tenant_id)
+        later = await place.ask_until(tenant_id, 640)
+
+        assert later.is_all
+        assert place.held.size == size(640) + size(20)
+
+
+async def test_a_search_that_finds_too_much_that_is_new_takes_the_index(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        tenant_id = await place.tenant(40)
+        await place.ask_twice(tenant_id)
+        await place.settle(tenant_id)
+        shortlist = await place.ask(tenant_id)
+        assert shortlist is not None
+
+        assert place.held.takes(shortlist, came(shortlist, MOST_NEW - 1))
+        assert not place.held.takes(shortlist, came(shortlist, MOST_NEW))
+
+
+async def test_one_search_a_minute_keeps_nothing_for_ever(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        tenant_id = await place.tenant(40)
+        await place.ask_twice(tenant_id)
+        await place.settle(tenant_id)
+        async with place.writing() as connection:
+            await connection.execute("DELETE FROM recall.embeddings_all_minilm_l6_v2")
+
+        for _ in range(31):
+            place.clock.now += 61
+            await place.ask(tenant_id)
+        async with asyncio.timeout(30):
+            while place.held.size:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_model_of_the_same_name_that_was_made_later_is_another(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        tenant_id = await place.tenant(40)
+        await place.ask_twice(tenant_id)
+        await place.settle(tenant_id)
+        later = replace(MODEL, dimensions=16, create_time=MODEL.create_time + timedelta(seconds=1))
+
+        found = await place.held.shortlist(tenant_id, later, AXIS[:16], MESSAGES_TOO, 10)
+
+        assert found is None
+        assert await place.ask(tenant_id) is not None
+
+
+async def test_what_cannot_be_read_keeps_nobody_else_waiting(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        unreadable = replace(MODEL, table_name="embeddings_of_nothing")
+        tenant_id, other = await place.tenant(40), await place.tenant(20)
+
+        for _ in range(2):
+            await place.held.shortlist(tenant_id, unreadable, AXIS, MESSAGES_TOO, 10)
+        await place.ask_twice(other)
+        await place.settle(other)
+
+        assert place.held.size == size(20)
+
+
+async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: TestDatabase) -> None:
+    drawn = np.random.default_rng(7).standard_normal((60, 1536)).astype(np.float32)
+    # The first ones, which the index knows, say nothing.
+    drawn[:, :1280] = 0.01
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    drawn = drawn.astype(np.float16).astype(np.float32)
+    item_ids = [uuid4() for _ in drawn]
+    async with holding(database) as place:
+        async with place.writing() as connection:
+            await connection.execute("SELECT recall.register_model('wide', 'caller', 1536, now())")
+            tenant_id = uuid4()
+            await connection.executemany(
+                "INSERT INTO recall.embeddings_wide (tenant_id, item_id, chunk, kind, embedding, rest) "
+                "VALUES ($1, $2, 0, 'memory', $3, $4)",
+                [
+                    (tenant_id, item_id, HalfVector(vector[:1280]), HalfVector(vector[1280:]))
+                    for item_id, vector in zip(item_ids, drawn, strict=True)
+                ],
+            )
+        wide = replace(MODEL, model="wide", dimensions=1536, table_name="embeddings_wide")
+
+        async with asyncio.timeout(30):
+            while (found := await place.held.shortlist(tenant_id, wide, drawn[3], MESSAGES_TOO, 10)) is None:
+                await asyncio.sleep(0.01)
+
+    nearest = sorted(range(60), key=lambda place: -float(drawn[place] @ drawn[3]))
+    assert found.item_ids == [item_ids[place] for place in nearest[:10]]
+    assert found.least == pytest.approx(float(drawn[nearest[10]] @ drawn[3]), abs=1e-5)
+
+
+async def test_a_vector_is_never_changed(database: TestDatabase) -> None:
+    async with database.role("recall") as connection:
+        tables = await connection.fetch(
+            "SELECT c.oid::regclass::text AS name FROM pg_class AS c "
+            "WHERE c.relname LIKE 'embeddings%' AND c.relkind = 'p'"
+        )
+        may = [await connection.fetchval("SELECT has_table_privilege($1, 'UPDATE')", row["name"]) for row in tables]
+
+    assert may == [False]
+
+
+async def test_another_server_is_told_apart(database: TestDatabase) -> None:
+    async with holding(database) as place:
+        tenant_id = await place.tenant(40)
+        await place.ask_twice(tenant_id)
+        await place.settle(tenant_id)
+        shortlist = await place.ask(tenant_id)
+        assert shortlist is not None
+        other: Any = {"server": datetime.now(UTC), "is_new": None}
+
+        assert not place.held.takes(shortlist, [other])
+        assert await place.ask(tenant_id) is None
+        assert place.held.size == 0
