@@ -395,11 +395,10 @@ async def test_both_framings_are_answered_in_their_own(assistant: Assistant) -> 
 
 
 async def test_fire_and_forget_clients_fill_a_session(assistant: Assistant, tenant: Tenant) -> None:
-    """Write as the deployed agents do: a socket a message, three seconds at most for an answer that nobody reads."""
+    """Write as the deployed agents do: a socket a message, and nobody reads the answer."""
     contents = [f"turn {number}" for number in range(10)]
     for content in contents:
         async with assistant.socket(zmq.REQ, PORT) as peer:
-            peer.setsockopt(zmq.RCVTIMEO, 3000)
             await peer.send_json({"action": "add_interaction", "session_id": "f", "type": "code", "content": content})
             await peer.recv_json()
 

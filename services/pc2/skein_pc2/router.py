@@ -32,7 +32,7 @@ ANSWER_SECONDS = 2.7
 # Those of the orchestrator wait for five.
 PATIENT_SECONDS = 4.0
 # A dialect keeps its own time; this is for one that does not.
-_GRACE_SECONDS = 0.2
+GRACE_SECONDS = 0.2
 # Frames up to here reach our own check, which says why they are refused; libzmq drops the peer beyond.
 _FRAME_LIMIT = 16 * 1024 * 1024
 # A message is one frame, after those that lead back to its sender: one for each proxy on the way, and an empty one.
@@ -141,7 +141,7 @@ class Router:
             for _ in range(_QUEUED_MESSAGES):
                 await self._take(await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._door.answer_seconds + _GRACE_SECONDS)
+            await asyncio.wait(self._tasks, timeout=self._door.answer_seconds + GRACE_SECONDS)
 
     async def _take(self, parts: Sequence[zmq.Frame]) -> None:
         try:
@@ -194,7 +194,7 @@ class Router:
     async def _answer(self, frames: Frames, deadline: float) -> None:
         started = time.perf_counter()
         try:
-            async with asyncio.timeout_at(deadline + _GRACE_SECONDS):
+            async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 reply = await self._dialect.answer(frames, deadline=deadline)
             await self._send(frames, reply)
         except TimeoutError:
