@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import asyncpg
 import numpy as np
 from bench.population import SPAN_MILLISECONDS
 
@@ -23,7 +25,6 @@ from skein_kit.ids import new_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import asyncpg
     from bench.population import Block
     from numpy.typing import NDArray
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # What a B-tree tuple holds of a vector; the dimensions beyond stand in a column of their own.
 COVERED = 1280
+_ATTEMPTS = 5
 _ARRIVING = """
     CREATE TEMP TABLE arriving (
         tenant_id uuid, memory_id uuid, content text, tag text, type text, agent_id text, session_id text,
@@ -133,10 +135,17 @@ class Loader:
         await self._connection.execute("SET session_replication_role = replica; SET synchronous_commit = off")
         await self._connection.execute(_ARRIVING)
         months = SPAN_MILLISECONDS // (28 * 24 * 3600 * 1000) + 1
-        await self._connection.execute(
-            "SELECT memory.ensure_month(now() - ago * interval '1 month') FROM generate_series(0, $1::int) AS ago",
-            months,
-        )
+        for ago in range(months + 1):
+            await self._month(ago)
+
+    async def _month(self, ago: int) -> None:
+        """Make the partition of a month, in a transaction of its own; it may lose against what the cluster writes."""
+        for _ in range(_ATTEMPTS):
+            with suppress(asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError):
+                await self._connection.execute("SELECT memory.ensure_month(now() - $1::int * interval '1 month')", ago)
+                return
+        message = "The cluster's own writes kept a month's partition from being made."
+        raise RuntimeError(message)
 
     async def load(self, block: Block) -> None:
         """Write a block whole."""

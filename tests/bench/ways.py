@@ -287,7 +287,7 @@ class _Here:
         text = self.material.question()
         answers = await asyncio.gather(*(self._recall(text, (kind,)) for kind in _KINDS))
         hits = [hit for answer in answers for hit in answer.hits]
-        return sorted(hits, key=lambda hit: (-hit[0].score, str(hit[0].candidate.item_id)))[:DEFAULT_LIMIT]
+        return sorted(hits, key=lambda hit: (-hit[0].score, str(hit[0].item_id)))[:DEFAULT_LIMIT]
 
     async def recall_at_once(self, _number: int) -> object:
         return await self._recall(self.material.question(), _KINDS)

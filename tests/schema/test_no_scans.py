@@ -34,7 +34,7 @@ MARKS = {
 }
 # What is planned once for each connection, and so for a tenant of middling size whoever comes.
 PLANNED_ONCE = (
-    *("nearest", "nearest_listed", "similarities", "query_terms", "matching", "around", "said"),
+    *("nearest", "nearest_listed", "similarities", "query_terms", "matching", "measured"),
     *("get_memories", "get_messages", "passing_memories", "memory_texts", "message_texts"),
     *("count_vectors", "vectors_after", "vectors_since", "claim_documents", "items_with_vectors"),
 )

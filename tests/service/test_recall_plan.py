@@ -77,10 +77,8 @@ COVERED = {
     "nearest_allowed": VECTORS,
     "matching": {"postings"},
     "matching_allowed": {"postings"},
-    # Of a small tenant's items all terms may be read.
-    "said": set(),
     "query_terms": {"postings", "frequencies", "documents"},
-    "around": {"documents"},
+    "measured": {"documents", "postings"},
 }
 
 
@@ -140,12 +138,14 @@ async def plan(
         "item_ids": [uuid.uuid4()],
         "centres": [uuid.uuid4()],
         "reach": 2,
+        "rare": 1,
+        "rest": None,
         "at": now(),
         **filter_.values,
     }
-    if name in {"around", "said"}:
+    if name == "measured":
         some = await ids(connection, tenant_id)
-        known |= {"item_ids": some, "centres": some, "item_kinds": ["memory"] * len(some)}
+        known |= {"item_ids": some, "centres": some}
     values = query.bind({parameter: known[parameter] for parameter in query.parameters})
     async with connection.transaction():
         await connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")

@@ -14,7 +14,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from datetime import UTC
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class Terms:
 
 
 class Candidate(NamedTuple):
-    """An item that a signal found, or a neighbour of one, with what was measured of it; a search has hundreds."""
+    """An item that a signal found, or a neighbour of one, with what was measured of it."""
 
     item_id: UUID
     kind: str
@@ -113,6 +113,52 @@ class Candidate(NamedTuple):
     eligible: bool = True
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Candidates:
+    """The same of many, column by column, in order of their ids: a search has hundreds."""
+
+    item_ids: Sequence[UUID]
+    kinds: Sequence[str]
+    # NaN without one.
+    similarities: NDArray[np.float64]
+    bm25: NDArray[np.float64]
+    # A row for each of them and a column for each of the query's terms; zeros where that was not read.
+    frequencies: NDArray[np.float64]
+    are_read: NDArray[np.bool_]
+    lengths: NDArray[np.float64]
+    previous: Mapping[UUID, UUID]
+    asks: NDArray[np.bool_]
+    tells_time: NDArray[np.bool_]
+    # Empty where nobody needs them.
+    create_times: Sequence[datetime | None]
+    eligible: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.item_ids)
+
+    @classmethod
+    def of(cls, candidates: Iterable[Candidate]) -> Self:
+        """Put candidates in order, and side by side."""
+        given = sorted(candidates, key=attrgetter("item_id"))
+        terms = max((len(one.frequencies) for one in given), default=0)
+        nothing = (0.0,) * terms
+        return cls(
+            item_ids=[one.item_id for one in given],
+            kinds=[one.kind for one in given],
+            similarities=np.array([math.nan if one.similarity is None else one.similarity for one in given]),
+            bm25=np.array([one.bm25 for one in given], dtype=np.float64),
+            frequencies=np.array([tuple(one.frequencies) or nothing for one in given]).reshape(len(given), terms),
+            are_read=np.array([bool(one.frequencies) for one in given], dtype=np.bool_),
+            lengths=np.array([one.length for one in given], dtype=np.float64),
+            previous={one.item_id: one.previous for one in given if one.previous is not None},
+            asks=np.array([one.asks for one in given], dtype=np.bool_),
+            tells_time=np.array([one.tells_time for one in given], dtype=np.bool_),
+            create_times=[one.create_time for one in given],
+            eligible=np.array([one.eligible for one in given], dtype=np.bool_),
+        )
+
+
 class Component(NamedTuple):
     """One signal's part of a score: weight times value."""
 
@@ -128,7 +174,10 @@ class Component(NamedTuple):
 class Ranked:
     """A candidate with its score, 0 to 1, and the components that add up to it."""
 
-    candidate: Candidate
+    item_id: UUID
+    kind: str
+    # Cosine of the query and the best chunk; None without a vector on either side.
+    similarity: float | None
     score: float
     _table: _Table = field(repr=False, compare=False)
     _row: int = field(repr=False, compare=False)
@@ -140,7 +189,7 @@ class Ranked:
 
 
 def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formula: all of it by name.
-    candidates: Iterable[Candidate],
+    candidates: Candidates,
     *,
     dense: bool,
     max_bm25: float,
@@ -164,14 +213,23 @@ def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formul
         return []
     measures = pool.measures(weights) if fusion == "scores" else pool.places(rows)
     shares = _shares(measures, weights if fusion == "scores" else _EVEN)
-    scores = np.zeros(len(pool.candidates))
+    scores = np.zeros(len(candidates))
     for signal, share in shares.items():
         scores += share * measures[signal].values
     best = pool.ordered(rows, scores)[:limit]
     table = _Table(measures, shares, best)
     return [
-        Ranked(candidate=pool.candidates[row], score=score, _table=table, _row=row)
-        for row, score in zip(best.tolist(), scores[best].tolist(), strict=True)
+        Ranked(
+            item_id=candidates.item_ids[row],
+            kind=candidates.kinds[row],
+            similarity=None if math.isnan(similarity) else similarity,
+            score=score,
+            _table=table,
+            _row=row,
+        )
+        for row, score, similarity in zip(
+            best.tolist(), scores[best].tolist(), candidates.similarities[best].tolist(), strict=True
+        )
     ]
 
 
@@ -230,23 +288,21 @@ class _Pool:
     """
 
     def __init__(
-        self, candidates: Iterable[Candidate], *, dense: bool, max_bm25: float, terms: Terms | None, cues: Cues
+        self, candidates: Candidates, *, dense: bool, max_bm25: float, terms: Terms | None, cues: Cues
     ) -> None:
-        self.candidates = sorted(candidates, key=attrgetter("item_id"))
+        self._candidates = candidates
         self._dense = dense
         self._max_bm25 = max_bm25
         self._terms = terms
         self._cues = cues
-        similarities = [candidate.similarity for candidate in self.candidates]
-        self._embedded = np.array([similarity is not None for similarity in similarities], dtype=np.bool_)
-        self._cosines = np.array([similarity or 0.0 for similarity in similarities], dtype=np.float64)
-        self._bm25 = np.array([candidate.bm25 for candidate in self.candidates], dtype=np.float64)
+        self._embedded = ~np.isnan(candidates.similarities)
+        self._cosines = np.where(self._embedded, candidates.similarities, 0.0)
 
     def found(self, min_similarity: float) -> _Rows:
         """Return the rows of those that may be an answer."""
-        passing = np.array([candidate.eligible for candidate in self.candidates], dtype=np.bool_)
+        passing = self._candidates.eligible
         if min_similarity > 0:
-            passing &= self._embedded & (self._cosines >= min_similarity)
+            passing = passing & self._embedded & (self._cosines >= min_similarity)
         return np.flatnonzero(passing)
 
     def ordered(self, rows: _Rows, scores: _Numbers) -> _Rows:
@@ -261,7 +317,7 @@ class _Pool:
         if self._terms is not None:
             measures |= self._around(self._terms, measures, weights)
         if self._cues.wants_time:
-            measures["time"] = _told([candidate.tells_time for candidate in self.candidates])
+            measures["time"] = _told(self._candidates.tells_time)
         if self._cues.spans:
             measures["date"] = self._near_date()
         return measures
@@ -280,7 +336,7 @@ class _Pool:
         if self._dense:
             measures["dense"] = _Measure(self._cosines, np.clip(self._cosines, 0.0, 1.0), self._embedded)
         if self._max_bm25 > 0:
-            measures["lexical"] = self._words(self._bm25)
+            measures["lexical"] = self._words(self._candidates.bm25)
         return measures
 
     def _words(self, bm25: _Numbers) -> _Measure:
@@ -289,11 +345,10 @@ class _Pool:
     def _around(self, terms: Terms, alone: Mapping[str, _Measure], weights: Weights) -> dict[str, _Measure]:
         """Measure by what stands around each item, and by what kind of text it is."""
         before, after = self._neighbours()
-        nobody = len(self.candidates)
+        nobody = len(self._candidates)
         near = [before, after, before[before], after[after]]
         counts = [weight for weight in NEIGHBOURS for _ in range(2)]
-        lengths = np.array([candidate.length for candidate in self.candidates], dtype=np.float64)
-        asking = np.array([candidate.asks for candidate in self.candidates], dtype=np.bool_)
+        lengths, asking = self._candidates.lengths, self._candidates.asks
         measures = {
             "lexical": self._words(self._windowed(terms, lengths, list(zip(counts, near, strict=True)))),
             "reply": self._replies(before[:nobody], asking, alone, weights),
@@ -306,14 +361,16 @@ class _Pool:
 
     def _neighbours(self) -> tuple[_Rows, _Rows]:
         """Return the rows of the items right before and right after each."""
-        nobody = len(self.candidates)
-        row_of = {candidate.item_id: row for row, candidate in enumerate(self.candidates)}
+        nobody = len(self._candidates)
+        row_of = dict(zip(self._candidates.item_ids, range(nobody), strict=True))
         before = np.full(nobody + 1, nobody)
         after = np.full(nobody + 1, nobody)
-        for row, candidate in enumerate(self.candidates):
-            if candidate.previous is not None and (previous := row_of.get(candidate.previous)) is not None:
-                before[row] = previous
-                after[previous] = row
+        known = [(row_of.get(one), row_of.get(other)) for one, other in self._candidates.previous.items()]
+        steps = np.array([step for step in known if None not in step], dtype=np.intp).reshape(-1, 2)
+        before[steps[:, 0]] = steps[:, 1]
+        # Should several name the same one, the last of them follows it.
+        last = steps[np.argsort(steps[:, 0], kind="stable")]
+        after[last[:, 1]] = last[:, 0]
         return before, after
 
     def _windowed(self, terms: Terms, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
@@ -321,9 +378,9 @@ class _Pool:
 
         What stands alone is measured alone.
         """
-        nobody = len(self.candidates)
-        nothing = (0.0,) * len(terms.idf)
-        own = np.array([*(candidate.frequencies or nothing for candidate in self.candidates), nothing])
+        nobody = len(self._candidates)
+        own = np.zeros((nobody + 1, len(terms.idf)))
+        own[:nobody, : self._candidates.frequencies.shape[1]] = self._candidates.frequencies
         own_length = np.append(lengths, 0.0)
         said, length = own.copy(), own_length.copy()
         is_alone = np.ones(nobody + 1, dtype=np.bool_)
@@ -331,10 +388,10 @@ class _Pool:
             said += weight * own[rows]
             length += weight * own_length[rows]
             is_alone &= rows == nobody
-        is_alone[:nobody] |= [not candidate.frequencies for candidate in self.candidates]
+        is_alone[:nobody] |= ~self._candidates.are_read
         free = _K1 * (1 - _B + _B * length / (_WINDOW * terms.mean_length))
         bm25: _Numbers = (np.array(terms.idf) * said * (_K1 + 1) / (said + free[:, np.newaxis])).sum(axis=1)
-        return np.where(is_alone[:nobody], self._bm25, bm25[:nobody])
+        return np.where(is_alone[:nobody], self._candidates.bm25, bm25[:nobody])
 
     def _context(self, near: Iterable[_Rows]) -> _Measure:
         """The mean cosine of each item and its neighbours, of those that have one."""
@@ -362,8 +419,8 @@ class _Pool:
         """How near each item's creation is to a date that the question names; raw, in days."""
         known: dict[date, int | None] = {}
         days: list[float] = []
-        for candidate in self.candidates:
-            day = None if candidate.create_time is None else candidate.create_time.astimezone(UTC).date()
+        for create_time in self._candidates.create_times:
+            day = None if create_time is None else create_time.astimezone(UTC).date()
             if day is not None and day not in known:
                 known[day] = self._cues.days_from(day)
             gap = None if day is None else known[day]

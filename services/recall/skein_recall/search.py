@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from skein_kit.ids import now, time_of
 from skein_kit.telemetry import RECALL_SEARCHES
 from skein_kit.vectors import COVERED_DIMENSIONS
@@ -14,7 +16,7 @@ from skein_recall.asking import Formula
 from skein_recall.filters import Filter
 from skein_recall.held import MOST_NEW
 from skein_recall.questions import Cues
-from skein_recall.ranking import Candidate
+from skein_recall.ranking import Candidate, Candidates
 from skein_recall.sampling import Sample
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     import asyncpg
-    import numpy as np
     from numpy.typing import NDArray
 
     from skein_recall.asking import Question
@@ -54,8 +55,6 @@ _CHUNKS_PER_ITEM = 2
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("held", "exact", "rescored", "none")}
 # Items that stand in a shortlist beyond a tenth more than are looked for: some may be gone.
 _SURPLUS = 5
-# What is known of an item.
-_KNOWN = ("item_id", "kind", "length", "asks", "dated")
 # Items compared by all dimensions, where the index covers only some of them.
 _RESCORED = 400
 
@@ -81,7 +80,7 @@ class Answer:
 class Found:
     """What the signals found."""
 
-    candidates: list[Candidate]
+    candidates: Candidates
     max_bm25: float = 0.0
     terms: ranking.Terms | None = None
     # There may be more.
@@ -255,9 +254,9 @@ class Search:
             part = ranked[start : start + limit - len(hits) + spare]
             start += len(part)
             spare = min(_MOST_SPARE, 2 * spare or _SPARE)
-            kinds = {one.candidate.item_id: one.candidate.kind for one in part}
+            kinds = {one.item_id: one.kind for one in part}
             rows = await self._reading.items(kinds, self._at, show_superseded=self._question.show_superseded)
-            hits += [(one, rows[one.candidate.item_id]) for one in part if one.candidate.item_id in rows]
+            hits += [(one, rows[one.item_id]) for one in part if one.item_id in rows]
         return hits[:limit]
 
     async def emptied_by(self) -> list[str]:
@@ -281,16 +280,15 @@ class Search:
     async def _gather(self, filter_: Filter, kinds: Sequence[str], depth: int) -> Found:
         """Find up to `depth` items by each signal that pass a filter, and measure them by the other one."""
         if not kinds:
-            return Found(candidates=[])
+            return Found(candidates=Candidates.of(()))
         near, is_cut = await self._near(filter_, kinds, depth)
         similarities = {id_: similarity for id_, (_, similarity) in near.items()}
         kind_of = {id_: kind for id_, (kind, _) in near.items()}
         if not self._asks_words:
             kind_of = await self._passing(filter_, kind_of)
-            plain = [
-                Candidate(item_id=id_, kind=kind, similarity=similarities[id_], bm25=0.0)
-                for id_, kind in kind_of.items()
-            ]
+            plain = Candidates.of(
+                Candidate(item_id=id_, kind=kind, similarity=similarities[id_]) for id_, kind in kind_of.items()
+            )
             return Found(candidates=plain, is_cut=self._goes_on(near, is_cut=is_cut), nearest=tuple(near))
         terms = await self._reading.terms(self._question.text, kinds, self._language)
         least = self._question.limit - len(near)
@@ -298,33 +296,24 @@ class Search:
         kind_of |= {row["item_id"]: row["kind"] for row in matches}
         kind_of = await self._passing(filter_, kind_of)
         best = _best(kind_of, similarities, {row["item_id"]: row["bm25"] for row in matches}, terms.max_bm25)
-        rows, chains = await self._reading.around(list(kind_of), best, reach=REACH)
-        known = {row["item_id"]: row["kind"] for row in rows if row["kind"] in kinds}
-        said = await self._reading.said(terms, known)
-        if self._vector is not None:
-            lacking = [item_id for item_id in known if item_id not in similarities]
-            similarities |= await self._reading.similarities(self._model, self._vector, lacking)
-        before, candidates = _chains(chains), []
-        for item_id, kind, length, asks, dated in ((row[name] for name in _KNOWN) for row in rows):
-            if item_id not in known:
-                continue
-            frequencies = said.get(item_id, {})
-            candidates.append(
-                Candidate(
-                    item_id=item_id,
-                    kind=kind,
-                    similarity=similarities.get(item_id),
-                    bm25=terms.bm25(frequencies, length),
-                    frequencies=terms.frequencies(frequencies),
-                    length=length,
-                    previous=before.get(item_id),
-                    asks=asks,
-                    tells_time=dated,
-                    create_time=time_of(item_id) if self._cues.spans else None,
-                    # What was not looked for is only what stands around that which was, unless anything may be found.
-                    eligible=item_id in kind_of or not filter_.all_names,
-                )
-            )
+        found = await self._reading.measured(self._model, self._vector, terms, kinds, list(kind_of), best, reach=REACH)
+        candidates = Candidates(
+            item_ids=found.item_ids,
+            kinds=found.kinds,
+            similarities=found.similarities,
+            bm25=terms.bm25(found.frequencies, found.lengths),
+            frequencies=found.frequencies,
+            are_read=np.ones(len(found.item_ids), dtype=np.bool_),
+            lengths=found.lengths,
+            previous=found.previous,
+            asks=found.asks,
+            tells_time=found.dated,
+            create_times=[time_of(item_id) for item_id in found.item_ids] if self._cues.spans else (),
+            # What was not looked for is only what stands around that which was, unless anything may be found.
+            eligible=np.array(
+                [not filter_.all_names or item_id in kind_of for item_id in found.item_ids], dtype=np.bool_
+            ),
+        )
         return Found(
             candidates=candidates,
             max_bm25=terms.max_bm25,
@@ -413,15 +402,6 @@ def _asks_words(question: Question, vector: NDArray[np.float32] | None) -> bool:
 def _depth(question: Question, *, asks_words: bool) -> int:
     """Return how many items each signal is asked for at first."""
     return max(POOL, 2 * question.limit) if asks_words else question.limit + _SPARE
-
-
-def _chains(rows: Iterable[asyncpg.Record]) -> dict[UUID, UUID]:
-    """Return the item right before each item in its session, as far as neighbours were read."""
-    before: dict[UUID, UUID] = {}
-    for row in rows:
-        chain = [*reversed(row["before"]), row["item_id"], *row["after"]]
-        before.update(zip(chain[1:], chain, strict=False))
-    return before
 
 
 def _best(

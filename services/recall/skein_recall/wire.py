@@ -140,17 +140,16 @@ def embeddings(vectors: Iterable[NDArray[np.float32]]) -> list[pb.Embedding]:
 
 
 def _hit(ranked: Ranked, row: Record) -> pb.Hit:
-    candidate = ranked.candidate
     hit = pb.Hit(
-        item_id=str(candidate.item_id),
+        item_id=str(ranked.item_id),
         score=ranked.score,
-        similarity=candidate.similarity,
+        similarity=ranked.similarity,
         components=[
             pb.ScoreComponent(signal=signal, raw=raw, value=value, weight=weight, rank=rank)
             for signal, raw, value, weight, rank in ranked.components
         ],
     )
-    if candidate.kind == "memory":
+    if ranked.kind == "memory":
         hit.kind = pb.ITEM_KIND_MEMORY
         _write_memory(hit.memory, row)
     else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pgvector import HalfVector
 
 from skein_kit.filtering import ENTRIES, compiled
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     import asyncpg
-    import numpy as np
     from numpy.typing import NDArray
 
     from skein_kit.database import Transaction
@@ -38,6 +38,8 @@ _MOST_COUNTED = 2000
 # Postings that a query reads: the lists of its rarest terms until so many are read, and always that of the rarest.
 # What the rest would add is little, because frequent terms weigh little; the items found are weighed by every term.
 POSTINGS_READ = 8000
+# The list of a term in no more documents is read whole to see which items say it; of others each item is looked for.
+_RARE = 4000
 # Where too little is found so, more lists are read: up to this many times as many postings.
 _MORE_READ = (1, 8, 64)
 
@@ -63,19 +65,11 @@ class Terms:
         """The BM25 that no document can pass for this query."""
         return 2.2 * sum(term.idf for term in self.terms)
 
-    def bm25(self, said: Mapping[int, int], length: int) -> float:
-        """BM25 (k1 = 1.2, b = 0.75) of a document of some length that says the terms of these places so often."""
-        norm = 1.2 * (0.25 + 0.75 * length / self.mean_length)
-        terms, score = self.terms, 0.0
-        for place, often in said.items():
-            score += terms[place].idf * 2.2 * often / (often + norm)
-        return score
-
-    def frequencies(self, said: Mapping[int, int]) -> list[float]:
-        """Return how often a document says each term, in the order of the terms."""
-        found = [0.0] * len(self.terms)
-        for place, often in said.items():
-            found[place] = often
+    def bm25(self, frequencies: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """BM25 (k1 = 1.2, b = 0.75) of documents, each a row of how often it says each term, and its length."""
+        idf = np.array([term.idf for term in self.terms])
+        free = 1.2 * (0.25 + 0.75 * lengths / self.mean_length)
+        found: NDArray[np.float64] = (idf * 2.2 * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
         return found
 
     def read(self, postings: int) -> tuple[Term, ...]:
@@ -87,6 +81,25 @@ class Terms:
         """Return the terms whose lists are read first, and those that are read where too little is found by them."""
         portions = dict.fromkeys(self.read(POSTINGS_READ * times) for times in _MORE_READ)
         return [portion for portion in portions if portion]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """Items and their neighbours column by column, in order of their ids."""
+
+    item_ids: list[UUID]
+    kinds: list[str]
+    # In stems.
+    lengths: NDArray[np.float64]
+    # The text ends with a question; it tells of a time.
+    asks: NDArray[np.bool_]
+    dated: NDArray[np.bool_]
+    # The cosine of the vector and the item's best chunk, over all dimensions; NaN without one of them.
+    similarities: NDArray[np.float64]
+    # How often each says each of the terms, in their order.
+    frequencies: NDArray[np.float64]
+    # The item right before each that stands around a centre, in its session.
+    previous: dict[UUID, UUID]
 
 
 class Reading:
@@ -243,38 +256,49 @@ class Reading:
             completed(QUERIES["matching_allowed"], filter_.condition), **values, **filter_.values
         )
 
-    async def around(
-        self, item_ids: Sequence[UUID], centres: Sequence[UUID], *, reach: int
-    ) -> tuple[list[asyncpg.Record], list[asyncpg.Record]]:
-        """Return what is known of items and of their neighbours (item_id, kind, length, asks, dated), and chains.
-
-        Neighbours are those of the same session, up to `reach` before and after each of the `centres`. A chain is a
-        centre's item_id, with its neighbours before, the nearest first, and after.
-        """
-        rows = await self._tx.rows(
-            QUERIES["around"],
+    async def measured(
+        self,
+        model: EmbeddingModel,
+        vector: NDArray[np.float32] | None,
+        terms: Terms,
+        kinds: Sequence[str],
+        item_ids: Sequence[UUID],
+        centres: Sequence[UUID],
+        *,
+        reach: int,
+    ) -> Measured:
+        """Measure items, and their neighbours: those of the same session, up to `reach` before and after `centres`."""
+        given = {"embedding": None, "rest": None} if vector is None else columns(vector)
+        (row,) = await self._tx.rows(
+            of_table(QUERIES["measured"], model.table_name),
             tenant_id=self._tenant_id,
             item_ids=list(item_ids),
             centres=list(centres),
-            reach=reach,
-        )
-        return [row for row in rows if row["kind"] is not None], [row for row in rows if row["kind"] is None]
-
-    async def said(self, terms: Terms, kinds: Mapping[UUID, str]) -> dict[UUID, dict[int, int]]:
-        """Return how often items, each given with its kind, say a query's terms, by the places of the terms."""
-        if not terms.terms:
-            return {}
-        rows = await self._tx.rows(
-            QUERIES["said"],
-            tenant_id=self._tenant_id,
-            item_ids=list(kinds),
-            item_kinds=list(kinds.values()),
+            kinds=list(kinds),
             terms=[term.term for term in terms.terms],
+            vector=given["embedding"],
+            rest=given["rest"],
+            reach=reach,
+            rare=sum(term.documents <= _RARE for term in terms.terms),
         )
-        found: dict[UUID, dict[int, int]] = {}
-        for row in rows:
-            found.setdefault(row["item_id"], {})[row["place"] - 1] = row["frequency"]
-        return found
+        item_ids = row["item_ids"] or []
+        frequencies = np.zeros((len(item_ids), len(terms.terms)))
+        if row["said_by"]:
+            frequencies[np.array(row["said_by"]) - 1, np.array(row["said_terms"]) - 1] = row["said_often"]
+        similarities = np.full(len(item_ids), np.nan)
+        if row["compared"]:
+            # The nearest of an item's chunks counts.
+            np.fmax.at(similarities, np.array(row["compared"]) - 1, np.array(row["cosines"]))
+        return Measured(
+            item_ids=item_ids,
+            kinds=row["kinds"] or [],
+            lengths=np.array(row["lengths"] or (), dtype=np.float64),
+            asks=np.array(row["asks"] or (), dtype=np.bool_),
+            dated=np.array(row["dated"] or (), dtype=np.bool_),
+            similarities=similarities,
+            frequencies=frequencies,
+            previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
+        )
 
     async def passing(self, memory_ids: Sequence[UUID], where: Expression) -> set[UUID]:
         """Return those memories that pass a condition."""
