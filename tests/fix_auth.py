@@ -101,7 +101,7 @@ async def auth_alone(
 
 async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:
     """Wait until everybody is signed anew after a key has ended: the gateway remembers identities for three seconds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             try:
                 await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())

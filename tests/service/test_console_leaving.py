@@ -28,7 +28,7 @@ async def test_signing_out_ends_the_change_log_of_the_same_key(web: Browsing) ->
     page = await web.page("changes")
     live = re.findall(r'data-live="([^"]+)"', page.text)[0].replace("&amp;", "&")
 
-    async with asyncio.timeout(5), web.client.stream("GET", live) as stream:
+    async with asyncio.timeout(30), web.client.stream("GET", live) as stream:
         lines = stream.aiter_lines()
         assert (await anext(lines)).startswith("retry:")
         await web.submit(page, "sign_out")

@@ -119,7 +119,7 @@ async def test_looking_at_links_does_not_count_as_use_of_what_is_linked(web: Bro
     await web.page("memory", id=household.memory_ids["tea"])
     await web.page("graph", id=household.memory_ids["tea"])
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while "GetMemory" not in (await web.page("memory", id=household.memory_ids["tea"])).text:
             pass
     page = (await web.page("memories", order="importance desc")).text

@@ -222,7 +222,7 @@ async def test_a_tenant_that_names_its_types_accepts_no_other(tenant: Tenant) ->
 async def test_types_are_listed_with_their_schemas_and_whether_they_are_accepted(tenant: Tenant) -> None:
     everything = await tenant.memory.ListMemoryTypes(pb.ListMemoryTypesRequest())
     await accept_only(tenant, "episodic", "sighting")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (narrowed := await tenant.memory.ListMemoryTypes(pb.ListMemoryTypesRequest())).others_accepted:
             await asyncio.sleep(0.2)
 

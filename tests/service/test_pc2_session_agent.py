@@ -318,7 +318,7 @@ async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster,
             await done(alone, "create_session", session_id=name)
         await done(alone, "delete_session", session_id="s3")
         await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s2"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while json.loads(await listener.recv())["metrics"]["active_sessions"] != 1:
                 pass
 

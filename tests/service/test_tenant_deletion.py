@@ -314,7 +314,7 @@ async def deletion_of(cluster: Cluster, tenant: Tenant) -> members_pb2.Deletion:
 
 async def answer(stubs: Stubs, *, but: grpc.StatusCode) -> grpc.StatusCode:
     """Ask for the policy until the answer is another one than before, and return that."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             try:
                 await stubs.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())

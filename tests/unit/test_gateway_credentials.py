@@ -16,8 +16,10 @@ from grpc import aio
 from joserfc.jwk import OKPKey
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_auth import signing, tenants
 from skein_gateway import credentials
 from skein_gateway.credentials import Credentials
+from skein_kit import identity
 from skein_kit.call import Call, current
 from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, ServiceUnavailable
 from skein_kit.identity import Caller, TokenVerifier, sign
@@ -97,8 +99,11 @@ async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
     assert len(auth.asked) == 2
 
 
-def test_a_revoked_key_cannot_be_remembered_past_the_promise() -> None:
-    assert credentials.LIFETIME_SECONDS < 5
+def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
+    """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
+    assert credentials.LIFETIME_SECONDS + tenants.REMEMBER_SECONDS < 5
+    assert credentials.LIFETIME_SECONDS + signing.BELIEVED_SECONDS < 5
+    assert identity._BELIEVED_SECONDS < 5
 
 
 async def test_concurrent_callers_share_one_exchange(auth: Auth) -> None:
