@@ -15,6 +15,7 @@ from fix_models import EMBEDDED, WORDS, House, cosine, housed
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.postgres import Server
+from skein_recall.providers import circuit
 from skein_recall.providers.circuit import MOST_FAILURES
 
 
@@ -75,20 +76,23 @@ async def test_the_key_goes_to_the_endpoint_and_nowhere_else(
     assert "everybody-s" not in told
 
 
-async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(house: House) -> None:
+async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow this machine is, the endpoint is not tried again meanwhile.
+    monkeypatch.setattr(circuit, "FIRST_PAUSE_SECONDS", 3600.0)
     await house.place.remember("Owls hunt at night.")
     await house.change()
     house.endpoint.breaks(Answer(hangs=True))
     for number in range(MOST_FAILURES):
         assert (await house.place.recall(f"owls {number}")).dense_unavailable
     asked = len(house.endpoint.asked)
-    started = asyncio.get_running_loop().time()
 
     answer = await house.place.recall("owls at night")
 
-    assert asyncio.get_running_loop().time() - started < 0.5
     assert (answer.dense_unavailable, answer.model) == (True, WORDS)
     assert [hit.memory.content for hit in answer.hits] == ["Owls hunt at night."]
+    # Nobody was asked, so there was nothing to wait for.
     assert len(house.endpoint.asked) == asked
 
 
