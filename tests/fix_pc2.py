@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,16 @@ from fix_cluster import Cluster, Tenant, test_environment
 from skein_cluster import registry
 from skein_kit.service import Running, running
 from skein_kit.settings import ProcessSettings
+from skein_pc2 import service
 from skein_pc2.service import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-# The deployed clients wait so long.
 # Deployed agents wait for three and five seconds; a machine that runs tests may stand still for one of them.
 CLIENT_MILLISECONDS = 30_000
+# What a port then gives the services that it asks.
+PATIENT_SECONDS = 25.0
 ORCHESTRATOR_PORTS = (5570, 5576)
 MAIN_PORTS = (5570, 5576, 5596, 5574, 7140)
 HEALTH_PORTS = (5617, 5597, 5599, 5575, 7141)
@@ -74,18 +76,25 @@ class Alone(Assistant):
 
 
 @asynccontextmanager
-async def assistant_of(environment: Mapping[str, str], **addresses: str) -> AsyncIterator[Alone]:
-    """Run a pc2 of the test's own in front of a gateway."""
+async def assistant_of(
+    environment: Mapping[str, str], *, patient: bool = False, **addresses: str
+) -> AsyncIterator[Alone]:
+    """Run a pc2 of the test's own in front of a gateway; a patient one where the gateway answers."""
     values = {**test_environment(), **environment}
     host = registry.host_of(ProcessSettings.read(values), values)
     host.addresses.update(addresses)
     context = zmq.asyncio.Context()
     try:
-        async with running([SERVICE], host) as pc2:
+        async with AsyncExitStack() as stack:
+            # They are read at the start: others of the same process keep theirs.
+            with pytest.MonkeyPatch.context() as patched:
+                for name in ("ANSWER_SECONDS", "PATIENT_SECONDS") if patient else ():
+                    patched.setattr(service, name, PATIENT_SECONDS)
+                pc2 = await stack.enter_async_context(running([SERVICE], host))
             ports = {
-                int(name.removeprefix("pc2:")): address
-                for name, address in host.addresses.items()
-                if name.startswith("pc2:")
+                int(door.removeprefix("pc2:")): address
+                for door, address in host.addresses.items()
+                if door.startswith("pc2:")
             }
             yield Alone(context, ports, values, pc2)
     finally:
@@ -95,7 +104,7 @@ async def assistant_of(environment: Mapping[str, str], **addresses: str) -> Asyn
 @pytest.fixture
 async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant]:
     """Run a pc2 that acts as the test's own tenant."""
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as found:
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as found:
         yield found
 
 

@@ -492,22 +492,22 @@ async def test_a_gateway_that_never_answers_is_an_error() -> None:
 
 
 async def test_a_key_that_is_refused_is_permission_denied(cluster: Cluster) -> None:
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, gateway=cluster.endpoint) as assistant:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
         answer = await assistant.ask("read", payload={"memory_id": "m"})
 
     assert answer["error"]["code"] == "permission_denied"
 
 
 async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: Tenant) -> None:
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, gateway=cluster.endpoint) as assistant:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
         with pytest.raises(NotReady):
             await assistant.running.wait_ready(0.5)
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
         await assistant.running.wait_ready(10)
 
 
 async def test_the_key_may_come_later(cluster: Cluster, tenant: Tenant) -> None:
-    async with assistant_of({}, gateway=cluster.endpoint) as assistant:
+    async with assistant_of({}, patient=True, gateway=cluster.endpoint) as assistant:
         before = await assistant.ask("read", payload={"memory_id": "m"})
         health = await assistant.say(5617, b"")
         assistant.environment["SKEIN_PC2_API_KEY"] = tenant.api_key

@@ -162,7 +162,7 @@ async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: C
     # Room for few, so that a machine of any speed is through with them in the time of a client.
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_WAITING": "40"}
     async with (
-        assistant_of(environment, gateway=cluster.endpoint) as assistant,
+        assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant,
         assistant.socket(zmq.DEALER, 5570) as flooding,
     ):
         for _ in range(300):
@@ -200,7 +200,7 @@ async def test_a_port_may_act_as_somebody_of_its_own(
     key_file.write_text(f"{other_tenant.api_key}\n")
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5576_FILE": str(key_file)}
 
-    async with assistant_of(environment, gateway=cluster.endpoint) as assistant:
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         await assistant.running.wait_ready(10)
         memory_id = await assistant.create("of the first tenant")
         own = await assistant.ask("read", payload={"memory_id": memory_id})
@@ -213,7 +213,7 @@ async def test_a_port_may_act_as_somebody_of_its_own(
 async def test_pc2_is_not_ready_while_the_key_of_one_port_is_refused(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5574": "sk_nobody"}
 
-    async with assistant_of(environment, gateway=cluster.endpoint) as assistant:
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         with pytest.raises(NotReady):
             await assistant.running.wait_ready(0.5)
         answer = await assistant.ask("read", payload={"memory_id": "m"})

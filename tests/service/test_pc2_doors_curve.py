@@ -50,7 +50,7 @@ async def secured(cluster: Cluster, tenant: Tenant, folder: Path) -> AsyncIterat
         "SECURE_ZMQ": "1",
         "SKEIN_PC2_CERTIFICATES": str(folder),
     }
-    async with assistant_of(environment, gateway=cluster.endpoint) as found:
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as found:
         yield found
 
 
@@ -69,7 +69,7 @@ async def said(assistant: Alone, port: int, folder: Path, secret: Path | None, *
     """Say something; None when no answer comes."""
     async with client(assistant, port, folder, secret) as peer:
         await peer.send(json.dumps(message).encode())
-        waits = SILENCE_MILLISECONDS if secret is None or secret.stem != "kitchen" else 5000
+        waits = SILENCE_MILLISECONDS if secret is None or secret.stem != "kitchen" else 30_000
         return json.loads(await peer.recv()) if await peer.poll(waits) else None
 
 

@@ -160,7 +160,7 @@ async def test_sessions_of_two_tenants_may_have_one_name(
     await assistant.ask("create_session", session_id="s-4", payload={"user_id": "ana"})
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5576": other_tenant.api_key}
 
-    async with assistant_of(environment, gateway=cluster.endpoint) as two:
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as two:
         missing = await two.ask("end_session", port=5576, session_id="s-4", payload={})
         theirs = await two.ask("create_session", port=5576, session_id="s-4", payload={"user_id": "bo"})
 

@@ -406,7 +406,7 @@ def test_what_port_5598_is_may_be_said(text: str, *, jarvis: bool) -> None:
 
 async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
-    async with assistant_of(environment, gateway=cluster.endpoint) as alone:
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone:
         added = await alone.ask("add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"})
         answer = await alone.ask("get_memories", port=5598, user_id="ana")
         async with listening(alone, tenant, 7240) as listener:

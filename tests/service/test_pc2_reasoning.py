@@ -512,14 +512,15 @@ async def test_services_that_are_down_are_an_error_of_each_dialect() -> None:
 
 
 async def test_a_key_that_is_refused_is_an_error_of_each_dialect(cluster: Cluster) -> None:
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, gateway=cluster.endpoint) as assistant:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
         answers = [await ask(assistant, **message) for message in EVERY_ACTION]
 
     assert {answer["status"].lower() for answer in answers} == {"error"}
 
 
 async def test_no_answer_tells_of_another_tenant(cluster: Cluster, assistant: Assistant, other_tenant: Tenant) -> None:
-    async with assistant_of({"SKEIN_PC2_API_KEY": other_tenant.api_key}, gateway=cluster.endpoint) as other:
+    environment = {"SKEIN_PC2_API_KEY": other_tenant.api_key}
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as other:
         await act(other, "add_interaction", **{**INTERACTION, "content": "secret of theirs"})
         stored = await ask(other, command="STORE_MEMORY", data={"content": "secret of theirs"})
         told = await act(other, "add_memory", user_id="ana", memory="secret of theirs")

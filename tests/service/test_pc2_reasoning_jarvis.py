@@ -202,7 +202,7 @@ async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant:
 
 async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
-    async with assistant_of(environment, gateway=cluster.endpoint) as assistant:
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         added = await act(assistant, "add_memory", port=ALONE, user_id="ana", memory="likes tea")
         content = await act(assistant, "add_memory", port=ALONE, content="of the other dialect")
         read = await act(assistant, "get_memories", port=ALONE, user_id="ana")

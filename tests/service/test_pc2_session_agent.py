@@ -26,7 +26,7 @@ PORT, PULSE = 5574, 6583
 async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
     """Run one pc2 for the tests that store nothing that others would meet."""
     tenant = await cluster.new_tenant()
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as found:
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as found:
         yield found
 
 
@@ -309,7 +309,7 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
-        assistant_of(environment, gateway=cluster.endpoint) as alone,
+        assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone,
         alone.socket(zmq.SUB, PULSE) as listener,
     ):
         listener.subscribe(b"")
