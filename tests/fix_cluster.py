@@ -28,7 +28,7 @@ from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_kit.errors import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
     import grpc
@@ -78,6 +78,7 @@ PATIENCE = {
     "SKEIN_ADMISSION_WAITING": "1000000",
     "SKEIN_RECALL_VECTORS_WAIT_SECONDS": "10",
     "SKEIN_RECALL_EMBED_TIMEOUT_SECONDS": "10",
+    "SKEIN_GATEWAY_RECALL_ARM_SECONDS": "60",
     # However few vectors a tenant has, they are held once it searched twice.
     "SKEIN_RECALL_HELD_LEAST_CHUNKS": "1",
 }
@@ -324,6 +325,13 @@ async def tenant(cluster: Cluster) -> Tenant:
 async def other_tenant(cluster: Cluster) -> Tenant:
     """Another fresh tenant, whose data nobody else may see."""
     return await cluster.new_tenant()
+
+
+async def fault_of(call: Awaitable[Any]) -> aio.AioRpcError:
+    """Return how a call fails."""
+    with pytest.raises(aio.AioRpcError) as caught:
+        await call
+    return caught.value
 
 
 @contextmanager

@@ -126,7 +126,7 @@ def alive(pid: int) -> bool:
 
 async def all_gone(pids: set[int]) -> bool:
     """Wait a little for processes to end, and say whether all have."""
-    for _ in range(200):
+    for _ in range(1500):
         if not any(alive(pid) for pid in pids):
             return True
         await asyncio.sleep(0.02)

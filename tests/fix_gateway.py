@@ -6,10 +6,11 @@ Auth, tenancy and whatever the test does not play are those of the running clust
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from fix_cluster import Cluster, Stubs, Tenant
 from grpc import aio
 
@@ -17,6 +18,7 @@ from skein.memory.v1 import blocks_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway import limiting
 from skein_gateway.service import SERVICE
 from skein_kit.service import Host, Service, Servicers, running
 from skein_kit.settings import ProcessSettings
@@ -105,8 +107,12 @@ async def gateway_before(
         in_process_calls=in_process,
     )
     try:
-        async with running([*services, SERVICE], host) as running_services:
-            await running_services.wait_ready(10)
+        async with AsyncExitStack() as stack:
+            # While limits are not told in time everybody passes, which a machine that stands still is no reason for.
+            patched = stack.enter_context(pytest.MonkeyPatch.context())
+            patched.setattr(limiting, "ANSWER_SECONDS", 30.0)
+            running_services = await stack.enter_async_context(running([*services, SERVICE], host))
+            await running_services.wait_ready(30)
             async with aio.insecure_channel(host.addresses["gateway"]) as channel:
                 stubs = Stubs.of(channel, tenant.api_key)
                 yield Gateway(channel=stubs.channel, played=played, host=host, tenant=tenant)
