@@ -74,7 +74,7 @@ async def test_a_write_whose_answer_did_not_reach_the_client_is_done_once(net: N
 
 
 async def test_resets_anywhere_lose_nothing_and_are_over_at_once(net: Net, home: Tenant) -> None:
-    writers = await Writers.of(home)
+    writers = await Writers.of(home, seconds=30.0)
 
     async with writers.writing():
         for proxy in net.proxies * 2:
@@ -83,7 +83,8 @@ async def test_resets_anywhere_lose_nothing_and_are_over_at_once(net: Net, home:
         await writers.more(2)
 
     assert {code for code, _ in writers.refusals} == {grpc.StatusCode.UNAVAILABLE}, writers.refusals
-    assert writers.longest_seconds < 5
+    # Nobody waits for the end of their own thirty seconds.
+    assert writers.longest_seconds < 20
     await writers.replay()
     await writers.must_be_whole()
 
@@ -108,7 +109,8 @@ async def test_connections_that_go_dumb_end_calls_in_time_and_are_made_anew(net:
         grpc.StatusCode.DEADLINE_EXCEEDED,
         grpc.StatusCode.UNAVAILABLE,
     }, writers.refusals
-    assert writers.longest_seconds < 6
+    # Of three seconds each, and of a machine that stands still meanwhile.
+    assert writers.longest_seconds < 20
     await writers.replay()
     await writers.must_be_whole()
     made = await home.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="after the silence")))
