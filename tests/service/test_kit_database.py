@@ -66,7 +66,8 @@ async def test_the_server_itself_ends_a_statement_whose_call_is_over(pool: Datab
     with working_for(call), pytest.raises(DeadlineExceeded):
         await slow(pool, asyncio.Event())
 
-    assert asyncio.get_running_loop().time() - deadline < 5
+    # Long before the statement is over by itself.
+    assert asyncio.get_running_loop().time() - deadline < 20
 
 
 async def test_a_transaction_cancelled_at_any_moment_leaves_nothing_open(pool: Database) -> None:
