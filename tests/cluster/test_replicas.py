@@ -156,11 +156,14 @@ async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pai
     async with pair.held():
         memory_id, revision = await stored(pair, "written while the replica stood still")
 
-        of_any_age = await seen(pair, memory_id, "0")
+        async with asyncio.timeout(60):
+            # A replica that a slow machine did not get to in time rests for some seconds.
+            while await seen(pair, memory_id, "0"):
+                await asyncio.sleep(0.05)
         since_the_write = await seen(pair, memory_id, revision)
         without_a_word = await seen(pair, memory_id, None)
 
-    assert (of_any_age, since_the_write, without_a_word) == (False, True, True)
+    assert (since_the_write, without_a_word) == (True, True)
     assert await seen(pair, memory_id, "0")
 
 
@@ -262,7 +265,7 @@ async def followed_by(pair: Pair, url: str) -> AsyncIterator[Database]:
     """Open a service's database whose replica is found at a URL."""
     async with (
         Database.open(url_of(pair.primary), service="memory", size=2, timeout=5.0) as database,
-        Database.open(url, service="memory", size=2, timeout=1.0, reads=True) as follower,
+        Database.open(url, service="memory", size=2, timeout=30.0, reads=True) as follower,
     ):
         database.followed_by(follower)
         yield database
