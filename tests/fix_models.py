@@ -125,7 +125,7 @@ async def house(server: Server, template: str, endpoint: EmbeddingServer) -> Asy
         yield made
 
 
-async def until(holds: Any, *, seconds: float = 10.0) -> None:
+async def until(holds: Any, *, seconds: float = 60.0) -> None:
     """Ask again until something holds."""
     async with asyncio.timeout(seconds):
         while not await holds():

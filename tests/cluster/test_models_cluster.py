@@ -119,7 +119,7 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
     async def is_dropped() -> bool:
         return (await skein("models", "drop", WORDS, environment=operator)).code == Exit.OK
 
-    await until(is_dropped, seconds=30)
+    await until(is_dropped)
     assert await is_of(EMBEDDED)
 
 

@@ -78,7 +78,7 @@ async def test_a_certificate_of_somebody_unknown_is_refused(
 ) -> None:
     async with gateway_before(cluster, tenant, {}, **secured) as gateway:
         endpoint = f"https://{gateway.host.addresses['gateway']}"
-        async with Client(endpoint=endpoint, api_key=tenant.api_key, timeout=3, retries=ONCE) as skein:
+        async with Client(endpoint=endpoint, api_key=tenant.api_key, timeout=30, retries=ONCE) as skein:
             with pytest.raises(Unavailable):
                 await skein.auth.GetMe(auth_pb2.GetMeRequest())
 
