@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 
 import fix_folders
+from hypothesis import HealthCheck, settings
 
 import skein_kit  # Before anything imports grpc: it keeps grpc quiet when tests start programs.
 
 __all__ = ["skein_kit"]
 # Before anything asks where temporary files go.
 fix_folders.use()
+# No example fails for being late: a machine that runs tests may stand still during any of them.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 # The tests' own channels lead to this machine, whatever proxy the network has.
 os.environ["no_grpc_proxy"] = "127.0.0.1,localhost"  # noqa: SIM112 - gRPC knows this name.
 # First of all, because it may change what services read when they are imported.
