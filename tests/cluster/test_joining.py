@@ -70,9 +70,7 @@ async def test_a_tenant_is_closed_to_who_is_no_member(cluster: Cluster, tenant: 
 
 
 @pytest.mark.parametrize("how", ["demoted", "removed", "deactivated"])
-async def test_what_is_taken_from_a_member_is_gone_soon(
-    cluster: Cluster, tenant: Tenant, how: str
-) -> None:
+async def test_what_is_taken_from_a_member_is_gone_soon(cluster: Cluster, tenant: Tenant, how: str) -> None:
     somebody = await member(cluster, tenant, "member")
     await somebody.stubs.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="still here"))

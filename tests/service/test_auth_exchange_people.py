@@ -409,9 +409,7 @@ async def test_an_expired_token_is_refused_as_expired(cluster: Cluster, people: 
         await me(cluster, token)
 
 
-async def test_a_token_that_a_stolen_key_signed_is_refused_soon(
-    cluster: Cluster, people: People
-) -> None:
+async def test_a_token_that_a_stolen_key_signed_is_refused_soon(cluster: Cluster, people: People) -> None:
     token = (await people.signed_in(await people.new())).access_token
     await me(cluster, token)
 
