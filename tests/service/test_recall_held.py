@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from uuid import UUID
 
+import asyncpg
 import numpy as np
 import pytest
-from fix_cluster import Tenant
+from fix_cluster import Cluster, Tenant
 from numpy.typing import NDArray
 
 from skein.memory.v1 import memory_pb2
@@ -168,6 +170,30 @@ async def test_an_item_with_another_vector_is_found_by_that_one_alone(place: Pla
     assert ids(answer) == place.nearest(question)
     assert ids(answer)[0] == farthest
     assert nearest not in ids(answer)
+
+
+async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(cluster: Cluster, place: Place) -> None:
+    """What is held compares whatever the words find as well, but for what was written or taken away since."""
+    (question,) = vectors(1, seed=8)
+    asked = {"query": "Something or other?", "limit": MEMORIES}
+    await place.ask_until_held(question, **asked)
+    changed, gone, *_ = place.nearest(question)
+    await place.put(changed, -question)
+    item = [UUID(gone)]
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    await connection.execute("DELETE FROM recall.embeddings_all_minilm_l6_v2 WHERE item_id = ANY ($1)", item)
+    await connection.execute("UPDATE recall.documents SET pending = true WHERE item_id = ANY ($1)", item)
+    await connection.close()
+
+    answer = await place.ask(question, **asked)
+
+    assert answer.dense_path == "held"
+    found = {hit.item_id: hit for hit in answer.hits}
+    assert len(found) == MEMORIES
+    assert not found.pop(gone).HasField("similarity")
+    assert {item_id: hit.similarity for item_id, hit in found.items()} == pytest.approx(
+        {item_id: float(place.known[item_id] @ question) for item_id in found}, abs=1e-3
+    )
 
 
 async def test_kinds_are_told_apart(place: Place) -> None:

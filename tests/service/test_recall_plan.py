@@ -132,7 +132,7 @@ async def plan(
         "kinds": ["memory", "message"],
         "terms": 10 if name == "query_terms" else ["word1", "word50"],
         "idfs": [1.0, 2.0],
-        "mean_length": 12.0,
+        "per_stem": 0.07,
         "most": 2000,
         "count": 100,
         "item_ids": [uuid.uuid4()],

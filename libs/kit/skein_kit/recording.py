@@ -256,7 +256,7 @@ class AccessLog:
         known = self._policies.known(tenant_id)
         if known is not None:
             return known
-        async with self._database.tenant(tenant_id, aside=True) as tx:
+        async with self._database.tenant(tenant_id, plans_again=False, aside=True, reads=True) as tx:
             return await self._policies.of(tx, tenant_id)
 
 

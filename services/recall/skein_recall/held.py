@@ -62,7 +62,7 @@ _MOST_TENANTS = 10_000
 _MOST_NUMBERS = 10_000_000
 # How far two ways of adding up a cosine may be apart.
 _ROUNDING = 1e-5
-_BYTES_OF_A_ROW = 120
+_BYTES_OF_A_ROW = 330
 # Chunks that are looked at for each item wanted.
 _CHUNKS_OF_AN_ITEM = 2
 # Less than any cosine.
@@ -80,6 +80,8 @@ class Matrix:
     read_time: float
     count: int
     item_ids: list[UUID]
+    # The rows of each item, those of later matrices among them.
+    rows_of: dict[UUID, list[int]]
     are_messages: NDArray[np.bool_]
     are_replaced: NDArray[np.bool_]
     vectors: NDArray[np.float32]
@@ -92,6 +94,7 @@ class Matrix:
             read_time=read_time,
             count=0,
             item_ids=[],
+            rows_of={},
             are_messages=np.zeros(rows, dtype=np.bool_),
             are_replaced=np.zeros(rows, dtype=np.bool_),
             vectors=np.empty((rows, dimensions), dtype=np.float32),
@@ -104,8 +107,8 @@ class Matrix:
 
     def nearest(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> tuple[list[UUID], float]:
         """Return up to `count` items, the nearest first, and a cosine that no other item passes."""
-        # In half precision, as the database compares it. (A product with `@` would use every core, and wait for each.)
-        cosines = np.vecdot(self.vectors[: self.count], vector.astype(np.float16).astype(np.float32))
+        # (A product with `@` would use every core, and wait for each.)
+        cosines = np.vecdot(self.vectors[: self.count], _halved(vector))
         cosines[self.are_replaced[: self.count]] = _NONE
         if len(kinds) == 1:
             cosines[self.are_messages[: self.count] != (kinds[0] == "message")] = _NONE
@@ -118,6 +121,17 @@ class Matrix:
                 return list(item_ids), cosine
             item_ids[self.item_ids[row]] = None
         return list(item_ids), _NONE if rows == self.count else cosines[best[-1]].item()
+
+    def cosines(self, vector: NDArray[np.float32], item_ids: Sequence[UUID]) -> NDArray[np.float64]:
+        """Return the cosine of a vector and each item's best chunk as it was; NaN for those not among them."""
+        nothing: Sequence[int] = ()
+        pairs = [(place, row) for place, one in enumerate(item_ids) for row in self.rows_of.get(one, nothing)]
+        places, rows = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        known = rows < self.count
+        known[known] = ~self.are_replaced[rows[known]]
+        found = np.full(len(item_ids), np.nan)
+        np.fmax.at(found, places[known], np.vecdot(self.vectors[rows[known]], _halved(vector)))
+        return found
 
     def with_those(self, new: Chunks, *, moment: Moment | None = None) -> Matrix | None:
         """Return it with chunks that came, which may be there already; None when there is no room for them."""
@@ -133,6 +147,8 @@ class Matrix:
         self.vectors[self.count : end] = new.vectors
         self.are_messages[self.count : end] = new.are_messages
         self.item_ids.extend(new.item_ids)
+        for row, item_id in enumerate(new.item_ids, start=self.count):
+            self.rows_of.setdefault(item_id, []).append(row)
         return replace(self, moment=moment or self.moment, count=end, are_replaced=replaced)
 
 
@@ -141,11 +157,16 @@ class Shortlist:
     """The items that may be nearest to a vector, by what is held of a tenant."""
 
     key: _Key
-    moment: Moment
+    matrix: Matrix
     kinds: tuple[str, ...]
     item_ids: Sequence[UUID]
     # No other item that was there at the moment has a greater cosine.
     least: float
+
+    @property
+    def moment(self) -> Moment:
+        """When what is held was all that there was."""
+        return self.matrix.moment
 
     @property
     def is_all(self) -> bool:
@@ -233,7 +254,7 @@ class Held:
             item_ids, least = await asyncio.to_thread(matrix.nearest, vector, kinds, count)
         else:
             item_ids, least = matrix.nearest(vector, kinds, count)
-        return Shortlist(key=key, moment=matrix.moment, kinds=kinds, item_ids=item_ids, least=least)
+        return Shortlist(key=key, matrix=matrix, kinds=kinds, item_ids=item_ids, least=least)
 
     def takes(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
         """Say whether what the database answered to a shortlist is all that it asked for, and learn from it."""
@@ -377,6 +398,11 @@ class Held:
                 return
             self._let_go(known)
             del self._known[key]
+
+
+def _halved(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a vector in half precision, as the database compares it."""
+    return vector.astype(np.float16).astype(np.float32)
 
 
 def size_of(rows: int, dimensions: int) -> int:

@@ -21,6 +21,7 @@ from skein_recall.sampling import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
     from uuid import UUID
 
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 
     from skein_recall.asking import Question
     from skein_recall.deferring import Deferred
-    from skein_recall.held import Held, Shortlist
+    from skein_recall.held import Held, Matrix, Shortlist
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
     from skein_recall.recent import Recent
     from skein_recall.sampling import Sampler
     from skein_recall.store import Reading, Store
+    from skein_recall.store.reading import Measured
     from skein_recall.vectors import Vectors
 
 # Items of each signal that are ranked at first. Where too few of them may be shown, more are looked at.
@@ -87,6 +89,14 @@ class Found:
     is_cut: bool = False
     # By the vector alone, in their order.
     nearest: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """What is held of the tenant, and the items that were written since."""
+
+    matrix: Matrix
+    new: AbstractSet[UUID]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,6 +214,8 @@ class Search:
         self._question = question
         self._vector = vector
         self._listed = listed
+        # When the nearest were found by what is held: whatever else is looked at is compared there as well.
+        self._compared: Compared | None = None
         self._asks_words = _asks_words(question, vector)
         self._at = at
         self._formula = formula
@@ -283,24 +295,26 @@ class Search:
             return Found(candidates=Candidates.of(()))
         near, is_cut = await self._near(filter_, kinds, depth)
         similarities = {id_: similarity for id_, (_, similarity) in near.items()}
-        kind_of = {id_: kind for id_, (kind, _) in near.items()}
         if not self._asks_words:
-            kind_of = await self._passing(filter_, kind_of)
+            passing = await self._passing(filter_, near.keys())
             plain = Candidates.of(
-                Candidate(item_id=id_, kind=kind, similarity=similarities[id_]) for id_, kind in kind_of.items()
+                Candidate(item_id=id_, kind=kind, similarity=similarity)
+                for id_, (kind, similarity) in near.items()
+                if id_ in passing
             )
             return Found(candidates=plain, is_cut=self._goes_on(near, is_cut=is_cut), nearest=tuple(near))
         terms = await self._reading.terms(self._question.text, kinds, self._language)
         least = self._question.limit - len(near)
         matches = await self._reading.matching(terms, kinds, filter_, count=depth, least=least)
-        kind_of |= {row["item_id"]: row["kind"] for row in matches}
-        kind_of = await self._passing(filter_, kind_of)
-        best = _best(kind_of, similarities, {row["item_id"]: row["bm25"] for row in matches}, terms.max_bm25)
-        found = await self._reading.measured(self._model, self._vector, terms, kinds, list(kind_of), best, reach=REACH)
+        bm25s = {row["item_id"]: row["bm25"] for row in matches}
+        item_ids = await self._passing(filter_, similarities.keys() | bm25s.keys())
+        best = _best(item_ids, similarities, bm25s, terms.max_bm25)
+        vector = None if self._compared is not None else self._vector
+        found = await self._reading.measured(self._model, vector, terms, kinds, item_ids, best, reach=REACH)
         candidates = Candidates(
             item_ids=found.item_ids,
             kinds=found.kinds,
-            similarities=found.similarities,
+            similarities=await self._similarities(found),
             bm25=terms.bm25(found.frequencies, found.lengths),
             frequencies=found.frequencies,
             are_read=np.ones(len(found.item_ids), dtype=np.bool_),
@@ -311,7 +325,7 @@ class Search:
             create_times=[time_of(item_id) for item_id in found.item_ids] if self._cues.spans else (),
             # What was not looked for is only what stands around that which was, unless anything may be found.
             eligible=np.array(
-                [not filter_.all_names or item_id in kind_of for item_id in found.item_ids], dtype=np.bool_
+                [not filter_.all_names or item_id in item_ids for item_id in found.item_ids], dtype=np.bool_
             ),
         )
         return Found(
@@ -322,6 +336,21 @@ class Search:
             nearest=tuple(near),
         )
 
+    async def _similarities(self, found: Measured) -> NDArray[np.float64]:
+        """Return the cosines of items. What is held serves for those whose vectors are there and not written since."""
+        compared, vector = self._compared, self._vector
+        if compared is None or vector is None:
+            return found.similarities
+        cosines = compared.matrix.cosines(vector, found.item_ids)
+        lacking = np.isnan(cosines) | found.pending
+        if compared.new:
+            lacking |= np.array([item_id in compared.new for item_id in found.item_ids], dtype=np.bool_)
+        rows = np.flatnonzero(lacking).tolist()
+        asked = [found.item_ids[row] for row in rows]
+        read = await self._reading.similarities(self._model, vector, asked)
+        cosines[rows] = [read.get(item_id, np.nan) for item_id in asked]
+        return cosines
+
     def _goes_on(self, near: Mapping[UUID, tuple[str, float]], *, is_cut: bool, says_more: bool = False) -> bool:
         """Say whether there may be more, nearer items or such as say the words: none that is too far away counts."""
         if self._question.min_similarity <= 0:
@@ -329,17 +358,17 @@ class Search:
         farthest = min((similarity for _, similarity in near.values()), default=-1.0)
         return is_cut and farthest >= self._question.min_similarity
 
-    async def _passing(self, filter_: Filter, kind_of: dict[UUID, str]) -> dict[UUID, str]:
+    async def _passing(self, filter_: Filter, item_ids: AbstractSet[UUID]) -> AbstractSet[UUID]:
         """Leave out what does not pass the conditions that the index does not know."""
-        if filter_.where is None or not kind_of:
-            return kind_of
-        passing = await self._reading.passing(list(kind_of), filter_.where)
-        return {item_id: kind for item_id, kind in kind_of.items() if item_id in passing}
+        if filter_.where is None or not item_ids:
+            return item_ids
+        return await self._reading.passing(item_ids, filter_.where)
 
     async def _near(
         self, filter_: Filter, kinds: Sequence[str], depth: int
     ) -> tuple[dict[UUID, tuple[str, float]], bool]:
         """Return the items nearest to the vector, their kinds and cosines, and whether there may be more."""
+        self._compared = None
         if self._vector is None:
             return {}, False
         near = await self._near_by_list(filter_, kinds, depth)
@@ -367,6 +396,9 @@ class Search:
         if not (listed.held.takes(shortlist, rows) and shortlist.proves(cosines, depth)):
             return None
         self.path = "held"
+        self._compared = Compared(
+            matrix=shortlist.matrix, new={row["item_id"] for row in rows if row["is_new"] is True}
+        )
         return dict(islice(near.items(), depth)), not shortlist.is_all or len(near) > depth
 
     async def _near_by_index(

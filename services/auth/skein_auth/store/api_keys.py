@@ -59,7 +59,7 @@ class ApiKeyStore:
 
     async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> Stored:
         """Return NOBODY, which no key proves, when the tenant has no such key."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, plans_again=False, reads=True) as tx:
             row = await tx.row(QUERIES["find_api_key"], tenant_id=tenant_id, api_key_id=api_key_id)
         if row is None:
             return NOBODY

@@ -75,17 +75,19 @@ CROSS JOIN (
 ) AS gone;
 
 -- matching --
--- Find the items that say the most of some terms, by BM25 (k1 = 1.2, b = 0.75: 2.2 is k1 + 1, 0.25 is 1 - b).
-SELECT p.item_id, p.kind,
-       sum(weight.idf * p.frequency * 2.2
-           / (p.frequency + 1.2 * (0.25 + 0.75 * p.length / :mean_length::double precision))) AS bm25
+-- Find the items that say the most of some terms, by BM25 (k1 = 1.2, b = 0.75: 2.2 is k1 + 1, 0.3 is k1 * (1 - b), and
+-- `per_stem` is k1 * b for each stem of the mean length). Thousands of postings are weighed: in one type of numbers, and
+-- with whatever they share worked out before, that takes half of the time.
+SELECT p.item_id,
+       2.2 * sum(weight.idf * p.frequency
+                 / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
-    SELECT run.item_id, run.kind, run.frequency, run.length
+    SELECT run.item_id, run.frequency::double precision AS frequency, run.length::double precision AS length
     FROM recall.postings AS run
     WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
 ) AS p
-GROUP BY p.item_id, p.kind
+GROUP BY p.item_id
 ORDER BY bm25 DESC, p.item_id
 LIMIT :count;
 
@@ -96,17 +98,17 @@ WITH allowed AS MATERIALIZED (
     FROM recall.documents AS d
     WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
 )
-SELECT p.item_id, p.kind,
-       sum(weight.idf * p.frequency * 2.2
-           / (p.frequency + 1.2 * (0.25 + 0.75 * p.length / :mean_length::double precision))) AS bm25
+SELECT p.item_id,
+       2.2 * sum(weight.idf * p.frequency
+                 / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
-    SELECT run.item_id, run.kind, run.frequency, run.length
+    SELECT run.item_id, run.frequency::double precision AS frequency, run.length::double precision AS length
     FROM recall.postings AS run
     WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
         AND (run.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
 ) AS p
-GROUP BY p.item_id, p.kind
+GROUP BY p.item_id
 ORDER BY bm25 DESC, p.item_id
 LIMIT :count;
 
@@ -114,7 +116,8 @@ LIMIT :count;
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres, in
 -- order of their ids, which is that of time. One row of columns, which go over the wire and into arrays several times as
 -- fast as hundreds of rows: the items in order; how often each says which of the terms, and how near a chunk of it is to
--- the vector, by the places of items and terms from 1; and of the items around centres, which one came before.
+-- the vector, if one is given, by the places of items and terms from 1; and of the items around centres, which one came
+-- before.
 WITH centre AS MATERIALIZED (
     SELECT d.item_id,
            ARRAY(
@@ -139,7 +142,8 @@ WITH centre AS MATERIALIZED (
            array_agg(d.kind ORDER BY d.item_id) AS kinds,
            array_agg(d.length ORDER BY d.item_id) AS lengths,
            array_agg(d.asks ORDER BY d.item_id) AS asks,
-           array_agg(d.dated ORDER BY d.item_id) AS dated
+           array_agg(d.dated ORDER BY d.item_id) AS dated,
+           array_agg(d.pending ORDER BY d.item_id) AS pending
     FROM (
         SELECT unnest(:item_ids::uuid[]) AS item_id
         UNION

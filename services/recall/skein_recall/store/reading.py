@@ -17,7 +17,7 @@ from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table
 from skein_recall.store.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -94,6 +94,8 @@ class Measured:
     # The text ends with a question; it tells of a time.
     asks: NDArray[np.bool_]
     dated: NDArray[np.bool_]
+    # Its vectors are still to be made.
+    pending: NDArray[np.bool_]
     # The cosine of the vector and the item's best chunk, over all dimensions; NaN without one of them.
     similarities: NDArray[np.float64]
     # How often each says each of the terms, in their order.
@@ -228,7 +230,7 @@ class Reading:
     async def matching(
         self, terms: Terms, kinds: Sequence[str], filter_: Filter, *, count: int, least: int
     ) -> list[asyncpg.Record]:
-        """Return the items that say the most of a query's rarest terms, the best first: item_id, kind, bm25.
+        """Return the items that say the most of a query's rarest terms, the best first: item_id, bm25.
 
         Where that finds fewer than `least`, more terms are looked for.
         """
@@ -246,7 +248,7 @@ class Reading:
             "tenant_id": self._tenant_id,
             "terms": [term.term for term in read],
             "idfs": [term.idf for term in read],
-            "mean_length": mean_length,
+            "per_stem": 0.9 / mean_length,
             "kinds": list(kinds),
             "count": count,
         }
@@ -262,8 +264,8 @@ class Reading:
         vector: NDArray[np.float32] | None,
         terms: Terms,
         kinds: Sequence[str],
-        item_ids: Sequence[UUID],
-        centres: Sequence[UUID],
+        item_ids: Iterable[UUID],
+        centres: Iterable[UUID],
         *,
         reach: int,
     ) -> Measured:
@@ -295,12 +297,13 @@ class Reading:
             lengths=np.array(row["lengths"] or (), dtype=np.float64),
             asks=np.array(row["asks"] or (), dtype=np.bool_),
             dated=np.array(row["dated"] or (), dtype=np.bool_),
+            pending=np.array(row["pending"] or (), dtype=np.bool_),
             similarities=similarities,
             frequencies=frequencies,
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
         )
 
-    async def passing(self, memory_ids: Sequence[UUID], where: Expression) -> set[UUID]:
+    async def passing(self, memory_ids: Iterable[UUID], where: Expression) -> set[UUID]:
         """Return those memories that pass a condition."""
         condition = compiled(where, ENTRIES)
         rows = await self._tx.rows(

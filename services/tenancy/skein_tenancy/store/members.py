@@ -29,7 +29,7 @@ class MemberStore(Tables):
     """
 
     async def get_standing(self, tenant_id: UUID, account_id: UUID | None) -> pb.GetStandingResponse:
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, plans_again=False, reads=True) as tx:
             row = await tx.row(QUERIES["get_standing"], tenant_id=tenant_id, account_id=account_id)
         return wire.standing(row)
 

@@ -115,7 +115,7 @@ class QuotaStore(Tables):
     ) -> pb.LeaseRequestsResponse:
         """Take from the allowances of a tenant and of a caller as many calls as are `wanted` of each."""
         whose = tenant_id or NO_TENANT
-        async with self._database.tenant(whose, lasting=False) as tx:
+        async with self._database.tenant(whose, lasting=False, plans_again=False) as tx:
             limits = {}
             if tenant_id is not None:
                 rows = await tx.rows(QUERIES["list_rates"], tenant_id=tenant_id, kinds=list(quotas.RATES))
