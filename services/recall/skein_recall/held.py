@@ -105,13 +105,19 @@ class Matrix:
         """How many bytes it takes, about."""
         return size_of(*self.vectors.shape)
 
-    def nearest(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> tuple[list[UUID], float]:
-        """Return up to `count` items, the nearest first, and a cosine that no other item passes."""
-        # (A product with `@` would use every core, and wait for each.)
-        cosines = np.vecdot(self.vectors[: self.count], _halved(vector))
+    def compared(self, vector: NDArray[np.float32], kinds: Sequence[str]) -> NDArray[np.float32]:
+        """Return the cosine of each row and a vector; less than any of those that are replaced, or of another kind."""
+        # In half precision, as the database compares it. (A product with `@` would use every core, and wait for each.)
+        cosines: NDArray[np.float32] = np.vecdot(
+            self.vectors[: self.count], vector.astype(np.float16).astype(np.float32)
+        )
         cosines[self.are_replaced[: self.count]] = _NONE
         if len(kinds) == 1:
             cosines[self.are_messages[: self.count] != (kinds[0] == "message")] = _NONE
+        return cosines
+
+    def nearest(self, cosines: NDArray[np.float32], count: int) -> tuple[list[UUID], float]:
+        """Return up to `count` items, the nearest first, and a cosine that no other item passes."""
         rows = min(_CHUNKS_OF_AN_ITEM * count, self.count)
         best = np.argpartition(cosines, self.count - rows)[self.count - rows :]
         best = best[np.argsort(-cosines[best])]
@@ -121,17 +127,6 @@ class Matrix:
                 return list(item_ids), cosine
             item_ids[self.item_ids[row]] = None
         return list(item_ids), _NONE if rows == self.count else cosines[best[-1]].item()
-
-    def cosines(self, vector: NDArray[np.float32], item_ids: Sequence[UUID]) -> NDArray[np.float64]:
-        """Return the cosine of a vector and each item's best chunk as it was; NaN for those not among them."""
-        nothing: Sequence[int] = ()
-        pairs = [(place, row) for place, one in enumerate(item_ids) for row in self.rows_of.get(one, nothing)]
-        places, rows = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        known = rows < self.count
-        known[known] = ~self.are_replaced[rows[known]]
-        found = np.full(len(item_ids), np.nan)
-        np.fmax.at(found, places[known], np.vecdot(self.vectors[rows[known]], _halved(vector)))
-        return found
 
     def with_those(self, new: Chunks, *, moment: Moment | None = None) -> Matrix | None:
         """Return it with chunks that came, which may be there already; None when there is no room for them."""
@@ -159,6 +154,8 @@ class Shortlist:
     key: _Key
     matrix: Matrix
     kinds: tuple[str, ...]
+    # Of every row of the matrix.
+    cosines: NDArray[np.float32]
     item_ids: Sequence[UUID]
     # No other item that was there at the moment has a greater cosine.
     least: float
@@ -172,6 +169,17 @@ class Shortlist:
     def is_all(self) -> bool:
         """Say whether it names every item."""
         return self.least == _NONE
+
+    def of(self, item_ids: Sequence[UUID]) -> NDArray[np.float64]:
+        """Return the cosine of the vector and each item's best chunk as it was; NaN for those not among them."""
+        nothing: Sequence[int] = ()
+        rows_of, count = self.matrix.rows_of, self.matrix.count
+        pairs = [(place, row) for place, one in enumerate(item_ids) for row in rows_of.get(one, nothing) if row < count]
+        places, rows = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        found = np.full(len(item_ids), np.nan)
+        np.fmax.at(found, places, self.cosines[rows])
+        found[found == _NONE] = np.nan
+        return found
 
     def proves(self, cosines: Sequence[float], depth: int) -> bool:
         """Say whether the `depth` nearest of all items are among those with these cosines, given in order."""
@@ -251,10 +259,11 @@ class Held:
         if matrix is None:
             return None
         if matrix.vectors.size > _MOST_NUMBERS:
-            item_ids, least = await asyncio.to_thread(matrix.nearest, vector, kinds, count)
+            cosines = await asyncio.to_thread(matrix.compared, vector, kinds)
         else:
-            item_ids, least = matrix.nearest(vector, kinds, count)
-        return Shortlist(key=key, matrix=matrix, kinds=kinds, item_ids=item_ids, least=least)
+            cosines = matrix.compared(vector, kinds)
+        item_ids, least = matrix.nearest(cosines, count)
+        return Shortlist(key=key, matrix=matrix, kinds=kinds, cosines=cosines, item_ids=item_ids, least=least)
 
     def takes(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
         """Say whether what the database answered to a shortlist is all that it asked for, and learn from it."""
@@ -398,11 +407,6 @@ class Held:
                 return
             self._let_go(known)
             del self._known[key]
-
-
-def _halved(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a vector in half precision, as the database compares it."""
-    return vector.astype(np.float16).astype(np.float32)
 
 
 def size_of(rows: int, dimensions: int) -> int:

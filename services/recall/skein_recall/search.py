@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skein_recall.asking import Question
     from skein_recall.deferring import Deferred
-    from skein_recall.held import Held, Matrix, Shortlist
+    from skein_recall.held import Held, Shortlist
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
     from skein_recall.recent import Recent
@@ -93,9 +93,9 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """What is held of the tenant, and the items that were written since."""
+    """What is held of the tenant, compared with the vector, and the items that were written since."""
 
-    matrix: Matrix
+    shortlist: Shortlist
     new: AbstractSet[UUID]
 
 
@@ -341,7 +341,7 @@ class Search:
         compared, vector = self._compared, self._vector
         if compared is None or vector is None:
             return found.similarities
-        cosines = compared.matrix.cosines(vector, found.item_ids)
+        cosines = compared.shortlist.of(found.item_ids)
         lacking = np.isnan(cosines) | found.pending
         if compared.new:
             lacking |= np.array([item_id in compared.new for item_id in found.item_ids], dtype=np.bool_)
@@ -396,9 +396,7 @@ class Search:
         if not (listed.held.takes(shortlist, rows) and shortlist.proves(cosines, depth)):
             return None
         self.path = "held"
-        self._compared = Compared(
-            matrix=shortlist.matrix, new={row["item_id"] for row in rows if row["is_new"] is True}
-        )
+        self._compared = Compared(shortlist=shortlist, new={row["item_id"] for row in rows if row["is_new"] is True})
         return dict(islice(near.items(), depth)), not shortlist.is_all or len(near) > depth
 
     async def _near_by_index(
