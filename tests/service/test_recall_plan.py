@@ -80,6 +80,7 @@ COVERED = {
     "query_terms": {"postings", "frequencies", "documents"},
     "measured": {"documents", "postings"},
 }
+VARIANTS = {"measured": 2}
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
@@ -92,10 +93,13 @@ async def test_a_search_reads_covering_indexes_and_scans_no_table(database: Test
         await prepare_connection(connection)
         await connection.execute(f"SET plan_cache_mode = {plans}")
         found = {
-            (name, size, place): await plan(connection, tenant_id, name, filter_)
+            # Of two terms, none is rare, or both.
+            (name, size, place): await plan(connection, tenant_id, name, filter_, rare=2 * place)
             for tenant_id, size in tenants[:3]
             for name in COVERED
-            for place, filter_ in enumerate(FILTERS if name.endswith("_allowed") else [Filter()])
+            for place, filter_ in enumerate(
+                FILTERS if name.endswith("_allowed") else [Filter()] * VARIANTS.get(name, 1)
+            )
         }
 
     for case, plan_nodes in found.items():
@@ -118,7 +122,7 @@ async def fill(connection: asyncpg.Connection[asyncpg.Record], tenants: list[tup
 
 
 async def plan(
-    connection: asyncpg.Connection[asyncpg.Record], tenant_id: uuid.UUID, name: str, filter_: Filter
+    connection: asyncpg.Connection[asyncpg.Record], tenant_id: uuid.UUID, name: str, filter_: Filter, *, rare: int
 ) -> list[dict[str, Any]]:
     """Every node of the statement's plan that is executed."""
     query = of_table(QUERIES[name], TABLE)
@@ -138,7 +142,8 @@ async def plan(
         "item_ids": [uuid.uuid4()],
         "centres": [uuid.uuid4()],
         "reach": 2,
-        "rare": 1,
+        "rare": rare,
+        "horizon": None,
         "rest": None,
         "at": now(),
         **filter_.values,

@@ -121,6 +121,11 @@ class Transaction:
         """Run a statement together with the commit, which costs no round trip; nobody learns what it returns."""
         self.last_words += f"{sql.spelled_out(query, values)}; "
 
+    async def plan(self, *, again: bool) -> None:
+        """From here on plan a statement for each call's values, or once for each connection, as `tenant` says."""
+        mode = "force_custom_plan" if again else "force_generic_plan"
+        await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+
     async def act_in(self, tenant_id: UUID) -> None:
         """See this tenant's rows instead, from here on: for what is made together with the tenant itself."""
         await self._connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")

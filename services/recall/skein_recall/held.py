@@ -1,10 +1,14 @@
 """Vectors held in memory, of the tenants that search most.
 
-Nothing held is believed. A search learns here which items stand nearest, and has the database compare those with the
-vector once more, as the tenant that it works for, and all that came since: so what is gone, changed or another's is not
-found, and what is new is. A vector never changes: an item that gets other vectors loses the old ones, and the new ones
-are told by the transaction that wrote them. When what is left proves that nothing else can be nearer, the answer is
-exact; when it does not, the index is scanned as if nothing were held.
+What is held finds nothing by itself. A search learns here which items stand nearest, and has the database compare
+those with the vector once more, as the tenant that it works for, and all that came since: so what is gone, changed or
+another's is not found, and what is new is. A vector never changes: an item that gets other vectors loses the old ones,
+and the new ones are told by the transaction that wrote them. When what is left proves that nothing else can be nearer,
+the answer is exact; when it does not, the index is scanned as if nothing were held.
+
+What words and neighbours find is compared here as well, once the database has told, as the tenant, that it is there and
+that nothing of it was written since. Should that happen between this and the search's first statement, the answer shows
+what was there at the first.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -160,6 +164,15 @@ class Shortlist:
     # No other item that was there at the moment has a greater cosine.
     least: float
 
+    @classmethod
+    def of_matrix(
+        cls, key: _Key, matrix: Matrix, vector: NDArray[np.float32], kinds: tuple[str, ...], count: int
+    ) -> Self:
+        """Name up to `count` items, the nearest to a vector first."""
+        cosines = matrix.compared(vector, kinds)
+        item_ids, least = matrix.nearest(cosines, count)
+        return cls(key=key, matrix=matrix, kinds=kinds, cosines=cosines, item_ids=item_ids, least=least)
+
     @property
     def moment(self) -> Moment:
         """When what is held was all that there was."""
@@ -259,11 +272,8 @@ class Held:
         if matrix is None:
             return None
         if matrix.vectors.size > _MOST_NUMBERS:
-            cosines = await asyncio.to_thread(matrix.compared, vector, kinds)
-        else:
-            cosines = matrix.compared(vector, kinds)
-        item_ids, least = matrix.nearest(cosines, count)
-        return Shortlist(key=key, matrix=matrix, kinds=kinds, cosines=cosines, item_ids=item_ids, least=least)
+            return await asyncio.to_thread(Shortlist.of_matrix, key, matrix, vector, kinds, count)
+        return Shortlist.of_matrix(key, matrix, vector, kinds, count)
 
     def takes(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
         """Say whether what the database answered to a shortlist is all that it asked for, and learn from it."""

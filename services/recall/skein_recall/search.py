@@ -309,8 +309,17 @@ class Search:
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
         item_ids = await self._passing(filter_, similarities.keys() | bm25s.keys())
         best = _best(item_ids, similarities, bm25s, terms.max_bm25)
-        vector = None if self._compared is not None else self._vector
-        found = await self._reading.measured(self._model, vector, terms, kinds, item_ids, best, reach=REACH)
+        compared = self._compared
+        found = await self._reading.measured(
+            self._model,
+            self._vector if compared is None else None,
+            terms,
+            kinds,
+            item_ids,
+            best,
+            reach=REACH,
+            horizon=None if compared is None else compared.shortlist.moment.horizon,
+        )
         candidates = Candidates(
             item_ids=found.item_ids,
             kinds=found.kinds,
@@ -337,12 +346,15 @@ class Search:
         )
 
     async def _similarities(self, found: Measured) -> NDArray[np.float64]:
-        """Return the cosines of items. What is held serves for those whose vectors are there and not written since."""
+        """Return the cosines of items. What is held serves for those that nothing was written of since.
+
+        Whatever takes an item's vectors away writes the item anew, or other vectors of it.
+        """
         compared, vector = self._compared, self._vector
         if compared is None or vector is None:
             return found.similarities
         cosines = compared.shortlist.of(found.item_ids)
-        lacking = np.isnan(cosines) | found.pending
+        lacking = np.isnan(cosines) | found.changed
         if compared.new:
             lacking |= np.array([item_id in compared.new for item_id in found.item_ids], dtype=np.bool_)
         rows = np.flatnonzero(lacking).tolist()

@@ -115,9 +115,10 @@ LIMIT :count;
 -- measured --
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres, in
 -- order of their ids, which is that of time. One row of columns, which go over the wire and into arrays several times as
--- fast as hundreds of rows: the items in order; how often each says which of the terms, and how near a chunk of it is to
--- the vector, if one is given, by the places of items and terms from 1; and of the items around centres, which one came
--- before.
+-- fast as hundreds of rows: the items in order; how often each says which of the terms, and how near it is to the vector,
+-- if one is given, by the places of items and terms from 1; and of the items around centres, which one came before.
+-- An item has changed when its row was written by the transaction :horizon or a later one. Of those numbers a row keeps the
+-- lower half: one that was written two billion transactions ago may count as changed, never the other way round.
 WITH centre AS MATERIALIZED (
     SELECT d.item_id,
            ARRAY(
@@ -143,7 +144,7 @@ WITH centre AS MATERIALIZED (
            array_agg(d.length ORDER BY d.item_id) AS lengths,
            array_agg(d.asks ORDER BY d.item_id) AS asks,
            array_agg(d.dated ORDER BY d.item_id) AS dated,
-           array_agg(d.pending ORDER BY d.item_id) AS pending
+           array_agg((d.xmin::text::bigint - :horizon::bigint) & 4294967295 < 2147483648 ORDER BY d.item_id) AS changed
     FROM (
         SELECT unnest(:item_ids::uuid[]) AS item_id
         UNION
@@ -161,7 +162,8 @@ CROSS JOIN LATERAL (
         -- Of a rare term all of the list is read: so many rows cost less than a look for each item.
         SELECT item.place::integer AS item, asked.place::integer AS term, p.frequency
         FROM unnest(:terms::text[]) WITH ORDINALITY AS asked (term, place)
-        JOIN recall.postings AS p ON p.tenant_id = :tenant_id AND p.term = asked.term
+        JOIN recall.postings AS p
+            ON p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = ANY (:kinds::text[])
         JOIN unnest(items.item_ids, items.kinds) WITH ORDINALITY AS item (item_id, kind, place)
             ON item.item_id = p.item_id AND item.kind = p.kind
         WHERE asked.place <= :rare
@@ -181,12 +183,17 @@ CROSS JOIN LATERAL (
     ) AS found
 ) AS said
 CROSS JOIN LATERAL (
-    SELECT array_agg(item.place::integer) AS compared,
-           array_agg(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
-                     - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS cosines
-    FROM unnest(items.item_ids) WITH ORDINALITY AS item (item_id, place)
-    JOIN recall.{table} AS v ON v.tenant_id = :tenant_id AND v.item_id = item.item_id
-    WHERE :vector IS NOT NULL
+    SELECT array_agg(item.place::integer) AS compared, array_agg(item.cosine) AS cosines
+    FROM (
+        -- The nearest of an item's chunks counts.
+        SELECT item.place,
+               max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
+                   - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS cosine
+        FROM unnest(items.item_ids) WITH ORDINALITY AS item (item_id, place)
+        JOIN recall.{table} AS v ON v.tenant_id = :tenant_id AND v.item_id = item.item_id
+        WHERE :vector IS NOT NULL
+        GROUP BY item.place
+    ) AS item
 ) AS compared
 CROSS JOIN (
     SELECT array_agg(step.item_id) AS followers, array_agg(step.previous) AS previous

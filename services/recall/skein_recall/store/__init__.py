@@ -72,11 +72,10 @@ class Store:
     async def reading(self, tenant_id: UUID, *, filtered: bool) -> AsyncIterator[Reading]:
         """Open a transaction to find and read items.
 
-        Which index serves a filter depends on its values. All other statements have one good plan, and making it again
-        would take longer than most searches.
+        Which index serves a filter depends on its values; `filtered` says that those statements come first.
         """
         async with self._database.tenant(tenant_id, plans_again=filtered, reads=True) as tx:
-            yield Reading(tx, tenant_id)
+            yield Reading(tx, tenant_id, plans_again=filtered)
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove some of what is left of a deleted tenant, the vectors of every registered model first.

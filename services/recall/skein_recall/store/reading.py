@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skein_kit.database import Transaction
     from skein_kit.filtering import Expression
     from skein_kit.policies import Policy
+    from skein_kit.sql import Query
     from skein_recall.filters import Filter
     from skein_recall.held import Shortlist
     from skein_recall.models import EmbeddingModel
@@ -38,8 +39,9 @@ _MOST_COUNTED = 2000
 # Postings that a query reads: the lists of its rarest terms until so many are read, and always that of the rarest.
 # What the rest would add is little, because frequent terms weigh little; the items found are weighed by every term.
 POSTINGS_READ = 8000
-# The list of a term in no more documents is read whole to see which items say it; of others each item is looked for.
-_RARE = 4000
+# To see which items say a term its list is read whole where it has fewer postings than this for each item: so many cost
+# as much as to look for one item. Lists beyond _MOST_COUNTED may be longer than is known.
+_LISTED = 8
 # Where too little is found so, more lists are read: up to this many times as many postings.
 _MORE_READ = (1, 8, 64)
 
@@ -94,8 +96,8 @@ class Measured:
     # The text ends with a question; it tells of a time.
     asks: NDArray[np.bool_]
     dated: NDArray[np.bool_]
-    # Its vectors are still to be made.
-    pending: NDArray[np.bool_]
+    # It was written since the moment that is asked about, as far as one is.
+    changed: NDArray[np.bool_]
     # The cosine of the vector and the item's best chunk, over all dimensions; NaN without one of them.
     similarities: NDArray[np.float64]
     # How often each says each of the terms, in their order.
@@ -107,9 +109,26 @@ class Measured:
 class Reading:
     """One transaction that finds and reads items of one tenant."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID) -> None:
+    def __init__(self, tx: Transaction, tenant_id: UUID, *, plans_again: bool = True) -> None:
+        """Read in a transaction which `plans_again`, or not."""
         self._tx = tx
         self._tenant_id = tenant_id
+        self._plans_again = plans_again
+
+    async def _rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
+        """Run a statement that has one good plan: to make it again would take longer, of items ten times as long."""
+        if self._plans_again:
+            self._plans_again = False
+            await self._tx.plan(again=False)
+        return await self._tx.rows(query, tenant_id=self._tenant_id, **values)
+
+    async def _rows_allowed(self, query: Query, filter_: Filter, **values: object) -> list[asyncpg.Record]:
+        """Run a statement among the items that pass a filter: which index serves that depends on its values."""
+        if not self._plans_again:
+            self._plans_again = True
+            await self._tx.plan(again=True)
+        condition = filter_.condition if filter_.restricts else "true"
+        return await self._tx.rows(completed(query, condition), tenant_id=self._tenant_id, **values, **filter_.values)
 
     async def policy(self) -> Policy:
         """Return the rules that the tenant searches by."""
@@ -128,16 +147,10 @@ class Reading:
 
         Of a model with more dimensions than the index covers, it is that of the dimensions covered.
         """
-        values = {
-            "tenant_id": self._tenant_id,
-            "vector": HalfVector(vector[:COVERED_DIMENSIONS]),
-            "kinds": list(kinds),
-            "count": chunks,
-        }
+        values = {"vector": HalfVector(vector[:COVERED_DIMENSIONS]), "kinds": list(kinds), "count": chunks}
         if not filter_.restricts:
-            return await self._tx.rows(of_table(QUERIES["nearest"], model.table_name), **values)
-        query = completed(of_table(QUERIES["nearest_allowed"], model.table_name), filter_.condition)
-        return await self._tx.rows(query, **values, **filter_.values)
+            return await self._rows(of_table(QUERIES["nearest"], model.table_name), **values)
+        return await self._rows_allowed(of_table(QUERIES["nearest_allowed"], model.table_name), filter_, **values)
 
     @property
     def follows(self) -> bool:
@@ -153,9 +166,8 @@ class Reading:
         whether each is_new, and the server. One row without an item when there are none.
         """
         given = columns(vector)
-        return await self._tx.rows(
+        return await self._rows(
             of_table(QUERIES["nearest_listed"], model.table_name),
-            tenant_id=self._tenant_id,
             item_ids=shortlist.item_ids,
             horizon=shortlist.moment.horizon,
             kinds=list(shortlist.kinds),
@@ -175,17 +187,13 @@ class Reading:
     ) -> dict[UUID, float]:
         """Return the items nearest to a vector and their cosines, the nearest first, by comparing all of them."""
         given = columns(vector)
-        query = completed(
-            of_table(QUERIES["exactly_nearest"], model.table_name), filter_.condition if filter_.restricts else "true"
-        )
-        rows = await self._tx.rows(
-            query,
-            tenant_id=self._tenant_id,
+        rows = await self._rows_allowed(
+            of_table(QUERIES["exactly_nearest"], model.table_name),
+            filter_,
             vector=given["embedding"],
             rest=given["rest"],
             kinds=list(kinds),
             count=count,
-            **filter_.values,
         )
         return {row["item_id"]: row["similarity"] for row in rows}
 
@@ -196,9 +204,8 @@ class Reading:
         if not item_ids:
             return {}
         given = columns(vector)
-        rows = await self._tx.rows(
+        rows = await self._rows(
             of_table(QUERIES["similarities"], model.table_name),
-            tenant_id=self._tenant_id,
             item_ids=list(item_ids),
             vector=given["embedding"],
             rest=given["rest"],
@@ -207,9 +214,8 @@ class Reading:
 
     async def terms(self, text: str, kinds: Sequence[str], language: str) -> Terms:
         """Break a query into its terms."""
-        rows = await self._tx.rows(
+        rows = await self._rows(
             QUERIES["query_terms"],
-            tenant_id=self._tenant_id,
             words=text,
             kinds=list(kinds),
             language=language,
@@ -245,7 +251,6 @@ class Reading:
         self, read: Sequence[Term], mean_length: float, kinds: Sequence[str], filter_: Filter, count: int
     ) -> list[asyncpg.Record]:
         values = {
-            "tenant_id": self._tenant_id,
             "terms": [term.term for term in read],
             "idfs": [term.idf for term in read],
             "per_stem": 0.9 / mean_length,
@@ -253,10 +258,8 @@ class Reading:
             "count": count,
         }
         if not filter_.restricts:
-            return await self._tx.rows(QUERIES["matching"], **values)
-        return await self._tx.rows(
-            completed(QUERIES["matching_allowed"], filter_.condition), **values, **filter_.values
-        )
+            return await self._rows(QUERIES["matching"], **values)
+        return await self._rows_allowed(QUERIES["matching_allowed"], filter_, **values)
 
     async def measured(
         self,
@@ -268,36 +271,40 @@ class Reading:
         centres: Iterable[UUID],
         *,
         reach: int,
+        horizon: int | None = None,
     ) -> Measured:
-        """Measure items, and their neighbours: those of the same session, up to `reach` before and after `centres`."""
+        """Measure items, and their neighbours: those of the same session, up to `reach` before and after `centres`.
+
+        `horizon` is that of a moment to tell the changed ones of; without it none are told.
+        """
+        wanted = list(item_ids)
         given = {"embedding": None, "rest": None} if vector is None else columns(vector)
-        (row,) = await self._tx.rows(
+        (row,) = await self._rows(
             of_table(QUERIES["measured"], model.table_name),
-            tenant_id=self._tenant_id,
-            item_ids=list(item_ids),
+            item_ids=wanted,
             centres=list(centres),
             kinds=list(kinds),
             terms=[term.term for term in terms.terms],
             vector=given["embedding"],
             rest=given["rest"],
             reach=reach,
-            rare=sum(term.documents <= _RARE for term in terms.terms),
+            horizon=horizon,
+            rare=sum(term.documents < min(_MOST_COUNTED, _LISTED * len(wanted)) for term in terms.terms),
         )
-        item_ids = row["item_ids"] or []
-        frequencies = np.zeros((len(item_ids), len(terms.terms)))
+        found = row["item_ids"] or []
+        frequencies = np.zeros((len(found), len(terms.terms)))
         if row["said_by"]:
             frequencies[np.array(row["said_by"]) - 1, np.array(row["said_terms"]) - 1] = row["said_often"]
-        similarities = np.full(len(item_ids), np.nan)
+        similarities = np.full(len(found), np.nan)
         if row["compared"]:
-            # The nearest of an item's chunks counts.
-            np.fmax.at(similarities, np.array(row["compared"]) - 1, np.array(row["cosines"]))
+            similarities[np.array(row["compared"]) - 1] = row["cosines"]
         return Measured(
-            item_ids=item_ids,
+            item_ids=found,
             kinds=row["kinds"] or [],
             lengths=np.array(row["lengths"] or (), dtype=np.float64),
             asks=np.array(row["asks"] or (), dtype=np.bool_),
             dated=np.array(row["dated"] or (), dtype=np.bool_),
-            pending=np.array(row["pending"] or (), dtype=np.bool_),
+            changed=np.array(row["changed"] or (), dtype=np.bool_),
             similarities=similarities,
             frequencies=frequencies,
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
@@ -306,9 +313,8 @@ class Reading:
     async def passing(self, memory_ids: Iterable[UUID], where: Expression) -> set[UUID]:
         """Return those memories that pass a condition."""
         condition = compiled(where, ENTRIES)
-        rows = await self._tx.rows(
+        rows = await self._rows(
             completed(QUERIES["passing_memories"], condition.text),
-            tenant_id=self._tenant_id,
             memory_ids=list(memory_ids),
             **condition.values,
         )
@@ -322,16 +328,15 @@ class Reading:
         message_ids = [item_id for item_id, kind in kinds.items() if kind == "message"]
         found: dict[UUID, asyncpg.Record] = {}
         if memory_ids:
-            rows = await self._tx.rows(
+            rows = await self._rows(
                 QUERIES["get_memories"],
-                tenant_id=self._tenant_id,
                 memory_ids=memory_ids,
                 at=at,
                 show_superseded=show_superseded,
             )
             found.update((row["memory_id"], row) for row in rows)
         if message_ids:
-            rows = await self._tx.rows(QUERIES["get_messages"], tenant_id=self._tenant_id, message_ids=message_ids)
+            rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
             found.update((row["message_id"], row) for row in rows)
         return found
 
