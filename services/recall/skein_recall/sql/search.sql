@@ -115,8 +115,8 @@ LIMIT :count;
 -- measured --
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres, in
 -- order of their ids, which is that of time. One row of columns, which go over the wire and into arrays several times as
--- fast as hundreds of rows: the items in order; how often each says which of the terms, and how near it is to the vector,
--- if one is given, by the places of items and terms from 1; and of the items around centres, which one came before.
+-- fast as hundreds of rows: the items in order; which says which of the terms, by its place from 1, how often; how near
+-- each is to the vector, if one is given, by the place of the item; and of the items around centres, which one came before.
 -- An item has changed when its row was written by the transaction :horizon or a later one. Of those numbers a row keeps the
 -- lower half: one that was written two billion transactions ago may count as changed, never the other way round.
 WITH centre AS MATERIALIZED (
@@ -156,22 +156,27 @@ WITH centre AS MATERIALIZED (
 SELECT items.*, said.*, compared.*, steps.*
 FROM items
 CROSS JOIN LATERAL (
-    SELECT array_agg(found.item) AS said_by, array_agg(found.term) AS said_terms,
+    SELECT array_agg(found.item_id) AS said_by, array_agg(found.term) AS said_terms,
            array_agg(found.frequency) AS said_often
     FROM (
-        -- Of a rare term all of the list is read: so many rows cost less than a look for each item.
-        SELECT item.place::integer AS item, asked.place::integer AS term, p.frequency
+        -- Of a rare term all of the list is read: so many rows cost less than a look for each item. The items are tested as
+        -- a hashed subplan: joined, they would be compared one by one, because nobody knows how many there are.
+        SELECT p.item_id, asked.place::integer AS term, p.frequency
         FROM unnest(:terms::text[]) WITH ORDINALITY AS asked (term, place)
-        JOIN recall.postings AS p
-            ON p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = ANY (:kinds::text[])
-        JOIN unnest(items.item_ids, items.kinds) WITH ORDINALITY AS item (item_id, kind, place)
-            ON item.item_id = p.item_id AND item.kind = p.kind
+        CROSS JOIN LATERAL (
+            SELECT run.item_id, run.frequency
+            FROM recall.postings AS run
+            WHERE run.tenant_id = :tenant_id AND run.term = asked.term AND run.kind = ANY (:kinds::text[])
+                AND (run.item_id IN (SELECT unnest(known.item_ids) FROM items AS known)) IS TRUE
+            OFFSET 0
+        ) AS p
         WHERE asked.place <= :rare
         UNION ALL
-        -- The planner would take the index by item: it believes that an item has next to no words.
-        SELECT item.place, asked.place, p.frequency
+        -- Within a range, which is one item: without it the planner takes the index by item, as it believes that an item
+        -- has next to no words.
+        SELECT item.item_id, asked.place, p.frequency
         FROM unnest(:terms) WITH ORDINALITY AS asked (term, place)
-        CROSS JOIN unnest(items.item_ids, items.kinds) WITH ORDINALITY AS item (item_id, kind, place)
+        CROSS JOIN unnest(items.item_ids, items.kinds) AS item (item_id, kind)
         CROSS JOIN LATERAL (
             SELECT run.frequency
             FROM recall.postings AS run

@@ -294,7 +294,9 @@ class Reading:
         found = row["item_ids"] or []
         frequencies = np.zeros((len(found), len(terms.terms)))
         if row["said_by"]:
-            frequencies[np.array(row["said_by"]) - 1, np.array(row["said_terms"]) - 1] = row["said_often"]
+            place_of = dict(zip(found, range(len(found)), strict=True))
+            said_by = [place_of[item_id] for item_id in row["said_by"]]
+            frequencies[said_by, np.array(row["said_terms"]) - 1] = row["said_often"]
         similarities = np.full(len(found), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
