@@ -126,7 +126,8 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
 
     assert shown == ["memory.external_ids"]
     assert shown_once == ["blocks_label"]
-    assert gaps == []
+    # Once, on purpose: the list of a term that is known to be rare.
+    assert gaps == ["measured reads postings_pkey"]
     assert seen > 300
     assert [scan for scan in dict.fromkeys(found) if scan.split()[0] not in ALLOWED] == []
 

@@ -39,9 +39,10 @@ _MOST_COUNTED = 2000
 # Postings that a query reads: the lists of its rarest terms until so many are read, and always that of the rarest.
 # What the rest would add is little, because frequent terms weigh little; the items found are weighed by every term.
 POSTINGS_READ = 8000
-# To see which items say a term its list is read whole where it has fewer postings than this for each item: so many cost
-# as much as to look for one item. Lists beyond _MOST_COUNTED may be longer than is known.
-_LISTED = 8
+# To see which items say a term its list is read whole where it has fewer postings than this for each item asked for,
+# which has about one neighbour: eight cost as much as to look for one. Beyond _MOST_COUNTED lists may be longer than is
+# known.
+_LISTED = 16
 # Where too little is found so, more lists are read: up to this many times as many postings.
 _MORE_READ = (1, 8, 64)
 
