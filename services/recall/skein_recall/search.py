@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from skein_kit.ids import now, time_of
 from skein_kit.telemetry import RECALL_SEARCHES
 from skein_kit.vectors import COVERED_DIMENSIONS
 from skein_recall import ranking
+from skein_recall.answering import Answer, Compared, Found, Listed
 from skein_recall.asking import Formula
 from skein_recall.filters import Filter
 from skein_recall.held import MOST_NEW
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skein_recall.asking import Question
     from skein_recall.deferring import Deferred
-    from skein_recall.held import Held, Shortlist
+    from skein_recall.held import Held
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
     from skein_recall.recent import Recent
@@ -59,52 +59,6 @@ _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("held", "exact", "r
 _SURPLUS = 5
 # Items compared by all dimensions, where the index covers only some of them.
 _RESCORED = 400
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """The hits, best first, each with its item's row."""
-
-    model: str
-    # The vector that the question needs was not to be had.
-    dense_unavailable: bool
-    # How the vectors were searched: "held", "exact", "rescored", or "none".
-    path: str
-    # The fusion and its version.
-    formula: str
-    hits: list[tuple[Ranked, asyncpg.Record]]
-    # Conditions that keep everything out; more was found than was held against the filter.
-    emptied_by: list[str]
-    filter_truncated: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
-    """What the signals found."""
-
-    candidates: Candidates
-    max_bm25: float = 0.0
-    terms: ranking.Terms | None = None
-    # There may be more.
-    is_cut: bool = False
-    # By the vector alone, in their order.
-    nearest: tuple[UUID, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
-    """What is held of the tenant, compared with the vector, and the items that were written since."""
-
-    shortlist: Shortlist
-    new: AbstractSet[UUID]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
-    """What may be nearest to a question's vector by what is held in memory, and who holds it."""
-
-    held: Held
-    shortlist: Shortlist
 
 
 class Searcher:

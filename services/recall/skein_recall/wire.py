@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from numpy.typing import NDArray
 
+    from skein_recall.answering import Answer
     from skein_recall.comparing import Comparison
     from skein_recall.models import EmbeddingModel
     from skein_recall.ranking import Ranked
-    from skein_recall.search import Answer
 
 _SCOPES = cast(
     "dict[str, memory_pb2.Scope]",

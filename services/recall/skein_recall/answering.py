@@ -1,0 +1,62 @@
+"""What a search knows on its way from the question to the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_recall import ranking
+    from skein_recall.held import Held, Shortlist
+    from skein_recall.ranking import Candidates, Ranked
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """The hits, best first, each with its item's row."""
+
+    model: str
+    # The vector that the question needs was not to be had.
+    dense_unavailable: bool
+    # How the vectors were searched: "held", "exact", "rescored", or "none".
+    path: str
+    # The fusion and its version.
+    formula: str
+    hits: list[tuple[Ranked, asyncpg.Record]]
+    # Conditions that keep everything out; more was found than was held against the filter.
+    emptied_by: list[str]
+    filter_truncated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What the signals found."""
+
+    candidates: Candidates
+    max_bm25: float = 0.0
+    terms: ranking.Terms | None = None
+    # There may be more.
+    is_cut: bool = False
+    # By the vector alone, in their order.
+    nearest: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """What is held of the tenant, compared with the vector, and the items that were written since."""
+
+    shortlist: Shortlist
+    new: AbstractSet[UUID]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """What may be nearest to a question's vector by what is held in memory, and who holds it."""
+
+    held: Held
+    shortlist: Shortlist
