@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections import deque
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -322,9 +322,11 @@ async def _measured(
 def _pc2_of(pid: int | None) -> int | None:
     """Find the process of pc2; None when it shares one."""
     for process in processes.family(pid) if pid else ():
-        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-        if b"serve" in words and b"pc2" in words:
-            return process.pid
+        # One may end while we look.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+            if b"serve" in words and b"pc2" in words:
+                return process.pid
     return None
 
 
