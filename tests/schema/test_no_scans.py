@@ -14,6 +14,7 @@ import pytest
 from fix_database import TestDatabase
 
 from skein_kit.sql import Queries
+from skein_recall.store.queries import NEAREST_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,8 +121,9 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
         shown_once = await gaps_of(connection, Queries.of("skein_memory")["get_blocks"], columns)
     async with filled.role("recall") as connection:
         queries = Queries.of("skein_recall")
+        planned_once = [*(queries[name] for name in PLANNED_ONCE), NEAREST_READ]
         gaps = [
-            f"{name} reads {gap}" for name in PLANNED_ONCE for gap in await gaps_of(connection, queries[name], columns)
+            f"{query.name} reads {gap}" for query in planned_once for gap in await gaps_of(connection, query, columns)
         ]
 
     assert shown == ["memory.external_ids"]
@@ -148,9 +150,9 @@ async def gaps_of(connection: Connection, query: Query, columns: dict[str, list[
     # As the services' connections are set.
     await connection.execute(
         "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan; "
-        f"PREPARE once_{query.name} AS {_filled(query)}"
+        f'PREPARE "once {query.name}" AS {_filled(query)}'
     )
-    rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE once_{query.name}({nothing})")
+    rows = await connection.fetch(f'EXPLAIN (FORMAT JSON) EXECUTE "once {query.name}"({nothing})')
     return gaps_in(_nodes(json.loads(rows[0][0])[0]["Plan"]), columns)
 
 

@@ -10,6 +10,8 @@ import asyncpg
 import numpy as np
 import pytest
 from fix_cluster import Cluster, Tenant
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
 from skein.memory.v1 import memory_pb2
@@ -195,6 +197,35 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(cl
     assert {item_id: hit.similarity for item_id, hit in found.items()} == pytest.approx(
         {item_id: float(place.known[item_id] @ question) for item_id in found}, abs=1e-3
     )
+
+
+async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_shown_whole(place: Place) -> None:
+    (question,) = vectors(1, seed=12)
+    superseded, ended, *rest = place.nearest(question, MEMORIES)
+    link = memory_pb2.Link(from_memory_id=rest[-1], to_memory_id=superseded, relation="supersedes")
+    await place.tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
+    tagged = memory_pb2.Memory(memory_id=rest[0], tags=["b", "a"], title="A title")
+    await place.tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=tagged, update_mask=FieldMask(paths=["tags", "title"]))
+    )
+    await place.put(rest[0], place.known[rest[0]])
+    await place.ask_until_held(question)
+    past = memory_pb2.Memory(memory_id=ended, valid_to_time=Timestamp(seconds=1_000_000_000))
+    await place.tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=past, update_mask=FieldMask(paths=["valid_to_time"]))
+    )
+
+    answer = await place.ask(question)
+    with_both = await place.ask(question, show_superseded=True)
+
+    assert (answer.dense_path, with_both.dense_path) == ("held", "held")
+    assert ids(answer) == rest[:10]
+    assert ids(with_both) == [superseded, ended, *rest[:8]]
+    for hit in answer.hits:
+        got = await place.tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=hit.memory.memory_id))
+        # Which are worked out for whoever reads one by itself.
+        got.memory.ClearField("scores")
+        assert hit.memory == got.memory
 
 
 async def test_kinds_are_told_apart(place: Place) -> None:

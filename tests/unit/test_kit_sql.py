@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_kit.sql import Query, in_groups, parse, repeated, rows_at_once, spelled_out_rows, together
+from skein_kit.sql import Query, beside, in_groups, parse, repeated, rows_at_once, spelled_out_rows, together
 
 
 def test_named_parameters_become_positions_in_order_of_first_use() -> None:
@@ -103,3 +103,20 @@ def test_rows_are_spelled_out_with_what_they_share_first() -> None:
     )
     with pytest.raises(TypeError):
         spelled_out_rows(query, ["t", "\\"], [[1]])
+
+
+def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> None:
+    found = Query.of("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
+    shown = Query.of("shown", "SELECT x FROM b WHERE t = :tenant_id AND i = ANY (:ids) AND y > :at AND i = ANY (:ids)")
+
+    both = beside(found, shown, ids="ARRAY[CASE WHEN found.id > :least THEN found.id END]")
+
+    found_text, _, shown_text = both.text.partition(" LEFT JOIN LATERAL ")
+    assert found_text == (
+        "/* found+shown */ SELECT * FROM (/* found */ SELECT id FROM a WHERE t = $1 AND n = $2) AS found"
+    )
+    wanted = "ARRAY[CASE WHEN found.id > $3 THEN found.id END]"
+    beginning = "(/* shown */ SELECT x FROM b WHERE t = $1"
+    assert shown_text == (f"{beginning} AND i = ANY ({wanted}) AND y > $4 AND i = ANY ({wanted})) AS other ON true")
+    assert both.parameters == ("tenant_id", "many", "least", "at")
+    assert both.bind({"at": 4, "least": 3, "many": 2, "tenant_id": 1}) == [1, 2, 3, 4]

@@ -41,16 +41,7 @@ class Query:
         """Turn `:name` placeholders into `$1`, `$2`, ... in order of first use."""
         promise = " ".join(line.removeprefix("--").strip() for line in body.splitlines() if line.startswith("--"))
         order: list[str] = []
-
-        def position(match: re.Match[str]) -> str:
-            parameter = match.group(1)
-            if parameter is None:
-                return match.group(0)
-            if parameter not in order:
-                order.append(parameter)
-            return f"${order.index(parameter) + 1}"
-
-        text = _PLACEHOLDER.sub(position, _COMMENT.sub("", body)).strip().rstrip(";")
+        text = _numbered(_COMMENT.sub("", body), order).strip().rstrip(";")
         operation = text.split(None, 1)[0].upper() if text else ""
         # The name goes along: what Postgres logs of a statement says which one of ours it is.
         return cls(
@@ -68,6 +59,20 @@ class Query:
         except KeyError as error:
             message = f"{self.name} needs {error.args[0]}"
             raise TypeError(message) from None
+
+
+def _numbered(text: str, order: list[str]) -> str:
+    """Turn `:name` placeholders into their positions in an order, to which new ones are added."""
+
+    def position(match: re.Match[str]) -> str:
+        parameter = match.group(1)
+        if parameter is None:
+            return match.group(0)
+        if parameter not in order:
+            order.append(parameter)
+        return f"${order.index(parameter) + 1}"
+
+    return _PLACEHOLDER.sub(position, text)
 
 
 # Parameters of one statement; Postgres takes 65,535 of them.
@@ -163,23 +168,31 @@ def in_groups(query: Query, own: int, groups: int, rows: int) -> Query:
     )
 
 
+_BESIDE = "SELECT * FROM ({}) AS found LEFT JOIN LATERAL ({}) AS other ON true"
+
+
+def beside(query: Query, other: Query, **given: str) -> Query:
+    """Return a statement of the rows of `query`, in no order, with what `other` finds for each, or nulls, beside.
+
+    `given` are parameters of `other` and what stands in their place: expressions of the columns of `found`, which are
+    those of `query`, and of more `:name` parameters. The parameters that both have are the same.
+    """
+    order = [*query.parameters]
+    places = [_numbered(given.get(name, f":{name}"), order) for name in other.parameters]
+    placed = _POSITION.sub(lambda match: places[int(match.group(1)) - 1], other.text)
+    name = f"{query.name}+{other.name}"
+    text = f"/* {name} */ {_BESIDE.format(query.text, placed)}"
+    return replace(query, name=name, text=text, parameters=tuple(order))
+
+
 CONDITION = "{condition}"
 
 
 @lru_cache(maxsize=1024)
 def completed(query: Query, condition: str) -> Query:
     """Return a query with a condition in the place that it marks by {condition}; its `:name` parameters come last."""
-    order = list(query.parameters)
-
-    def position(match: re.Match[str]) -> str:
-        parameter = match.group(1)
-        if parameter is None:
-            return match.group(0)
-        if parameter not in order:
-            order.append(parameter)
-        return f"${order.index(parameter) + 1}"
-
-    text = query.text.replace(CONDITION, _PLACEHOLDER.sub(position, condition))
+    order = [*query.parameters]
+    text = query.text.replace(CONDITION, _numbered(condition, order))
     return replace(query, text=text, parameters=tuple(order))
 
 

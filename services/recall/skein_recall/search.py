@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skein_recall.asking import Question
     from skein_recall.deferring import Deferred
-    from skein_recall.held import Held
+    from skein_recall.held import Held, Shortlist
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
     from skein_recall.recent import Recent
@@ -170,6 +170,8 @@ class Search:
         self._listed = listed
         # When the nearest were found by what is held: whatever else is looked at is compared there as well.
         self._compared: Compared | None = None
+        # What was read of items on the way.
+        self._read: Mapping[UUID, asyncpg.Record] = {}
         self._asks_words = _asks_words(question, vector)
         self._at = at
         self._formula = formula
@@ -221,7 +223,9 @@ class Search:
             start += len(part)
             spare = min(_MOST_SPARE, 2 * spare or _SPARE)
             kinds = {one.item_id: one.kind for one in part}
-            rows = await self._reading.items(kinds, self._at, show_superseded=self._question.show_superseded)
+            rows = {item_id: self._read[item_id] for item_id in kinds.keys() & self._read.keys()}
+            unread = {item_id: kind for item_id, kind in kinds.items() if item_id not in rows}
+            rows |= await self._reading.items(unread, self._at, show_superseded=self._question.show_superseded)
             hits += [(one, rows[one.item_id]) for one in part if one.item_id in rows]
         return hits[:limit]
 
@@ -352,7 +356,7 @@ class Search:
         shortlist = listed.shortlist
         if tuple(kinds) != shortlist.kinds:
             return None
-        rows = await self._reading.nearest_listed(self._model, self._vector, shortlist, most_new=MOST_NEW)
+        rows = await self._listed_rows(self._vector, shortlist)
         near: dict[UUID, tuple[str, float]] = {}
         for row in rows:
             if row["item_id"] is not None:
@@ -364,6 +368,22 @@ class Search:
         self.path = "held"
         self._compared = Compared(shortlist=shortlist, new={row["item_id"] for row in rows if row["is_new"] is True})
         return dict(islice(near.items(), depth)), not shortlist.is_all or len(near) > depth
+
+    async def _listed_rows(self, vector: NDArray[np.float32], shortlist: Shortlist) -> list[asyncpg.Record]:
+        """Have the shortlist compared; where nothing else will say what is shown, read that in the same round trip."""
+        if self._asks_words:
+            return await self._reading.nearest_listed(self._model, vector, shortlist, most_new=MOST_NEW)
+        rows = await self._reading.nearest_read(
+            self._model,
+            vector,
+            shortlist,
+            self._at,
+            first=self._question.limit,
+            most_new=MOST_NEW,
+            show_superseded=self._question.show_superseded,
+        )
+        self._read = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}
+        return rows
 
     async def _near_by_index(
         self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], depth: int

@@ -34,17 +34,17 @@ LIMIT :count;
 -- Compare chunks with a vector, over all dimensions: those of the items named, and up to a number of those that came with
 -- a transaction or later ones. There is a row without an item when there are none. Beside each stands which server this
 -- is.
-SELECT here.server, found.item_id, found.kind, found.is_new, found.distance
+SELECT here.server, found.item_id, found.chunk, found.kind, found.is_new, found.distance
 FROM (SELECT pg_postmaster_start_time() AS server) AS here
 LEFT JOIN (
-    SELECT v.item_id, v.kind, false AS is_new,
+    SELECT v.item_id, v.chunk, v.kind, false AS is_new,
            (v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
                + coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0) AS distance
     FROM recall.{table} AS v
     WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[])
     UNION ALL
     (
-        SELECT v.item_id, v.kind, true,
+        SELECT v.item_id, v.chunk, v.kind, true,
                (v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
                    + coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)
         FROM recall.{table} AS v

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from skein_kit.filtering import ENTRIES, compiled
 from skein_kit.policies import policies_of
 from skein_kit.sql import completed
 from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table
-from skein_recall.store.queries import QUERIES
+from skein_recall.store.queries import NEAREST_READ, QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -166,16 +167,30 @@ class Reading:
         Return chunks, the nearest first: item_id, kind, distance, which is minus the cosine over all dimensions,
         whether each is_new, and the server. One row without an item when there are none.
         """
-        given = columns(vector)
         return await self._rows(
-            of_table(QUERIES["nearest_listed"], model.table_name),
-            item_ids=shortlist.item_ids,
-            horizon=shortlist.moment.horizon,
-            kinds=list(shortlist.kinds),
-            vector=given["embedding"],
-            rest=given["rest"],
-            most=most_new,
+            of_table(QUERIES["nearest_listed"], model.table_name), **_of(shortlist, vector, most_new=most_new)
         )
+
+    async def nearest_read(
+        self,
+        model: EmbeddingModel,
+        vector: NDArray[np.float32],
+        shortlist: Shortlist,
+        at: datetime,
+        *,
+        first: int,
+        most_new: int,
+        show_superseded: bool,
+    ) -> list[asyncpg.Record]:
+        """Do as nearest_listed, and read the `first` of the shortlist that are memories: in their first chunk's row."""
+        rows = await self._rows(
+            of_table(NEAREST_READ, model.table_name),
+            **_of(shortlist, vector, most_new=most_new),
+            shown_ids=shortlist.item_ids[:first],
+            at=at,
+            show_superseded=show_superseded,
+        )
+        return sorted(rows, key=itemgetter("distance"))
 
     async def exactly_nearest(
         self,
@@ -342,6 +357,18 @@ class Reading:
             rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
             found.update((row["message_id"], row) for row in rows)
         return found
+
+
+def _of(shortlist: Shortlist, vector: NDArray[np.float32], *, most_new: int) -> dict[str, object]:
+    given = columns(vector)
+    return {
+        "item_ids": shortlist.item_ids,
+        "horizon": shortlist.moment.horizon,
+        "kinds": list(shortlist.kinds),
+        "vector": given["embedding"],
+        "rest": given["rest"],
+        "most": most_new,
+    }
 
 
 def _idf(documents: int, all_documents: int) -> float:
