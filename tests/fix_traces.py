@@ -57,7 +57,7 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
         return trace_service_pb2.ExportTraceServiceResponse()
 
     async def trace(
-        self, trace_id: bytes, complete: Callable[[Sequence[Received]], bool], seconds: float = 20.0
+        self, trace_id: bytes, complete: Callable[[Sequence[Received]], bool], seconds: float = 60.0
     ) -> list[Received]:
         """Wait until the spans of a trace are complete; fail with what there is when they never are."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -136,11 +135,14 @@ async def test_a_vector_that_comes_with_a_memory_is_one_of_the_model_in_force(
     for arguments in (words, ("reindex", WORDS, "--wait"), ("use", WORDS)):
         ended = await skein("models", *arguments, environment=operator)
         assert ended.code == Exit.OK, ended.err
+
+    async def is_in_force() -> bool:
+        return (await recalled(tenant)).model == WORDS
+
+    await until(is_in_force)
     given = memory_pb2.Memory(content="Owls hunt at night.", embedding=vector_of("something else entirely"))
 
     created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=given))
-    await asyncio.sleep(0)
-
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="something else entirely"))
     assert answer.hits[0].memory.memory_id == created.memory.memory_id
     assert answer.hits[0].similarity == pytest.approx(1.0, abs=1e-2)

@@ -55,7 +55,9 @@ class Observed:
     receiver: Receiver
 
     def logs(self) -> dict[str, str]:
-        return {name: path.read_text("utf-8") for name, path in self.cluster.logs.items()}
+        """Return what each process has logged, as far as its lines are whole."""
+        texts = {name: path.read_text("utf-8") for name, path in self.cluster.logs.items()}
+        return {name: text[: text.rfind("\n") + 1] for name, text in texts.items()}
 
     async def metrics(self, service: str) -> dict[str, Metric]:
         status, body = await get(self.cluster.admins[service], "/metrics")
@@ -136,7 +138,8 @@ async def trace_of_a_recall(observed: Observed) -> tuple[bytes, list[Received]]:
         return (
             any(each.span.name == GATEWAY_RECALL for each in spans)
             and all(each.span.parent_span_id in known for each in spans)
-            and any("db.system.name" in each.attributes for each in spans)
+            # Of the two processes each sends its own, and what comes from recall last is its answer to the gateway.
+            and any((each.service, each.span.name) == ("skein-recall", RECALL) for each in spans)
         )
 
     return span_id, await observed.receiver.trace(trace_id, complete)
@@ -274,7 +277,7 @@ async def test_the_worker_measures_what_nobody_s_call_shows(observed: Observed) 
     }
     missing = wanted
     # Each has a round of its own, and what is in the queue is shown from the first one after the worker filled it.
-    for _ in range(300):
+    for _ in range(600):
         if not (missing := wanted - await shown(observed)):
             break
         await asyncio.sleep(0.1)
@@ -327,8 +330,8 @@ async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_n
         await connection.close()
 
     lines = [json.loads(line) for line in observed.logs()["memory"].splitlines() if line.startswith("{")]
-    (fault,) = (line for line in lines if line["event"] == "fault")
-    assert (fault["request_id"], fault["trace_id"]) == (request_id, trace_id.hex())
+    (fault,) = (line for line in lines if line["event"] == "fault" and line.get("request_id") == request_id)
+    assert fault["trace_id"] == trace_id.hex()
     assert (fault["tenant_id"], fault["level"]) == (str(observed.tenant.tenant_id), "error")
     assert fault["method"] == "/skein.memory.v1.MemoryService/CreateMemory"
     assert fault["exception"][0]["exc_type"] == "CheckViolationError"
@@ -426,8 +429,11 @@ async def test_a_process_says_that_it_lives_and_which_of_its_services_are_ready(
     admin = observed.cluster.admins[service]
 
     assert await get(admin, "/livez") == (200, "ok\n")
-    status, body = await get(admin, "/readyz")
-    assert (status, json.loads(body)) == (200, {service: True})
+    async with asyncio.timeout(60):
+        # On a machine that stands still for a moment, one is late to say so.
+        while (found := await get(admin, "/readyz"))[0] != 200:
+            await asyncio.sleep(0.05)
+    assert json.loads(found[1]) == {service: True}
 
 
 async def listed(channel: aio.Channel) -> set[str]:

@@ -69,7 +69,7 @@ async def measured() -> AsyncIterator[Measured]:
             url = server.url(user="postgres", database="skein")
             await migrate(url, registry.migrations(), registry.WITH_DATABASE)
             superuser = await asyncpg.connect(url)
-            async with Database.open(url, service="worker", size=2, timeout=5.0) as database:
+            async with Database.open(url, service="worker", size=2, timeout=30.0) as database:
                 yield Measured(server, url, superuser, Measuring(Store(database), seconds=15.0))
             await superuser.close()
     finally:
@@ -115,7 +115,12 @@ async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it
     try:
         await other.execute("BEGIN; SELECT 1")
         reading = await measured.value("skein_database_oldest_transaction_seconds")
-        held_by_reading = shown("skein_change_log_lag_seconds")
+
+        async def nobody_writes() -> bool:
+            return await measured.value("skein_change_log_lag_seconds") == 0
+
+        # The server's own upkeep may be writing, which is soon over.
+        await measured.until(nobody_writes)
         await other.execute("SELECT pg_current_xact_id()")
         await measured.measuring.measure()
         held_by_writing = shown("skein_change_log_lag_seconds")
@@ -124,7 +129,6 @@ async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it
 
     assert reading is not None
     assert reading > 0
-    assert held_by_reading == 0
     assert held_by_writing is not None
     assert held_by_writing > 0
 
