@@ -114,6 +114,8 @@ async def home(running: Up) -> AsyncIterator[Tenant]:
 
 
 async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(running: Up, home: Tenant, disk: Path) -> None:
+    everything = pb.ListMemoriesRequest(page_size=1000)
+    before = (await home.memory.ListMemories(everything)).memories
     kept = await home.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="kept")))
     superuser = await asyncpg.connect(database_url(running.data_dir))
     place = disk / "rows"
@@ -122,6 +124,9 @@ async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(running:
     await superuser.execute(f"CREATE TABLESPACE small LOCATION '{place}'")
     table = await superuser.fetchval("SELECT tableoid::regclass::text FROM memory.entries LIMIT 1")
     await superuser.execute(f"ALTER TABLE {table} SET TABLESPACE small")
+    # What follows goes into a segment of the log that there is already: the rows alone have no room.
+    await superuser.execute("SELECT pg_switch_wal()")
+    await superuser.execute("SELECT pg_logical_emit_message(true, 'skein', 'a new segment')")
     ballast = fill(disk, but=MEGABYTE // 4)
     request = pb.BatchCreateMemoriesRequest(
         memories=[pb.Memory(content=secrets.token_hex(4000)) for _ in range(100)], request_id="many"
@@ -130,12 +135,12 @@ async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(running:
     with refused(grpc.StatusCode.UNAVAILABLE, "DATABASE_FULL"):
         await home.memory.BatchCreateMemories(request)
     read = await home.memory.GetMemory(pb.GetMemoryRequest(memory_id=kept.memory.memory_id))
-    listed = await home.memory.ListMemories(pb.ListMemoriesRequest())
+    listed = await home.memory.ListMemories(everything)
     ballast.unlink()
     created = await home.memory.BatchCreateMemories(request)
 
     assert read.memory.content == "kept"
-    assert len(listed.memories) == 1
+    assert len(listed.memories) == len(before) + 1
     assert len(created.memories) == 100
     await superuser.execute(f"ALTER TABLE {table} SET TABLESPACE pg_default")
     await superuser.execute("DROP TABLESPACE small")

@@ -346,7 +346,9 @@ async def test_a_tenant_that_has_the_slug_of_a_brain_by_chance_gets_nothing(clus
     # Makes the organization.
     (tmp_path / "before").mkdir()
     await move_all_in(cluster, "memoryvault-d1", many_brains(tmp_path / "before", f"before-{mark}"))
-    organizations = await cluster.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
+    organizations = await cluster.operator.tenancy.ListOrganizations(
+        tenancy_pb2.ListOrganizationsRequest(page_size=1000)
+    )
     organization_id = next(one.organization_id for one in organizations.organizations if one.slug == "default")
     taken = tenancy_pb2.Tenant(organization_id=organization_id, slug=f"work-{mark}")
     made = await cluster.operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=taken))

@@ -105,7 +105,7 @@ async def outcome(calling: Any) -> tuple[grpc.StatusCode, str, Message | None]:
         return error.code(), reason_of(status) if status else "", None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def ours(cluster: Cluster) -> World:
     """A tenant that others try to get at."""
     world = await World.new(cluster)
@@ -115,7 +115,7 @@ async def ours(cluster: Cluster) -> World:
     return world
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def theirs(cluster: Cluster) -> World:
     """A tenant that tries."""
     world = await World.new(cluster)
@@ -327,7 +327,7 @@ async def test_without_a_credential_nobody_gets_in(doors: Doors, ours: World, pa
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
     """Open the key that signs access tokens: whoever could make any token at all would have this."""
     row = await catalog_of.fetchrow(
@@ -372,7 +372,7 @@ async def test_a_credential_made_for_something_else_is_refused(
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def inside(doors: Doors, ours: World) -> dict[str, tuple[grpc.StatusCode, str, Message | None]]:
     """How each internal RPC ends with a token of the world.
 
@@ -392,7 +392,7 @@ def test_an_internal_service_takes_what_auth_signed_for_the_inside_alone(
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def keys_without(ours: World) -> dict[str, str]:
     """Keys of our tenant that may do everything but one thing."""
     made: dict[str, str] = {}
@@ -420,7 +420,7 @@ async def test_a_credential_with_too_little_is_refused(
     assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, wanted)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def viewer(cluster: Cluster, ours: World) -> Stubs:
     """Somebody who may look at our tenant."""
     return (await member(cluster, ours.tenant, "viewer")).stubs
