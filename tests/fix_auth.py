@@ -94,7 +94,7 @@ async def auth_alone(
         addresses=addresses,
     )
     async with running(registry.load(["auth"]), host) as services:
-        await services.wait_ready(20)
+        await services.wait_ready(60)
         async with aio.insecure_channel(addresses["auth"]) as channel:
             yield Alone(channel=channel, database=database)
 

@@ -6,6 +6,7 @@ is chosen by SKEIN_TEST_FORM: `one` process for everything (the default), or `ma
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import tempfile
@@ -20,7 +21,7 @@ from grpc import aio
 from grpc_status import rpc_status
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein.gateway.v1 import gateway_pb2_grpc
+from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
@@ -28,7 +29,7 @@ from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_kit.errors import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from pathlib import Path
 
     import grpc
@@ -149,9 +150,16 @@ test_environment.__test__ = False  # type: ignore[attr-defined]  # A helper, tho
 class Authorized:
     """A channel whose calls carry a credential, for generated stubs."""
 
-    def __init__(self, channel: aio.Channel, credential: str, **metadata: str) -> None:
+    def __init__(self, channel: aio.Channel, credential: str | Callable[[], str], **metadata: str) -> None:
+        """Call with a credential, or with one that is made for each call: it may be good for a minute alone."""
         self._channel = channel
-        self._metadata = (("authorization", f"Bearer {credential}"), *metadata.items()) if credential else ()
+        self._credential = credential
+        self._more = tuple(metadata.items())
+
+    @property
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        credential = self._credential if isinstance(self._credential, str) else self._credential()
+        return (("authorization", f"Bearer {credential}"), *self._more) if credential else ()
 
     def unary_unary(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
         inner: Any = self._channel.unary_unary(*arguments, **keywords)
@@ -270,15 +278,20 @@ class Cluster:
 
     async def new_tenant(self) -> Tenant:
         """Make a tenant and a key for it."""
-        name = f"test {next(_numbers)} {uuid.uuid4().hex[:8]}"
-        created = await self.operator.tenancy.CreateTenant(
-            tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
-        )
-        tenant_id = created.tenant.tenant_id
-        acting = self.with_key(self.operator_key, **{"skein-tenant-id": tenant_id})
-        key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="test"))
-        channel = cast("aio.Channel", Authorized(self.channel, key.secret))
-        return Tenant(channel=channel, tenant_id=uuid.UUID(tenant_id), api_key=key.secret)
+        return await new_tenant(self.channel, self.operator_key)
+
+
+async def new_tenant(channel: aio.Channel, operator_key: str) -> Tenant:
+    """Make a tenant and a key for it, through a gateway."""
+    name = f"test {next(_numbers)} {uuid.uuid4().hex[:8]}"
+    created = await Stubs.of(channel, operator_key).tenancy.CreateTenant(
+        tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=name))
+    )
+    tenant_id = created.tenant.tenant_id
+    acting = Stubs.of(channel, operator_key, **{"skein-tenant-id": tenant_id})
+    key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="test"))
+    authorized = cast("aio.Channel", Authorized(channel, key.secret))
+    return Tenant(channel=authorized, tenant_id=uuid.UUID(tenant_id), api_key=key.secret)
 
 
 @asynccontextmanager
@@ -325,6 +338,19 @@ async def tenant(cluster: Cluster) -> Tenant:
 async def other_tenant(cluster: Cluster) -> Tenant:
     """Another fresh tenant, whose data nobody else may see."""
     return await cluster.new_tenant()
+
+
+async def until_all_serve(
+    gateway: gateway_pb2_grpc.GatewayServiceAsyncStub, *, but: Iterable[str] = ()
+) -> gateway_pb2.GetClusterStatusResponse:
+    """Ask until every service says so, but those that cannot: on a machine that stands still, one may be late."""
+    async with asyncio.timeout(60):
+        while True:
+            status = await gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
+            states = {one.state for one in status.services if one.service not in but}
+            if states == {gateway_pb2.SERVICE_STATE_SERVING}:
+                return status
+            await asyncio.sleep(0.05)
 
 
 async def fault_of(call: Awaitable[Any]) -> aio.AioRpcError:

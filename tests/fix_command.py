@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fix_cluster import test_environment
 
+from skein_cluster.exits import Exit
 from skein_kit import postgres
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ async def skein(*arguments: str, environment: Mapping[str, str] | None = None, *
             process.kill()
     assert process.returncode is not None
     return Ended(process.returncode, out.decode(), err.decode())
+
+
+async def status(*arguments: str, environment: Mapping[str, str]) -> Ended:
+    """Ask how a cluster is until all of it serves: on a machine that stands still, one service may say so late."""
+    async with asyncio.timeout(120):
+        while (ended := await skein("status", *arguments, environment=environment)).code != Exit.OK:
+            assert ended.code == Exit.REFUSED, ended.err
+    return ended
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ async def gateway_before(
             patched = stack.enter_context(pytest.MonkeyPatch.context())
             patched.setattr(limiting, "ANSWER_SECONDS", 30.0)
             running_services = await stack.enter_async_context(running([*services, SERVICE], host))
-            await running_services.wait_ready(30)
+            await running_services.wait_ready(60)
             async with aio.insecure_channel(host.addresses["gateway"]) as channel:
                 stubs = Stubs.of(channel, tenant.api_key)
                 yield Gateway(channel=stubs.channel, played=played, host=host, tenant=tenant)

@@ -10,7 +10,7 @@ async def get(address: str, path: str, **headers: str) -> tuple[int, str]:
     """GET a path of "host:port"; return the status and the body."""
 
     def ask() -> tuple[int, str]:
-        connection = http.client.HTTPConnection(address, timeout=10)
+        connection = http.client.HTTPConnection(address, timeout=30)
         try:
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()

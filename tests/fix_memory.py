@@ -56,7 +56,7 @@ class Alone:
             _verifier=TokenVerifier(public_keys),
         )
         async with running(registry.load(["memory"]), host) as services:
-            await services.wait_ready(10)
+            await services.wait_ready(60)
             self.address[:] = [addresses["memory"]]
             yield
 
@@ -71,9 +71,8 @@ class Alone:
             agent_id="" if system else "kitchen",
             closed=closed,
         )
-        token, _ = sign(who, key=KEY, at=time.time())
         async with aio.insecure_channel(self.address[0]) as channel:
-            yield cast("aio.Channel", Authorized(channel, token))
+            yield cast("aio.Channel", Authorized(channel, lambda: sign(who, key=KEY, at=time.time())[0]))
 
     async def rows(self, statement: str) -> list[Any]:
         async with self.database.superuser() as connection:

@@ -88,8 +88,9 @@ class RecallAlone:
 
     def _channel(self, principal: str, tenant_id: uuid.UUID | None, permissions: frozenset[str]) -> aio.Channel:
         caller = Caller(principal=principal, tenant_id=tenant_id, permissions=permissions)
-        token, _ = sign(caller, key=self.key, at=now().timestamp())
-        return cast("aio.Channel", Authorized(self.channel, token))
+        return cast(
+            "aio.Channel", Authorized(self.channel, lambda: sign(caller, key=self.key, at=now().timestamp())[0])
+        )
 
     @asynccontextmanager
     async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
@@ -229,10 +230,10 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
     async with (
         running([SERVICE], host) as cluster,
         aio.insecure_channel(host.addresses["recall"]) as channel,
-        Database.open(url, service="memory", size=4, timeout=5, init=prepare_connection) as memory,
-        Database.open(url, service="session", size=4, timeout=5, init=prepare_connection) as session,
+        Database.open(url, service="memory", size=4, timeout=30.0, init=prepare_connection) as memory,
+        Database.open(url, service="session", size=4, timeout=30.0, init=prepare_connection) as session,
     ):
-        await cluster.wait_ready(30)
+        await cluster.wait_ready(60)
         yield RecallAlone(channel=channel, key=key, url=url, memory=memory, session=session)
 
 

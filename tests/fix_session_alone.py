@@ -46,9 +46,8 @@ class Alone:
             permissions=permissions,
             closed=closed,
         )
-        token, _ = sign(who, key=KEY, at=time.time())
         async with aio.insecure_channel(self.address) as channel:
-            yield cast("aio.Channel", Authorized(channel, token))
+            yield cast("aio.Channel", Authorized(channel, lambda: sign(who, key=KEY, at=time.time())[0]))
 
     async def rows(self, statement: str) -> list[Any]:
         async with self.database.superuser() as connection:
@@ -88,5 +87,5 @@ async def session_alone(
             organization_id,
         )
     async with running(registry.load(["session"]), host) as services:
-        await services.wait_ready(10)
+        await services.wait_ready(60)
         yield Alone(address=addresses["session"], database=database, tenant_id=tenant_id)

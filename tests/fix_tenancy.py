@@ -99,8 +99,7 @@ class Tenancy:
         return {UUID(member.account_id): names[member.role] for member in listed.members}
 
     def _signed(self, who: Caller) -> aio.Channel:
-        token, _ = sign(who, key=KEY, at=time.time())
-        return cast("aio.Channel", Authorized(self.channel, token))
+        return cast("aio.Channel", Authorized(self.channel, lambda: sign(who, key=KEY, at=time.time())[0]))
 
 
 def operator_in(tenant_id: UUID) -> Caller:
@@ -129,7 +128,7 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
         _verifier=TokenVerifier(public_keys),
     )
     async with running(registry.load(["tenancy"]), host) as services:
-        await services.wait_ready(10)
+        await services.wait_ready(60)
         async with aio.insecure_channel(addresses["tenancy"]) as channel:
             yield Tenancy(database, addresses["tenancy"], channel)
 

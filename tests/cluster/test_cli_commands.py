@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import test_environment
-from fix_command import skein
+from fix_command import skein, status
 
 from skein.memory.v1 import archives_pb2, memory_pb2
 from skein.session.v1 import session_pb2
@@ -48,8 +48,8 @@ def household(path: Path, *, lines: int = 40) -> Path:
 
 
 async def test_status_lists_every_service_and_ends_with_0(environment: dict[str, str]) -> None:
-    shown = await skein("status", environment=environment)
-    told = await skein("status", "--json", environment=environment)
+    shown = await status(environment=environment)
+    told = await status("--json", environment=environment)
 
     assert shown.code == Exit.OK, shown.err
     assert all(name in shown.out for name in ("gateway", "auth", "memory", "serving"))

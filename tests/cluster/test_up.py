@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import test_environment
-from fix_command import all_gone, descendants, erase, skein, start, up
+from fix_command import all_gone, descendants, erase, skein, start, status, up
 
 from skein_cluster import registry
 from skein_cluster.exits import Exit
@@ -104,7 +104,7 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
     async with up(data_dir) as running:
         started = descendants(running.process.pid)
         credentials = running.credentials
-        status = await skein("status", environment=running.environment)
+        told = await status(environment=running.environment)
         second = await skein("up", environment=running.environment)
         code = await running.stop()
 
@@ -121,7 +121,7 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
         assert stat.S_IMODE((data_dir / name).stat().st_mode) == 0o600
     assert set(credentials) >= {"endpoint", "http", "api_key", "tenant_id"}
     assert await all_gone(started)
-    assert status.code == code == Exit.OK
+    assert told.code == code == Exit.OK
     # A second one on the same data folder is told who has it.
     assert second.code == Exit.CANNOT_START
     assert f"in use by process {running.process.pid}" in second.err

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Cluster, Tenant, refused, until_all_serve
 from fix_gateway import gateway_before
 from grpc import aio
 
@@ -178,7 +178,7 @@ async def test_a_service_that_is_gone_is_named(cluster: Cluster, tenant: Tenant)
 
 
 async def test_the_status_names_every_service(tenant: Tenant) -> None:
-    status = await tenant.gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
+    status = await until_all_serve(tenant.gateway)
 
     assert {service.service: service.state for service in status.services} == dict.fromkeys(
         registry.NAMES, gateway_pb2.SERVICE_STATE_SERVING
@@ -190,7 +190,7 @@ async def test_the_status_says_which_service_does_not_answer(cluster: Cluster, t
     async with gateway_before(cluster, tenant, {}) as gateway:
         gateway.host.addresses["recall"] = "127.0.0.1:9"
 
-        status = await gateway.gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
+        status = await until_all_serve(gateway.gateway, but=["recall"])
 
     states = {service.service: service.state for service in status.services}
     assert states["recall"] == gateway_pb2.SERVICE_STATE_UNREACHABLE
