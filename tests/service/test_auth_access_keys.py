@@ -28,7 +28,7 @@ ISSUER = "https://skein.test"
 @asynccontextmanager
 async def replica(database: TestDatabase) -> AsyncIterator[Keyring]:
     """One of several that share a database."""
-    async with Database.open(database.url, service="auth", size=2, timeout=5.0) as opened:
+    async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
         yield Keyring(KeyStore(opened), Sealer(SystemKeys.of(SYSTEM_KEY)), access_seconds=3600)
 
 

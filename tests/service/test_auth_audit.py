@@ -23,7 +23,7 @@ from skein_kit.ids import new_id, now
 async def events(cluster: Cluster) -> AsyncIterator[AuditStore]:
     """The audit as the service itself keeps it, without a call around it."""
     url = cluster.postgres.url(user="postgres", database="skein")
-    async with Database.open(url, service="auth", size=2, timeout=5.0) as database:
+    async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         yield AuditStore(database)
 
 

@@ -65,7 +65,9 @@ async def test_a_tenants_key_becomes_a_signed_identity_of_a_minute(
         pb.CreateApiKeyRequest(display_name="x", permissions=["memory.read"], agent_id="voice")
     )
 
+    before = datetime.now(UTC).timestamp()
     answer = await identity.Exchange(pb.ExchangeRequest(bearer=made.secret))
+    after = datetime.now(UTC).timestamp()
 
     assert await verified(channel, answer.token) == Caller(
         principal=f"api_key:{made.api_key.api_key_id}",
@@ -73,7 +75,7 @@ async def test_a_tenants_key_becomes_a_signed_identity_of_a_minute(
         permissions=frozenset({"memory.read"}),
         agent_id="voice",
     )
-    assert 55 <= answer.expire_time.seconds - datetime.now(UTC).timestamp() <= 60
+    assert before + 55 <= answer.expire_time.seconds <= after + 60
 
 
 async def test_a_tenants_key_may_repeat_its_tenant_and_name_no_other(
@@ -270,14 +272,16 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(
     stub = rpc.IdentityServiceStub(Stubs.of(channel, token).channel)
 
     first = await stub.DeleteExpired(pb.DeleteExpiredRequest())
-    again = await stub.DeleteExpired(pb.DeleteExpiredRequest())
+    async with asyncio.timeout(30):
+        # What others left may be past its time only now.
+        while (await stub.DeleteExpired(pb.DeleteExpiredRequest())).deleted_count:
+            pass
 
     left = await database.fetch(
         "SELECT tenant_id, request_id FROM auth.requests WHERE tenant_id = ANY ($1)",
         [tenant.tenant_id, other_tenant.tenant_id],
     )
     assert first.deleted_count >= 1
-    assert again.deleted_count == 0
     assert {(row["tenant_id"], row["request_id"]) for row in left} == {
         (tenant.tenant_id, "new"),
         (other_tenant.tenant_id, "old"),

@@ -117,7 +117,7 @@ async def people(cluster: Cluster) -> AsyncIterator[People]:
     url = cluster.postgres.url(user="postgres", database="skein")
     superuser = await asyncpg.connect(url)
     settings, system_keys = AuthSettings(), SystemKeys.of(SYSTEM_KEY)
-    async with Database.open(url, service="auth", size=2, timeout=5.0) as database:
+    async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         tokens = AccessTokens(
             Keyring(KeyStore(database), Sealer(system_keys)), lambda: f"http://{cluster.addresses['http']}"
         )

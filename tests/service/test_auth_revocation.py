@@ -33,7 +33,7 @@ async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg
 async def own(cluster: Cluster) -> AsyncIterator[Database]:
     """The database as auth itself sees it."""
     url = cluster.postgres.url(user="postgres", database="skein")
-    async with Database.open(url, service="auth", size=2, timeout=5.0) as own:
+    async with Database.open(url, service="auth", size=2, timeout=30.0) as own:
         yield own
 
 

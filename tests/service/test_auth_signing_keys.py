@@ -48,7 +48,7 @@ async def url(cluster: Cluster) -> str:
 
 @asynccontextmanager
 async def keyring(url: str, system_keys: SystemKeys) -> AsyncIterator[Keyring]:
-    async with Database.open(url, service="auth", size=2, timeout=5.0) as database:
+    async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         yield Keyring(KeyStore(database), Sealer(system_keys))
 
 

@@ -17,7 +17,7 @@ from skein_client import Client, InvalidArgument, Message, NotFound, NotOpen, sy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ async def held(cluster: Cluster, memory_id: str) -> AsyncIterator[asyncpg.Connec
 
 
 async def waiting(connection: asyncpg.Connection[asyncpg.Record], count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await connection.fetchval(_WAITING) < count:
             await asyncio.sleep(0.01)
 

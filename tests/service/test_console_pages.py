@@ -234,7 +234,7 @@ async def test_changes_come_newest_first_and_then_live(web: Browsing, tenant: Te
     links = await web.page("changes", kind="link")
     live = re.findall(r'data-live="([^"]+)"', page.text)[0].replace("&amp;", "&")
 
-    async with asyncio.timeout(20), web.client.stream("GET", live) as stream:
+    async with asyncio.timeout(60), web.client.stream("GET", live) as stream:
         made = await tenant.memory.CreateMemory(
             memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="never in a change"))
         )
@@ -265,7 +265,7 @@ async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: Browsing, te
 
     async def heard(headers: dict[str, str], count: int) -> list[tuple[str, str]]:
         found, last = [], ""
-        async with asyncio.timeout(20), web.client.stream("GET", live, headers=headers) as stream:
+        async with asyncio.timeout(60), web.client.stream("GET", live, headers=headers) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("id: "):
                     last = line[4:]

@@ -28,7 +28,7 @@ async def correct(pool: Database, tenant_id: UUID) -> None:
 
 
 async def test_an_answer_is_corrected_unless_it_was_emptied(alone: Alone, database: TestDatabase) -> None:
-    async with Database.open(database.url, service="memory", size=1, timeout=5.0) as pool:
+    async with Database.open(database.url, service="memory", size=1, timeout=30.0) as pool:
         assert await answered(pool, alone.tenant_id) is None
         await correct(pool, alone.tenant_id)
         assert await answered(pool, alone.tenant_id) == CORRECTED

@@ -86,7 +86,7 @@ def world(server: Server, template: str) -> Iterator[World]:
             account_id,
         )
         await connection.close()
-        database = await stack.enter_async_context(Database.open(url, service="auth", size=6, timeout=10.0))
+        database = await stack.enter_async_context(Database.open(url, service="auth", size=6, timeout=30.0))
         for client_id in CLIENTS:
             await ClientStore(database).create_client(Client(client_id=client_id, create_time=START, update_time=START))
         return GrantStore(database)

@@ -23,7 +23,7 @@ from skein_kit.ids import new_id, now
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 async def remember(tenant: Tenant, text: str = "tea") -> str:

@@ -49,7 +49,7 @@ async def pool(database: TestDatabase) -> AsyncIterator[Database]:
             TENANT,
             AT,
         )
-    async with Database.open(database.url, service="memory", size=1, timeout=5.0) as opened:
+    async with Database.open(database.url, service="memory", size=1, timeout=30.0) as opened:
         yield opened
 
 

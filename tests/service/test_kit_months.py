@@ -20,8 +20,8 @@ JUNE = datetime(2031, 6, 1, tzinfo=UTC)
 async def test_a_month_is_made_once_however_many_ask_at_the_same_time(database: TestDatabase, service: str) -> None:
     query = Queries.of(f"skein_{service}")["ensure_month"]
     async with (
-        Database.open(database.url, service=service, size=4, timeout=5.0) as here,
-        Database.open(database.url, service=service, size=4, timeout=5.0) as there,
+        Database.open(database.url, service=service, size=4, timeout=30.0) as here,
+        Database.open(database.url, service=service, size=4, timeout=30.0) as there,
     ):
         months, others = Months(here, query), Months(there, query)
 
@@ -37,7 +37,7 @@ async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: Te
     query = Queries.of("skein_memory")["ensure_month"]
     async with (
         database.superuser() as connection,
-        Database.open(database.url, service="memory", size=1, timeout=5) as db,
+        Database.open(database.url, service="memory", size=1, timeout=30.0) as db,
     ):
         await connection.execute("CREATE SEQUENCE public.tries; GRANT USAGE ON public.tries TO PUBLIC")
         await connection.execute(

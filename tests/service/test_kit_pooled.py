@@ -21,7 +21,7 @@ PREPARED = Query.of("prepared", "SELECT count(*) FROM pg_prepared_statements")
 @pytest.fixture
 async def pool(database: TestDatabase) -> AsyncIterator[Database]:
     url = database.server.url(user="skein_memory", database=database.name)
-    async with Database.open(url, service="memory", size=1, timeout=5.0, pooled=True, statements=0) as opened:
+    async with Database.open(url, service="memory", size=1, timeout=30.0, pooled=True, statements=0) as opened:
         yield opened
 
 

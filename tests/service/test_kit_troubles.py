@@ -55,7 +55,7 @@ TAKE = Query.of("take", "INSERT INTO public.shifts DEFAULT VALUES")
 
 @pytest.fixture
 async def pool(database: TestDatabase) -> AsyncIterator[Database]:
-    async with Database.open(database.url, service="memory", size=2, timeout=5.0) as opened:
+    async with Database.open(database.url, service="memory", size=2, timeout=30.0) as opened:
         yield opened
 
 
@@ -103,7 +103,7 @@ async def test_the_kernel_is_asked_to_notice_a_server_that_is_gone(database: Tes
     async with Proxy.to(socket) as proxy:
         port = int(proxy.address.rpartition(":")[2])
         url = f"postgresql://postgres@{proxy.address}/{database.name}?sslmode=disable"
-        async with Database.open(url, service="memory", size=1, timeout=5.0) as pool:
+        async with Database.open(url, service="memory", size=1, timeout=30.0) as pool:
             async with pool.shared():
                 pass
             rows = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]]

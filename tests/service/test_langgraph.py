@@ -348,7 +348,7 @@ async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Clie
     await skein.memories.UpdateMemory(
         memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["expire_time"]})
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await store.aget(ANNA, "short", refresh_ttl=False) is not None:
             pass
 

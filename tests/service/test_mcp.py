@@ -417,11 +417,11 @@ async def test_hanging_up_cancels_the_work(cluster: Cluster, tenant: Tenant) -> 
         Mcp.of(gateway.host.addresses["http"], tenant.api_key) as mcp,
     ):
         asking = asyncio.create_task(mcp.call("recall", query="tea"))
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 30)
 
         asking.cancel()
 
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 30)
 
 
 async def test_a_service_that_is_down_is_told_to_the_model(cluster: Cluster, tenant: Tenant) -> None:

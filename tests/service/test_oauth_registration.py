@@ -166,7 +166,7 @@ def site(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> Iterator[Site]:
 
 @pytest.fixture
 async def store(database: TestDatabase) -> AsyncIterator[Database]:
-    async with Database.open(database.url, service="auth", size=4, timeout=5.0) as opened:
+    async with Database.open(database.url, service="auth", size=4, timeout=30.0) as opened:
         yield opened
 
 

@@ -40,7 +40,7 @@ class Inbox:
 
     async def token(self, page: str) -> tuple[str, str]:
         """Wait for a mail; return whom it is for and the token in its link to this page."""
-        to, text = await asyncio.wait_for(self._mails.get(), 20)
+        to, text = await asyncio.wait_for(self._mails.get(), 60)
         found = re.search(rf"^{re.escape(ISSUER)}/account/{page}\?token=(\S+)$", text.replace("\r", ""), re.MULTILINE)
         assert found, text
         return to, found.group(1)

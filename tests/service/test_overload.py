@@ -28,7 +28,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_client.client import Client
 from skein_kit.call import Call
 
-SECONDS = 20.0
+SECONDS = 60.0
 # Calls at once, of which one tenant has three quarters, and calls that wait.
 ROOM, SHARE, WAITING = 4, 3, 2
 TIGHT: dict[str, Any] = {

@@ -503,7 +503,7 @@ async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: T
         with pytest.raises(NotReady):
             await assistant.running.wait_ready(0.5)
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
-        await assistant.running.wait_ready(10)
+        await assistant.running.wait_ready(60)
 
 
 async def test_the_key_may_come_later(cluster: Cluster, tenant: Tenant) -> None:

@@ -201,7 +201,7 @@ async def test_a_port_may_act_as_somebody_of_its_own(
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5576_FILE": str(key_file)}
 
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        await assistant.running.wait_ready(10)
+        await assistant.running.wait_ready(60)
         memory_id = await assistant.create("of the first tenant")
         own = await assistant.ask("read", payload={"memory_id": memory_id})
         other = await assistant.ask("read", port=5576, payload={"memory_id": memory_id})

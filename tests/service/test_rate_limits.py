@@ -53,7 +53,7 @@ async def call_at_once(tenant: Tenant | Gateway, count: int) -> Counter[str]:
 
 def posted(address: str, path: str, key: str) -> tuple[int, str]:
     """POST an empty message as JSON; return the status and when to come back."""
-    connection = http.client.HTTPConnection(address, timeout=10)
+    connection = http.client.HTTPConnection(address, timeout=60)
     try:
         connection.request("POST", path, "{}", {"content-type": "application/json", "authorization": f"Bearer {key}"})
         answer = connection.getresponse()

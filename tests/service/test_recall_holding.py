@@ -119,7 +119,7 @@ def came(shortlist: Shortlist, count: int) -> list[Any]:
 @asynccontextmanager
 async def holding(database: TestDatabase, **settings: Any) -> AsyncIterator[Holding]:
     """Hold what is read while the block runs."""
-    async with Database.open(database.url, service="recall", size=2, timeout=5.0, init=prepare_connection) as pool:
+    async with Database.open(database.url, service="recall", size=2, timeout=30.0, init=prepare_connection) as pool:
         made = Holding(database, pool, Clock(), **{"most_bytes": 10**9, "least_chunks": 20, **settings})
         running = asyncio.create_task(made.held.run())
         try:

@@ -32,7 +32,7 @@ async def test_a_memory_that_was_just_changed_is_not_purged_for_its_age(alone: A
         async with connection.transaction():
             await connection.execute("UPDATE memory.entries SET update_time = now()")
             retaining = asyncio.ensure_future(rpc.UpkeepServiceStub(system).ApplyRetention(pb.ApplyRetentionRequest()))
-            async with asyncio.timeout(20), alone.database.superuser() as watching:
+            async with asyncio.timeout(60), alone.database.superuser() as watching:
                 await waiting(watching, 1)
         done = await retaining
         found = await rpc.MemoryServiceStub(channel).GetMemory(pb.GetMemoryRequest(memory_id=created.memory.memory_id))

@@ -15,7 +15,7 @@ from skein.session.v1 import session_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 async def opened(tenant: Tenant) -> str:

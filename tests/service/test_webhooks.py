@@ -320,7 +320,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(house: House, receiver: 
     async with house.alone.channel(system=True) as channel:
         stub = memory_pb2_grpc.UpkeepServiceStub(channel)
         with pytest.raises(grpc.RpcError):
-            await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), timeout=3.0)
+            await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), timeout=8.0)
     states = [delivery.state for delivery in await house.deliveries(created.watch.watch_id)]
     released.set()
     await house.let_time_pass()

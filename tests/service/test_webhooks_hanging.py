@@ -45,7 +45,7 @@ async def receiving(says: bytes, told: list[bytes]) -> AsyncIterator[str]:
 
 
 async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 5.0)
     asked: list[bytes] = []
     told: list[bytes] = []
     async with (
