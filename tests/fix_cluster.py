@@ -360,10 +360,15 @@ async def fault_of(call: Awaitable[Any]) -> aio.AioRpcError:
     return caught.value
 
 
+def reason_in(fault: aio.AioRpcError) -> str:
+    """Return a fault's ErrorInfo reason; "" if it has none."""
+    status = rpc_status.from_call(cast("Any", fault))
+    return reason_of(status) if status else ""
+
+
 @contextmanager
 def refused(code: grpc.StatusCode, reason: str) -> Iterator[pytest.ExceptionInfo[aio.AioRpcError]]:
     """Expect the block's call to be refused with this code and this ErrorInfo reason."""
     with pytest.raises(aio.AioRpcError) as caught:
         yield caught
-    status = rpc_status.from_call(cast("Any", caught.value))
-    assert (caught.value.code(), reason_of(status) if status else "") == (code, reason), caught.value
+    assert (caught.value.code(), reason_in(caught.value)) == (code, reason), caught.value

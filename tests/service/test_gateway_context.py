@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
-from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_cluster import Cluster, Stubs, Tenant, fault_of, reason_in, refused
 from fix_gateway import gateway_before, hit
 
 from skein.auth.v1 import auth_pb2
@@ -218,8 +218,12 @@ async def test_a_late_conversation_is_named_and_the_rest_is_packed(cluster: Clus
             while len((response := await gateway.gateway.BuildContext(HERE)).incomplete) > 1:
                 pass
         all_of_it = pb.RecallRequest(query="tea", on_partial=pb.ON_PARTIAL_FAIL)
+        whole = pb.BuildContextRequest(recall=all_of_it, session_id="kitchen")
+        async with asyncio.timeout(60):
+            while reason_in(fault := await fault_of(gateway.gateway.BuildContext(whole))) == "DEADLINE_EXCEEDED":
+                pass
         with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_LATE"):
-            await gateway.gateway.BuildContext(pb.BuildContextRequest(recall=all_of_it, session_id="kitchen"))
+            raise fault
 
     assert response.incomplete == [pb.ARM_WINDOW]
     assert [citation.item_id for citation in response.citations] == ["a"]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_cluster import Cluster, Stubs, Tenant, fault_of, refused
+from fix_cluster import Cluster, Stubs, Tenant, fault_of, reason_in, refused
 from fix_gateway import Gateway, gateway_before, hit
 from grpc import aio
-from grpc_status import rpc_status
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -19,7 +18,6 @@ from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit import errors
-from skein_kit.errors import reason_of
 
 if TYPE_CHECKING:
     from skein_kit.call import Call
@@ -86,11 +84,6 @@ def endless(ended: asyncio.Semaphore, begun: asyncio.Semaphore | None = None) ->
         raise AssertionError
 
     return answer
-
-
-def reason_in(fault: aio.AioRpcError) -> str:
-    status = rpc_status.from_call(fault)  # type: ignore[arg-type]  # It reads three methods that both have.
-    return reason_of(status) if status else ""
 
 
 def states(response: pb.RecallResponse) -> list[tuple[pb.Arm, pb.ArmState, int]]:

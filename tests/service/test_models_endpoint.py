@@ -120,10 +120,10 @@ async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(house:
     house.endpoint.breaks(Answer(hangs=True))
 
     async def index() -> None:
-        await house.place.index.IndexItems(pb.IndexItemsRequest(items=[item]), timeout=5.0)
+        await house.place.index.IndexItems(pb.IndexItemsRequest(items=[item]), timeout=10.0)
 
     writing = asyncio.create_task(index())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(house.endpoint.asked) == asked:
             await asyncio.sleep(0.01)
     async with house.service.superuser() as connection:

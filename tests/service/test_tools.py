@@ -107,7 +107,7 @@ async def test_what_is_no_json_schema_is_refused(tenant: Tenant, document: dict[
 @pytest.mark.parametrize(
     "document",
     [
-        {"pattern": "(?i)" + "[!-\U0010ffff]" * 700},
+        {"pattern": "(?i)" + "[!-\U0010ffff]" * 2000},
         {"pattern": "a{99999999999999999999}"},
         {"pattern": "("},
         {"pattern": r"^\p{Letter}+$"},
@@ -115,7 +115,7 @@ async def test_what_is_no_json_schema_is_refused(tenant: Tenant, document: dict[
     ids=["slow", "too-large", "broken", "of-another-dialect"],
 )
 async def test_a_regular_expression_is_kept_and_never_compiled(tenant: Tenant, document: dict[str, object]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         made = await make(tenant, "t", json_schema=json_format.ParseDict(document, Struct()))
 
     assert json_format.MessageToDict(made.json_schema) == document
@@ -126,7 +126,7 @@ async def test_a_long_list_of_mixed_values_keeps_nobody_waiting(tenant: Tenant, 
     mixed = [value for number in range(8000) for value in (number, str(number))]
     document = {"$schema": "http://json-schema.org/draft-04/schema#", field: mixed}
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "JSON_SCHEMA_INVALID"):
             await make(tenant, "t", json_schema=json_format.ParseDict(document, Struct()))
 

@@ -57,7 +57,7 @@ async def test_it_is_told_in_time_that_there_is_still_no_room() -> None:
     method = Method(refusal(errors.Overloaded()))
 
     with pytest.raises(aio.AioRpcError) as raised:
-        await asked(method, seconds=0.5)
+        await asked(method, seconds=3)
 
     assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert method.calls > 1
@@ -74,7 +74,7 @@ async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
 async def test_nobody_waits_so_long_that_no_time_is_left_for_another_try() -> None:
     method = Method(refusal(errors.Overloaded(after=30)), "done")
 
-    assert await asked(method, seconds=0.6) == "done"
+    assert await asked(method, seconds=4) == "done"
 
 
 @pytest.mark.parametrize("refused", [errors.RateLimited(), errors.DatabaseUnavailable()], ids=lambda one: one.reason)
