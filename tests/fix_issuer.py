@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,22 @@ GITHUB_CLIENT_ID = "Iv1.skein"
 GITHUB_SECRET = "the secret of Skein's app"
 
 
+def new_key(key_id: str) -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": key_id, "alg": "RS256"}, private=True)
+
+
+@cache
+def _first_key() -> RSAKey:
+    """Return the key that every issuer begins with: making one takes long."""
+    return new_key("first")
+
+
 @dataclass
 class Issuer:
     """What the server says; a test changes it."""
 
     url: str
-    keys: list[RSAKey | ECKey | OKPKey] = field(default_factory=lambda: [new_key("first")])
+    keys: list[RSAKey | ECKey | OKPKey] = field(default_factory=lambda: [_first_key()])
     # GitHub's tokens: the app that each was made for, and whose it is.
     github: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     # What was asked, as "GET /path".
@@ -110,10 +121,6 @@ class Issuer:
         if app != GITHUB_CLIENT_ID:
             return 404, {"message": "Not Found"}
         return 200, {"id": 1, "app": {"client_id": app, "name": "Skein"}, "user": user}
-
-
-def new_key(key_id: str) -> RSAKey:
-    return RSAKey.generate_key(2048, {"kid": key_id, "alg": "RS256"}, private=True)
 
 
 @contextmanager

@@ -83,9 +83,9 @@ class House:
     async def drop(self, model: str) -> None:
         await self.operator.DropModel(pb.DropModelRequest(model=model))
 
-    async def change(self, model: str = WORDS) -> str:
+    async def change(self, model: str = WORDS, **values: Any) -> str:
         """Register a model, make its vectors of everything, and put it in force; return the reindex."""
-        await self.register(model)
+        await self.register(model, **values)
         reindex = await self.start(model)
         await self.work()
         await self.use(model)

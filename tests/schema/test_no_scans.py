@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import fix_scans
 import pytest
-from fix_database import TestDatabase
+from fix_database import TestDatabase, vacuum
 
 from skein_kit.sql import Queries
 from skein_recall.store.queries import NEAREST_READ
@@ -73,7 +73,7 @@ async def filled(database: TestDatabase) -> TestDatabase:
     """A database with 60,000 memories and as many messages of 1,000 tenants."""
     async with database.superuser() as connection:
         await connection.execute(fix_scans.FILL)
-        await connection.execute("VACUUM ANALYZE")
+        await vacuum(connection)
     return database
 
 

@@ -82,7 +82,7 @@ async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(
     # However slow this machine is, the endpoint is not tried again meanwhile.
     monkeypatch.setattr(circuit, "FIRST_PAUSE_SECONDS", 3600.0)
     await house.place.remember("Owls hunt at night.")
-    await house.change()
+    await house.change(timeout_seconds=2.0)
     house.endpoint.breaks(Answer(hangs=True))
     for number in range(MOST_FAILURES):
         assert (await house.place.recall(f"owls {number}")).dense_unavailable

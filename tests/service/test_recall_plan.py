@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from fix_database import vacuum
 from pgvector import HalfVector
 
 from skein.memory.v1 import memory_pb2
@@ -118,7 +119,7 @@ async def fill(connection: asyncpg.Connection[asyncpg.Record], tenants: list[tup
     )
     for statement in FILL:
         await connection.executemany(statement, tenants)
-    await connection.execute("VACUUM ANALYZE")
+    await vacuum(connection)
 
 
 async def plan(

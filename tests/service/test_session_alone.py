@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -55,12 +54,11 @@ async def test_without_recall_messages_are_stored_and_wait_for_their_vectors(alo
 
 
 async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(database: TestDatabase) -> None:
-    asked = asyncio.Event()
+    asked, over = asyncio.Event(), asyncio.Event()
 
-    async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def silence(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.set()
-        with suppress(ConnectionError):
-            await reader.read()
+        await over.wait()
         writer.close()
 
     server = await asyncio.start_server(silence, "127.0.0.1", 0)
@@ -70,6 +68,8 @@ async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(d
         saying = asyncio.ensure_future(sessions.AppendMessages(request("the kettle", request_id="r-1")))
         await asked.wait()
         purged = await sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="s"))
+        assert not saying.done()
+        over.set()
         said = await saying
         again = await sessions.AppendMessages(request("the kettle", request_id="r-1"))
         kept = await alone.rows("SELECT response FROM session.requests WHERE position('kettle'::bytea IN response) > 0")

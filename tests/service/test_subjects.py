@@ -10,6 +10,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
+from fix_database import vacuum
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct, Value
@@ -237,7 +238,7 @@ FILL = """
 async def test_a_search_by_properties_reads_the_key_of_properties_alone(database: TestDatabase, count: int) -> None:
     async with database.superuser() as superuser:
         await superuser.execute(FILL)
-        await superuser.execute("VACUUM ANALYZE tenancy.subjects, tenancy.subject_properties")
+        await vacuum(superuser)
     wanted = Wanted(properties=[(f"profile.p{number}", '"v7"') for number in range(1, count + 1)], status=None)
     query = QUERIES["list_subjects_with_properties"]
     values = {"tenant_id": TENANT, "status": None, "after": "", "size": 51, **matches(wanted)}
