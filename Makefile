@@ -13,7 +13,8 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
-WORKERS ?= 2
+# Three keep two cores busy: much of a test is waiting.
+WORKERS ?= 3
 # Each worker takes files that follow one another, so that what a file needs is started once, and helps the others at the end.
 SHARED := --dist worksteal
 # What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to

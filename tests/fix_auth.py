@@ -103,6 +103,7 @@ async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:
     """Wait until everybody is signed anew after a key has ended: the gateway remembers identities for three seconds."""
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
                 await cluster.operator.auth.GetMe(auth_pb2.GetMeRequest())

@@ -62,6 +62,7 @@ async def breakable() -> AsyncIterator[Breakable]:
 
 async def _until_it_works(stubs: Stubs) -> None:
     while True:
+        await asyncio.sleep(0.05)
         with contextlib.suppress(aio.AioRpcError):
             await stubs.memory.ListMemories(pb.ListMemoriesRequest())
             return

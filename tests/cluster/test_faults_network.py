@@ -141,6 +141,7 @@ async def _until_made(net: Net) -> None:
     """Wait until a tenant can be made, and whatever belongs to one."""
     async with asyncio.timeout(120):
         while True:
+            await asyncio.sleep(0.05)
             with contextlib.suppress(aio.AioRpcError):
                 await Writers.of(await net.cluster.new_tenant())
                 return

@@ -62,6 +62,7 @@ async def _made(channel: aio.Channel, operator_key: str) -> Tenant:
     """Make a tenant as soon as all services have heard that Postgres is back."""
     async with asyncio.timeout(120):
         while True:
+            await asyncio.sleep(0.05)
             with contextlib.suppress(aio.AioRpcError):
                 return await new_tenant(channel, operator_key)
 

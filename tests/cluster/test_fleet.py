@@ -314,6 +314,7 @@ async def until_answered(ask: Callable[[], Awaitable[Any]]) -> Any:
     """Wait until a call is answered, and return the answer: channels look again after a moment."""
     async with asyncio.timeout(120):
         while True:
+            await asyncio.sleep(0.05)
             with contextlib.suppress(aio.AioRpcError):
                 return await ask()
 

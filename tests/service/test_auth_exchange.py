@@ -153,6 +153,7 @@ async def test_keys_of_a_deleted_tenant_are_refused(cluster: Cluster, identity: 
 
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))
             except aio.AioRpcError as error:
@@ -169,6 +170,7 @@ async def test_a_deleted_tenant_is_refused_at_the_gateway_soon(cluster: Cluster)
 
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await tenant.auth.GetMe(pb.GetMeRequest())
             except aio.AioRpcError as error:

@@ -140,6 +140,7 @@ async def until(call: Callable[[], Any], code: grpc.StatusCode) -> None:
     """Return once the call is refused."""
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await call()
             except aio.AioRpcError as error:
@@ -207,7 +208,7 @@ async def test_a_lost_role_is_lost_soon(cluster: Cluster, people: People, tenant
     await people.join(account_id, tenant, "viewer")
     async with asyncio.timeout(30):
         while (await me(cluster, token, tenant)).role != "viewer":
-            pass
+            await asyncio.sleep(0.05)
     await people.superuser.execute("DELETE FROM tenancy.memberships WHERE account_id = $1", account_id)
     await until(lambda: me(cluster, token, tenant), grpc.StatusCode.NOT_FOUND)
 

@@ -30,6 +30,7 @@ async def given(cluster: Cluster, tenant: Tenant) -> str:
 async def until_refused(cluster: Cluster, token: str) -> None:
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await cluster.with_key(token).auth.GetMe(auth_pb2.GetMeRequest())
             except aio.AioRpcError as error:

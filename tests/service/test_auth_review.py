@@ -194,7 +194,7 @@ async def forgotten(app: App, token: str, scope: str) -> None:
     """Wait until auth has noticed what a token is worth now."""
     async with asyncio.timeout(30):
         while (await app.introspect(token)).scope != scope:
-            pass
+            await asyncio.sleep(0.05)
 
 
 async def test_a_yes_to_an_application_that_is_gone_is_refused(app: App, account: Account, tenant: Tenant) -> None:

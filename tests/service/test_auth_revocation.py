@@ -44,6 +44,7 @@ def acting(cluster: Cluster, tenant: Tenant) -> Stubs:
 async def until_refused(cluster: Cluster, credential: str) -> None:
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await cluster.with_key(credential).auth.GetMe(auth_pb2.GetMeRequest())
             except aio.AioRpcError as error:

@@ -44,6 +44,7 @@ async def until_refused(cluster: Cluster, secret: str) -> None:
     """Return once calls with the key are refused."""
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await cluster.with_key(secret).auth.GetMe(auth_pb2.GetMeRequest())
             except aio.AioRpcError as error:
@@ -132,7 +133,7 @@ async def test_a_change_bounds_its_keys_soon(cluster: Cluster, tenant: Tenant, w
         await changed(tenant, account, "permissions")
         async with asyncio.timeout(30):
             while list((await calls.auth.GetMe(auth_pb2.GetMeRequest())).permissions) != ["memory.read"]:
-                pass
+                await asyncio.sleep(0.05)
     elif what == "disabled":
         account.disabled = True
         await changed(tenant, account, "disabled")

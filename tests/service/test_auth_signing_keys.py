@@ -154,6 +154,7 @@ async def test_a_replica_notices_a_key_that_another_one_made(cluster: Cluster, t
         async with asyncio.timeout(30):
             signed_by = ""
             while signed_by != rotated.signing_key.key_id:
+                await asyncio.sleep(0.05)
                 answer = await rpc.IdentityServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))
                 signed_by = key_id_of(answer.token)
 

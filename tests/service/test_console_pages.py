@@ -121,7 +121,7 @@ async def test_looking_at_links_does_not_count_as_use_of_what_is_linked(web: Bro
 
     async with asyncio.timeout(30):
         while "GetMemory" not in (await web.page("memory", id=household.memory_ids["tea"])).text:
-            pass
+            await asyncio.sleep(0.05)
     page = (await web.page("memories", order="importance desc")).text
     assert household.memory_ids["oat"] in page
     assert "0 times" in (await web.page("memory", id=household.memory_ids["oat"])).text

@@ -46,6 +46,7 @@ async def found_by_meaning(tenant: Tenant, query: str) -> recall_pb2.Hit:
     """Ask until the one hit has a vector: on a busy machine it is the worker that makes it."""
     async with asyncio.timeout(60):
         while True:
+            await asyncio.sleep(0.05)
             (hit,) = (await found(tenant, query)).values()
             if hit.HasField("similarity"):
                 return hit

@@ -112,7 +112,7 @@ async def test_search_finds_what_was_created(assistant: Assistant, search_type: 
     # A port answers in time, with or without what has no vector yet.
     async with asyncio.timeout(60):
         while not (answer := await assistant.ask("search", payload=payload))["data"]["results"]:
-            pass
+            await asyncio.sleep(0.05)
 
     data = answer["data"]
     assert data["results"][0]["memory_id"] == wanted

@@ -240,7 +240,7 @@ async def test_semantic_search_returns_the_nearest(assistant: Assistant) -> None
     # A port answers within four seconds, of which it waits one for what is still without a vector.
     async with asyncio.timeout(60):
         while len(ids(await done(assistant, "semantic_search", query="tea"))) < 3:
-            pass
+            await asyncio.sleep(0.05)
     answer = await done(assistant, "semantic_search", query="which tea does she prefer", k=2)
 
     assert answer["count"] == 2
@@ -256,6 +256,7 @@ async def test_a_search_tells_how_often_a_memory_was_used(assistant: Assistant) 
 
     async with asyncio.timeout(60):
         while True:
+            await asyncio.sleep(0.05)
             (found,) = (await done(assistant, "search_memory", query="tea"))["memories"]
             if found["access_count"] >= 3:
                 break

@@ -31,6 +31,7 @@ async def until_refused(account: Account) -> None:
     """Call until the access token is refused."""
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
             except aio.AioRpcError as error:

@@ -320,6 +320,7 @@ async def answer(stubs: Stubs, *, but: grpc.StatusCode) -> grpc.StatusCode:
     """Ask for the policy until the answer is another one than before, and return that."""
     async with asyncio.timeout(30):
         while True:
+            await asyncio.sleep(0.05)
             try:
                 await stubs.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
                 code = grpc.StatusCode.OK

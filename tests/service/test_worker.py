@@ -185,7 +185,7 @@ async def test_a_job_that_fails_is_tried_again(
                 "SELECT count(*) FROM worker.pgqueuer"
                 " WHERE entrypoint = 'test_failing' AND status = 'queued' AND attempts = 1 AND execute_after > now()"
             ):
-                pass
+                await asyncio.sleep(0.05)
 
 
 async def test_a_lost_connection_comes_back_and_jobs_go_on(
@@ -264,6 +264,7 @@ async def found_by_meaning(tenant: Tenant, query: str, kind: recall_pb2.ItemKind
     request = recall_pb2.RecallRequest(query=query, kinds=[kind], limit=1, min_similarity=0.3)
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
+            await asyncio.sleep(0.05)
             response = await tenant.recall.Recall(request)
             if response.hits:
                 return response.hits[0]
@@ -282,7 +283,7 @@ async def do_upkeep(cluster: Cluster, connection: asyncpg.Connection[asyncpg.Rec
                 " WHERE id > $1 AND entrypoint = 'upkeep' AND status = 'successful'",
                 newest,
             ):
-                pass
+                await asyncio.sleep(0.05)
 
 
 def partition(table: str, month: datetime) -> str:
