@@ -1,9 +1,9 @@
 """How many calls are let through: spends leases of allowances that all gateways share.
 
 An allowance is a token bucket in tenancy, one of each tenant and one of each caller. A gateway leases about as much as
-is spent in four seconds and gives it out by itself, so a busy caller costs a question in three and waits for none; only
-a first call, and what goes beyond the lease, waits. What is not spent lapses. While tenancy does not answer everybody
-is let through: limits protect the cluster, they are no reason to be down.
+is spent in a second and gives it out by itself, so a busy caller costs a question a second and waits for none; only a
+first call, and what goes beyond the lease, waits. What is not spent lapses. While tenancy does not answer everybody is
+let through: limits protect the cluster, they are no reason to be down.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _PAUSE_SECONDS = 0.1
 # What is asked for in advance at least.
 _LEAST = 8
 # When so much of a lease is left, the next one is asked for.
-_LOW = 0.25
+_LOW = 0.5
 # Spending is measured over no shorter time.
 _MEASURED_SECONDS = 0.05
-# So many seconds of the present pace are leased: a little less than a lease lasts.
-_AHEAD = 4.0
+# What is leased for one second of the present pace.
+_AHEAD = 1.5
 _MOST = 100_000
 _UNLIMITED = frozenset({OPERATOR, SYSTEM})
 _CALLERS = "caller_requests_per_minute"
@@ -101,7 +101,7 @@ class Purse:
         return self.leased >= _LEAST and self.is_low(at)
 
     def wish(self, at: float, waiting: int) -> int:
-        """Return how many calls to ask for: those that wait, and what the next seconds are going to take."""
+        """Return how many calls to ask for: those that wait, and what the next second is going to take."""
         pace = self.spent / max(at - self.lease_time, _MEASURED_SECONDS)
         most = max(1.0, min(self.rate, _MOST))
         return int(min(most, max(waiting, _LEAST, math.ceil(pace * _AHEAD) - self.left)))
