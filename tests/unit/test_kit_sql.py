@@ -120,3 +120,5 @@ def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> No
     assert shown_text == (f"{beginning} AND i = ANY ({wanted}) AND y > $4 AND i = ANY ({wanted})) AS other ON true")
     assert both.parameters == ("tenant_id", "many", "least", "at")
     assert both.bind({"at": 4, "least": 3, "many": 2, "tenant_id": 1}) == [1, 2, 3, 4]
+    with pytest.raises(TypeError, match="idz"):
+        beside(found, shown, idz="1")

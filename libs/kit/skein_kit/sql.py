@@ -177,6 +177,9 @@ def beside(query: Query, other: Query, **given: str) -> Query:
     `given` are parameters of `other` and what stands in their place: expressions of the columns of `found`, which are
     those of `query`, and of more `:name` parameters. The parameters that both have are the same.
     """
+    if unknown := sorted(given.keys() - set(other.parameters)):
+        message = f"{other.name} takes other parameters: {', '.join(unknown)}"
+        raise TypeError(message)
     order = [*query.parameters]
     places = [_numbered(given.get(name, f":{name}"), order) for name in other.parameters]
     placed = _POSITION.sub(lambda match: places[int(match.group(1)) - 1], other.text)

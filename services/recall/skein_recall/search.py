@@ -370,7 +370,7 @@ class Search:
         return dict(islice(near.items(), depth)), not shortlist.is_all or len(near) > depth
 
     async def _listed_rows(self, vector: NDArray[np.float32], shortlist: Shortlist) -> list[asyncpg.Record]:
-        """Have the shortlist compared; where nothing else will say what is shown, read that in the same round trip."""
+        """Have the shortlist compared; where nothing else will say what is shown, read its memories at once."""
         if self._asks_words:
             return await self._reading.nearest_listed(self._model, vector, shortlist, most_new=MOST_NEW)
         rows = await self._reading.nearest_read(

@@ -10,6 +10,6 @@ QUERIES = Queries.of("skein_recall")
 NEAREST_READ = beside(
     QUERIES["nearest_listed"],
     QUERIES["get_memories"],
-    memory_ids="ARRAY(SELECT found.item_id "
-    "WHERE found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
+    memory_ids="ARRAY(SELECT found.item_id WHERE found.kind = 'memory' "
+    "AND found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
 )
