@@ -100,6 +100,21 @@ async def vacuum(connection: asyncpg.Connection[asyncpg.Record]) -> None:
                 return
 
 
+async def all_told(server: Server) -> None:
+    """Wait until the event logs tell all that is written by now.
+
+    They tell nothing that is younger than what anybody is still at, in any database of the server.
+    """
+    connection = await asyncpg.connect(server.url(user="postgres", database="postgres"))
+    try:
+        written = await connection.fetchval("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        async with asyncio.timeout(60):
+            while await connection.fetchval("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint") < written:
+                await asyncio.sleep(0.01)
+    finally:
+        await connection.close()
+
+
 @pytest.fixture
 async def database(server: Server, template: str) -> AsyncIterator[TestDatabase]:
     """A fresh, migrated database."""

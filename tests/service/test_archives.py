@@ -15,7 +15,7 @@ from uuid import uuid4
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
-from fix_database import TestDatabase
+from fix_database import TestDatabase, all_told
 from fix_memory import Alone
 
 from skein.memory.v1 import archives_pb2 as pb
@@ -226,6 +226,7 @@ async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_told_in_the_log
         gone = await old(memory, "a word that must go", external_id="x-9")
         await history.CreateArchive(going())
         await memory.PurgeMemories(purge(memory_ids=[gone]))
+        await all_told(house.alone.database.server)
         changes = await history.ListChanges(history_pb2.ListChangesRequest())
     async with house.alone.database.superuser() as connection:
         held = await connection.fetchval("SELECT count(*) FROM memory.requests WHERE response LIKE '%must go%'::bytea")

@@ -9,6 +9,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
+from fix_database import all_told
 from fix_marker import places_of
 
 from skein.memory.v1 import blocks_pb2 as pb
@@ -40,7 +41,7 @@ async def delete(tenant: Tenant, block_id: str) -> None:
     await tenant.blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=block_id))
 
 
-async def test_nothing_of_a_purged_block_is_left(tenant: Tenant, connection: Connection) -> None:
+async def test_nothing_of_a_purged_block_is_left(cluster: Cluster, tenant: Tenant, connection: Connection) -> None:
     marker = f"marker{uuid.uuid4().hex}"
     await create(tenant, "gone", marker)
     snapshot = await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before"))
@@ -61,6 +62,7 @@ async def test_nothing_of_a_purged_block_is_left(tenant: Tenant, connection: Con
         wet.receipt.deleted_counts
     )
     assert len(wet.receipt.digest) == 64
+    await all_told(cluster.postgres)
     changes = await tenant.history.ListChanges(history_pb2.ListChangesRequest())
     assert [one.entity_id for one in changes.changes if one.event_type == "block_purged"] == ["gone"]
     restore = snapshots_pb2.RestoreSnapshotRequest(snapshot_id=snapshot.snapshot.snapshot_id, page_size=1000)

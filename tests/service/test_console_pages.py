@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_console import Browsing, Household, filled, furnished
+from fix_database import all_told
 from fix_web import PASSWORD, new_person
 
 from skein.auth.v1 import auth_pb2
@@ -227,8 +228,11 @@ async def test_what_cannot_be_settled_changes_nothing(web: Browsing, household: 
     assert (await web.page("conflicts")).text.count('class="card conflict"') == 2
 
 
-async def test_changes_come_newest_first_and_then_live(web: Browsing, tenant: Tenant, household: Household) -> None:
+async def test_changes_come_newest_first_and_then_live(
+    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+) -> None:
     assert household
+    await all_told(cluster.postgres)
     page = await web.page("changes", kind="memory")
     first = re.findall(r'<span class="chip">(\w+)</span>', page.text)
     links = await web.page("changes", kind="link")

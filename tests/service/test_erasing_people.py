@@ -11,6 +11,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
+from fix_database import all_told
 from fix_marker import files_with, places_of
 from fix_world import system_identity
 from google.protobuf import json_format
@@ -346,6 +347,7 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
 
 async def deliver(cluster: Cluster, tenant: Tenant) -> None:
     """Do what the worker does for the tenant's watches."""
+    await all_told(cluster.postgres)
     identity = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
         stub = memory_pb2_grpc.UpkeepServiceStub(channel)

@@ -12,6 +12,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
+from fix_database import all_told
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -118,10 +119,11 @@ def ids(changes: Sequence[pb.Change]) -> list[str]:
     return [change.entity_id for change in changes]
 
 
-async def test_changes_are_listed_oldest_first_and_say_who_did_what(tenant: Tenant) -> None:
+async def test_changes_are_listed_oldest_first_and_say_who_did_what(cluster: Cluster, tenant: Tenant) -> None:
     memory_id = await remember(tenant)
     await rename(tenant, memory_id)
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
+    await all_told(cluster.postgres)
 
     changes = await listed(tenant)
 
@@ -131,32 +133,37 @@ async def test_changes_are_listed_oldest_first_and_say_who_did_what(tenant: Tena
     assert json_format.MessageToDict(changes[1].payload)["fields"] == ["title"]
 
 
-async def test_pages_hold_everything_once_in_order(tenant: Tenant) -> None:
+async def test_pages_hold_everything_once_in_order(cluster: Cluster, tenant: Tenant) -> None:
     made = [await remember(tenant) for _ in range(7)]
+    await all_told(cluster.postgres)
 
     for size in (1, 2, 3, 7, 8):
         assert ids(await listed(tenant, page_size=size)) == made
 
 
-async def test_a_position_resumes_after_its_change(tenant: Tenant) -> None:
+async def test_a_position_resumes_after_its_change(cluster: Cluster, tenant: Tenant) -> None:
     made = [await remember(tenant) for _ in range(3)]
+    await all_told(cluster.postgres)
     first = (await listed(tenant))[0]
 
     assert ids(await listed(tenant, position=first.position)) == made[1:]
 
 
-async def test_the_position_of_the_last_page_is_where_news_begin(tenant: Tenant) -> None:
+async def test_the_position_of_the_last_page_is_where_news_begin(cluster: Cluster, tenant: Tenant) -> None:
     await remember(tenant)
+    await all_told(cluster.postgres)
     page = await tenant.history.ListChanges(pb.ListChangesRequest())
 
     later = await remember(tenant)
+    await all_told(cluster.postgres)
 
     assert ids(await listed(tenant, position=page.position)) == [later]
 
 
-async def test_filters_choose_by_type_kind_and_thing(tenant: Tenant) -> None:
+async def test_filters_choose_by_type_kind_and_thing(cluster: Cluster, tenant: Tenant) -> None:
     first, second = await remember(tenant), await remember(tenant)
     await rename(tenant, first)
+    await all_told(cluster.postgres)
 
     async def chosen(**wanted: Any) -> list[tuple[str, str]]:
         changes = await listed(tenant, page_size=1, filter=pb.ChangeFilter(**wanted))
@@ -171,15 +178,19 @@ async def test_filters_choose_by_type_kind_and_thing(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 50])
-async def test_the_newest_come_first_when_they_are_asked_first(tenant: Tenant, page_size: int) -> None:
+async def test_the_newest_come_first_when_they_are_asked_first(
+    cluster: Cluster, tenant: Tenant, page_size: int
+) -> None:
     made = [await remember(tenant) for _ in range(5)]
+    await all_told(cluster.postgres)
 
     assert ids(await listed(tenant, page_size=page_size, newest_first=True)) == made[::-1]
 
 
-async def test_newest_first_goes_back_from_before_a_position_and_filters(tenant: Tenant) -> None:
+async def test_newest_first_goes_back_from_before_a_position_and_filters(cluster: Cluster, tenant: Tenant) -> None:
     first, second = await remember(tenant), await remember(tenant)
     await rename(tenant, first)
+    await all_told(cluster.postgres)
     last = (await listed(tenant))[-1]
 
     assert ids(await listed(tenant, newest_first=True, position=last.position)) == [second, first]
@@ -189,20 +200,24 @@ async def test_newest_first_goes_back_from_before_a_position_and_filters(tenant:
     assert ids(await listed(tenant, newest_first=True, filter=created)) == [second, first]
 
 
-async def test_a_watch_from_the_newest_page_sends_what_comes_after_it(tenant: Tenant) -> None:
+async def test_a_watch_from_the_newest_page_sends_what_comes_after_it(cluster: Cluster, tenant: Tenant) -> None:
     for _ in range(3):
         await remember(tenant)
+    await all_told(cluster.postgres)
     page = await tenant.history.ListChanges(pb.ListChangesRequest(page_size=1, newest_first=True))
 
     later = await remember(tenant)
+    await all_told(cluster.postgres)
 
     assert ids(await listed(tenant, position=page.position)) == [later]
 
 
-async def test_changes_made_meanwhile_move_no_page_of_the_newest(tenant: Tenant) -> None:
+async def test_changes_made_meanwhile_move_no_page_of_the_newest(cluster: Cluster, tenant: Tenant) -> None:
     made = [await remember(tenant) for _ in range(3)]
+    await all_told(cluster.postgres)
     page = await tenant.history.ListChanges(pb.ListChangesRequest(page_size=1, newest_first=True))
     await remember(tenant)
+    await all_told(cluster.postgres)
 
     following = pb.ListChangesRequest(page_size=2, newest_first=True, page_token=page.next_page_token)
 
@@ -233,9 +248,12 @@ async def test_a_position_that_lies_ahead_of_the_log_is_refused(tenant: Tenant) 
         await tenant.history.ListChanges(pb.ListChangesRequest(position=ahead))
 
 
-async def test_a_page_token_belongs_to_its_question_and_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_page_token_belongs_to_its_question_and_tenant(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
     for _ in range(2):
         await remember(tenant)
+    await all_told(cluster.postgres)
     token = (await tenant.history.ListChanges(pb.ListChangesRequest(page_size=1))).next_page_token
 
     for asking, request in (
@@ -247,9 +265,12 @@ async def test_a_page_token_belongs_to_its_question_and_tenant(tenant: Tenant, o
             await asking.history.ListChanges(request)
 
 
-async def test_a_position_shows_nothing_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_position_shows_nothing_of_another_tenant(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
     position = (await other_tenant.history.ListChanges(pb.ListChangesRequest())).position
     await remember(other_tenant)
+    await all_told(cluster.postgres)
 
     assert await listed(tenant, position=position) == []
 

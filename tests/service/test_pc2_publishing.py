@@ -14,6 +14,7 @@ import pytest
 import zmq
 import zmq.asyncio
 import zmq.auth
+from fix_database import all_told
 from fix_pc2 import Assistant, assistant_of
 
 from skein.memory.v1 import history_pb2, memory_pb2, scores_pb2
@@ -113,12 +114,15 @@ async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, t
     ]
 
 
-async def test_a_frame_says_what_happened_when_and_where_in_the_log(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_frame_says_what_happened_when_and_where_in_the_log(
+    cluster: Cluster, assistant: Assistant, tenant: Tenant
+) -> None:
     async with listening(assistant, tenant, 7240) as listener:
         memory = await store(tenant, external_id="mem-1")
         topic, said = await listener.next()
         await store(tenant, external_id="mem-2")
 
+    await all_told(cluster.postgres)
     changes = await tenant.history.ListChanges(history_pb2.ListChangesRequest(position=said["position"]))
     assert topic == "memory_added"
     assert set(said) == {"memory_id", "event_type", "timestamp", "position"}

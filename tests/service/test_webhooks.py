@@ -14,6 +14,7 @@ from uuid import uuid4
 import grpc
 import pytest
 from fix_cluster import refused
+from fix_database import all_told
 from fix_memory import Alone
 from prometheus_client import REGISTRY
 
@@ -85,6 +86,7 @@ class House:
             return (await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
 
     async def deliver(self, *, limit: int = 0) -> memory_pb2.DeliverWebhooksResponse:
+        await all_told(self.alone.database.server)
         async with self.alone.channel(system=True) as channel:
             stub = memory_pb2_grpc.UpkeepServiceStub(channel)
             return await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(limit=limit))
@@ -317,6 +319,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(house: House, receiver: 
             await released.wait()
 
     receiver.meanwhile = hang
+    await all_told(house.alone.database.server)
     async with house.alone.channel(system=True) as channel:
         stub = memory_pb2_grpc.UpkeepServiceStub(channel)
         with pytest.raises(grpc.RpcError):

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from fix_database import all_told
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import watches_pb2 as pb
@@ -64,6 +65,7 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
         await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
             memory_pb2.BatchCreateMemoriesRequest(memories=memories)
         )
+        await all_told(alone.database.server)
 
         deliver = memory_pb2.DeliverWebhooksRequest(limit=3 * EVENTS)
         answer = await memory_pb2_grpc.UpkeepServiceStub(worker).DeliverWebhooks(deliver)
