@@ -228,6 +228,25 @@ async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_show
         assert hit.memory == got.memory
 
 
+async def test_what_was_read_on_the_way_is_shown_only_where_it_passes_a_condition(place: Place) -> None:
+    (question,) = vectors(1, seed=13)
+    nearest = place.nearest(question, MEMORIES)
+    passing = [nearest[3], nearest[40]]
+    for memory_id in passing:
+        tagged = memory_pb2.Memory(memory_id=memory_id, tags=["kept"])
+        await place.tenant.memory.UpdateMemory(
+            memory_pb2.UpdateMemoryRequest(memory=tagged, update_mask=FieldMask(paths=["tags"]))
+        )
+    await place.ask_until_held(question)
+
+    answer = await place.ask(question, filter=memory_pb2.MemoryFilter(where="tags:kept"))
+    none = await place.ask(question, filter=memory_pb2.MemoryFilter(where="tags:nobody"))
+
+    assert ids(answer) == passing
+    assert ids(none) == []
+    assert list(none.emptied_by) == ["where"]
+
+
 async def test_kinds_are_told_apart(place: Place) -> None:
     (question,) = vectors(1, seed=7)
     messages = [
