@@ -14,7 +14,7 @@ import pytest
 from fix_database import TestDatabase, vacuum
 
 from skein_kit.sql import Queries
-from skein_recall.store.queries import NEAREST_READ
+from skein_recall.store.queries import LISTED_READ, NEAREST_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +121,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
         shown_once = await gaps_of(connection, Queries.of("skein_memory")["get_blocks"], columns)
     async with filled.role("recall") as connection:
         queries = Queries.of("skein_recall")
-        planned_once = [*(queries[name] for name in PLANNED_ONCE), NEAREST_READ]
+        planned_once = [*(queries[name] for name in PLANNED_ONCE), LISTED_READ, NEAREST_READ]
         gaps = [
             f"{query.name} reads {gap}" for query in planned_once for gap in await gaps_of(connection, query, columns)
         ]

@@ -109,16 +109,18 @@ def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> No
     found = Query.of("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
     shown = Query.of("shown", "SELECT x FROM b WHERE t = :tenant_id AND i = ANY (:ids) AND y > :at AND i = ANY (:ids)")
 
-    both = beside(found, shown, ids="ARRAY[CASE WHEN found.id > :least THEN found.id END]")
+    both = beside(found, shown, on="other.x = found.id", ids="ARRAY(SELECT id FROM found WHERE id > :least)")
 
-    found_text, _, shown_text = both.text.partition(" LEFT JOIN LATERAL ")
+    found_text, _, shown_text = both.text.partition(" LEFT JOIN ")
     assert found_text == (
-        "/* found+shown */ SELECT * FROM (/* found */ SELECT id FROM a WHERE t = $1 AND n = $2) AS found"
+        "/* found+shown */ WITH found AS MATERIALIZED (/* found */ SELECT id FROM a WHERE t = $1 AND n = $2) "
+        "SELECT * FROM found"
     )
-    wanted = "ARRAY[CASE WHEN found.id > $3 THEN found.id END]"
+    wanted = "ARRAY(SELECT id FROM found WHERE id > $3)"
     beginning = "(/* shown */ SELECT x FROM b WHERE t = $1"
-    assert shown_text == (f"{beginning} AND i = ANY ({wanted}) AND y > $4 AND i = ANY ({wanted})) AS other ON true")
+    ending = "OFFSET 0) AS other ON other.x = found.id"
+    assert shown_text == f"{beginning} AND i = ANY ({wanted}) AND y > $4 AND i = ANY ({wanted}) {ending}"
     assert both.parameters == ("tenant_id", "many", "least", "at")
     assert both.bind({"at": 4, "least": 3, "many": 2, "tenant_id": 1}) == [1, 2, 3, 4]
     with pytest.raises(TypeError, match="idz"):
-        beside(found, shown, idz="1")
+        beside(found, shown, on="true", idz="1")

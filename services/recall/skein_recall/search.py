@@ -373,13 +373,31 @@ class Search:
         """Have the shortlist compared; where nothing else will say what is shown, read its memories at once."""
         if self._asks_words:
             return await self._reading.nearest_listed(self._model, vector, shortlist, most_new=MOST_NEW)
-        rows = await self._reading.nearest_read(
+        rows = await self._reading.listed_read(
             self._model,
             vector,
             shortlist,
             self._at,
             first=self._question.limit,
             most_new=MOST_NEW,
+            show_superseded=self._question.show_superseded,
+        )
+        self._read = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}
+        return rows
+
+    async def _index_rows(
+        self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], chunks: int
+    ) -> list[asyncpg.Record]:
+        """Have the index looked through; where its order is that of what is shown, read the first memories at once."""
+        if self._asks_words or filter_.restricts or self.path != "exact":
+            return await self._reading.nearest(self._model, vector, kinds, filter_, chunks=chunks)
+        rows = await self._reading.nearest_read(
+            self._model,
+            vector,
+            kinds,
+            self._at,
+            chunks=chunks,
+            first=self._question.limit,
             show_superseded=self._question.show_superseded,
         )
         self._read = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}
@@ -392,7 +410,7 @@ class Search:
         wanted = max(depth, _RESCORED) if self.path == "rescored" else depth
         chunks = wanted * _CHUNKS_PER_ITEM
         while True:
-            rows = await self._reading.nearest(self._model, vector, kinds, filter_, chunks=chunks)
+            rows = await self._index_rows(vector, filter_, kinds, chunks)
             similarities: dict[UUID, float] = {}
             kind_of: dict[UUID, str] = {}
             for row in rows:

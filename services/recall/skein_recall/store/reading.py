@@ -15,7 +15,7 @@ from skein_kit.filtering import ENTRIES, compiled
 from skein_kit.policies import policies_of
 from skein_kit.sql import completed
 from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table
-from skein_recall.store.queries import NEAREST_READ, QUERIES
+from skein_recall.store.queries import LISTED_READ, NEAREST_READ, QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -154,6 +154,29 @@ class Reading:
             return await self._rows(of_table(QUERIES["nearest"], model.table_name), **values)
         return await self._rows_allowed(of_table(QUERIES["nearest_allowed"], model.table_name), filter_, **values)
 
+    async def nearest_read(
+        self,
+        model: EmbeddingModel,
+        vector: NDArray[np.float32],
+        kinds: Sequence[str],
+        at: datetime,
+        *,
+        chunks: int,
+        first: int,
+        show_superseded: bool,
+    ) -> list[asyncpg.Record]:
+        """Do so for all that the tenant has, and read the memories among the `first` chunks: in the rows of those."""
+        rows = await self._rows(
+            of_table(NEAREST_READ, model.table_name),
+            vector=HalfVector(vector[:COVERED_DIMENSIONS]),
+            kinds=list(kinds),
+            count=chunks,
+            first=first,
+            at=at,
+            show_superseded=show_superseded,
+        )
+        return sorted(rows, key=itemgetter("distance"))
+
     @property
     def follows(self) -> bool:
         """Say whether a replica answers, which may be behind what was read elsewhere."""
@@ -171,7 +194,7 @@ class Reading:
             of_table(QUERIES["nearest_listed"], model.table_name), **_of(shortlist, vector, most_new=most_new)
         )
 
-    async def nearest_read(
+    async def listed_read(
         self,
         model: EmbeddingModel,
         vector: NDArray[np.float32],
@@ -184,7 +207,7 @@ class Reading:
     ) -> list[asyncpg.Record]:
         """Do as nearest_listed, and read the `first` of the shortlist that are memories: in their first chunk's row."""
         rows = await self._rows(
-            of_table(NEAREST_READ, model.table_name),
+            of_table(LISTED_READ, model.table_name),
             **_of(shortlist, vector, most_new=most_new),
             shown_ids=shortlist.item_ids[:first],
             at=at,
