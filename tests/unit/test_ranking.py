@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_recall import ranking
+from skein_recall.candidates import Candidate, Candidates
 from skein_recall.questions import Cues, Span
-from skein_recall.ranking import Candidate, Candidates, Fusion, Ranked, Terms, Weights
+from skein_recall.ranking import Fusion, Ranked, Terms, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -418,3 +419,31 @@ def test_what_points_away_from_the_query_is_still_ordered_by_how_far() -> None:
     ranked = rank(away, dense=True, max_bm25=0.0, limit=3)
 
     assert [one.item_id.int for one in ranked] == [1, 2, 3]
+
+
+@given(
+    near=st.dictionaries(
+        st.integers(0, 30).map(lambda number: UUID(int=number)),
+        st.tuples(st.sampled_from(["memory", "message"]), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
+    ),
+    limit=st.integers(1, 10),
+    least=st.sampled_from([0.0, 0.5]),
+)
+def test_by_the_cosine_alone_the_order_is_that_of_all_signals_with_one(
+    near: dict[UUID, tuple[str, float]], limit: int, least: float
+) -> None:
+    candidates = [Candidate(item_id=item_id, kind=kind, similarity=cosine) for item_id, (kind, cosine) in near.items()]
+
+    found = ranking.by_cosine(near, limit=limit, min_similarity=least)
+
+    expected = rank(candidates, dense=True, max_bm25=0.0, limit=limit, min_similarity=least)
+    assert found == expected
+    assert [one.components for one in found] == [one.components for one in expected]
+
+
+def test_what_points_away_from_the_query_scores_nothing_and_keeps_its_place_by_the_cosine_alone() -> None:
+    near = {UUID(int=number): ("memory", -number / 10) for number in (3, 1, 2)}
+
+    found = ranking.by_cosine(near, limit=3)
+
+    assert [(one.item_id.int, one.score, one.similarity) for one in found] == [(1, 0, -0.1), (2, 0, -0.2), (3, 0, -0.3)]

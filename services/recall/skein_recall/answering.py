@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skein_recall.candidates import Candidate, Candidates
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
     from uuid import UUID
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
     from skein_recall import ranking
     from skein_recall.held import Held, Shortlist
-    from skein_recall.ranking import Candidates, Ranked
+    from skein_recall.ranking import Ranked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,13 +40,28 @@ class Answer:
 class Found:
     """What the signals found."""
 
-    candidates: Candidates
+    # None where the vector alone finds, as only it was asked for: then kinds and cosines by item, the nearest first.
+    candidates: Candidates | None = None
+    alone: Mapping[UUID, tuple[str, float]] = field(default_factory=dict)
     max_bm25: float = 0.0
     terms: ranking.Terms | None = None
     # There may be more.
     is_cut: bool = False
     # By the vector alone, in their order.
     nearest: tuple[UUID, ...] = ()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.alone if self.candidates is None else self.candidates)
+
+    @property
+    def side_by_side(self) -> Candidates:
+        """All of it, as it is ranked."""
+        if self.candidates is not None:
+            return self.candidates
+        return Candidates.of(
+            Candidate(item_id=item_id, kind=kind, similarity=cosine) for item_id, (kind, cosine) in self.alone.items()
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 from datetime import UTC
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,10 +21,12 @@ from skein_recall.questions import Cues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date, datetime
+    from datetime import date
     from uuid import UUID
 
     from numpy.typing import ArrayLike, NDArray
+
+    from skein_recall.candidates import Candidates
 
     _Numbers: TypeAlias = NDArray[np.float64]
     _Rows: TypeAlias = NDArray[np.intp]
@@ -90,75 +91,6 @@ class Terms:
     mean_length: float
 
 
-class Candidate(NamedTuple):
-    """An item that a signal found, or a neighbour of one, with what was measured of it."""
-
-    item_id: UUID
-    kind: str
-    # Cosine of the query and the best chunk; None without a vector on either side.
-    similarity: float | None
-    # 0 when no term of the query occurs.
-    bm25: float = 0.0
-    # How often each of the query's terms occurs, in the order of Terms; empty when that was not read.
-    frequencies: Sequence[float] = ()
-    # In stems.
-    length: int = 0
-    # The item right before it in its session; None when there is none, or none is known.
-    previous: UUID | None = None
-    # The text ends with a question; it tells of a time.
-    asks: bool = False
-    tells_time: bool = False
-    create_time: datetime | None = None
-    # False for what only lends its neighbours context, because a filter excludes it.
-    eligible: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Candidates:
-    """The same of many, column by column, in order of their ids: a search has hundreds."""
-
-    item_ids: Sequence[UUID]
-    kinds: Sequence[str]
-    # NaN without one.
-    similarities: NDArray[np.float64]
-    bm25: NDArray[np.float64]
-    # A row for each of them and a column for each of the query's terms; zeros where that was not read.
-    frequencies: NDArray[np.float64]
-    are_read: NDArray[np.bool_]
-    lengths: NDArray[np.float64]
-    previous: Mapping[UUID, UUID]
-    asks: NDArray[np.bool_]
-    tells_time: NDArray[np.bool_]
-    # Empty where nobody needs them.
-    create_times: Sequence[datetime | None]
-    eligible: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.item_ids)
-
-    @classmethod
-    def of(cls, candidates: Iterable[Candidate]) -> Self:
-        """Put candidates in order, and side by side."""
-        given = sorted(candidates, key=attrgetter("item_id"))
-        terms = max((len(one.frequencies) for one in given), default=0)
-        nothing = (0.0,) * terms
-        return cls(
-            item_ids=[one.item_id for one in given],
-            kinds=[one.kind for one in given],
-            similarities=np.array([math.nan if one.similarity is None else one.similarity for one in given]),
-            bm25=np.array([one.bm25 for one in given], dtype=np.float64),
-            frequencies=np.array([tuple(one.frequencies) or nothing for one in given]).reshape(len(given), terms),
-            are_read=np.array([bool(one.frequencies) for one in given], dtype=np.bool_),
-            lengths=np.array([one.length for one in given], dtype=np.float64),
-            previous={one.item_id: one.previous for one in given if one.previous is not None},
-            asks=np.array([one.asks for one in given], dtype=np.bool_),
-            tells_time=np.array([one.tells_time for one in given], dtype=np.bool_),
-            create_times=[one.create_time for one in given],
-            eligible=np.array([one.eligible for one in given], dtype=np.bool_),
-        )
-
-
 class Component(NamedTuple):
     """One signal's part of a score: weight times value."""
 
@@ -179,13 +111,13 @@ class Ranked:
     # Cosine of the query and the best chunk; None without a vector on either side.
     similarity: float | None
     score: float
-    _table: _Table = field(repr=False, compare=False)
-    _row: int = field(repr=False, compare=False)
+    _told: _Table | tuple[Component, ...] = field(repr=False, compare=False)
+    _row: int = field(default=0, repr=False, compare=False)
 
     @property
     def components(self) -> tuple[Component, ...]:
         """What each signal that the query asked has to do with the score."""
-        return self._table.components(self._row)
+        return self._told if isinstance(self._told, tuple) else self._told.components(self._row)
 
 
 def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formula: all of it by name.
@@ -224,12 +156,31 @@ def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formul
             kind=candidates.kinds[row],
             similarity=None if math.isnan(similarity) else similarity,
             score=score,
-            _table=table,
+            _told=table,
             _row=row,
         )
         for row, score, similarity in zip(
             best.tolist(), scores[best].tolist(), candidates.similarities[best].tolist(), strict=True
         )
+    ]
+
+
+def by_cosine(near: Mapping[UUID, tuple[str, float]], *, limit: int, min_similarity: float = 0.0) -> list[Ranked]:
+    """Rank items, given with their kinds and cosines, as `rank` does where there is nothing else to go by.
+
+    For the few that a vector alone finds it is a fifth of the work.
+    """
+    least = min_similarity if min_similarity > 0 else -math.inf
+    found = [(-cosine, item_id, kind) for item_id, (kind, cosine) in near.items() if cosine >= least]
+    return [
+        Ranked(
+            item_id=item_id,
+            kind=kind,
+            similarity=-distance,
+            score=(score := min(1.0, max(0.0, -distance))),
+            _told=(Component("dense", -distance, score, 1.0, place),),
+        )
+        for place, (distance, item_id, kind) in enumerate(sorted(found)[:limit], start=1)
     ]
 
 

@@ -13,10 +13,10 @@ from skein_kit.vectors import COVERED_DIMENSIONS
 from skein_recall import ranking
 from skein_recall.answering import Answer, Compared, Found, Listed
 from skein_recall.asking import Formula
+from skein_recall.candidates import Candidates
 from skein_recall.filters import Filter
 from skein_recall.held import MOST_NEW
 from skein_recall.questions import Cues
-from skein_recall.ranking import Candidate, Candidates
 from skein_recall.sampling import Sample
 
 if TYPE_CHECKING:
@@ -194,19 +194,22 @@ class Search:
             found = await self._gather(question.filter, self._kinds, depth)
             self.nearest = found.nearest
             hits = await self._shown(self._ranked(found, question.limit + _SPARE))
-            if len(hits) < question.limit and question.limit + _SPARE < len(found.candidates):
-                hits = await self._shown(self._ranked(found, len(found.candidates)))
+            if len(hits) < question.limit and question.limit + _SPARE < len(found):
+                hits = await self._shown(self._ranked(found, len(found)))
             if len(hits) == question.limit or not found.is_cut or depth >= most:
                 return hits, found.is_cut and depth >= most and question.filter.where is not None
             depth = min(most, depth * _DEEPER)
 
     def _ranked(self, found: Found, limit: int) -> list[Ranked]:
+        least = self._question.min_similarity
+        if found.alone and self._formula.fusion == "scores":
+            return ranking.by_cosine(found.alone, limit=limit, min_similarity=least)
         return ranking.rank(
-            found.candidates,
+            found.side_by_side,
             dense=self._vector is not None,
             max_bm25=found.max_bm25,
             limit=limit,
-            min_similarity=self._question.min_similarity,
+            min_similarity=least,
             terms=found.terms,
             cues=self._cues,
             weights=self._formula.weights,
@@ -245,22 +248,18 @@ class Search:
         kinds = tuple(kind for kind in self._question.kinds if kind in filter_.kinds)
         depth = _MOST_HELD if filter_.where is not None else POOL
         found = await self._gather(filter_, kinds, depth)
-        return bool(await self._shown(self._ranked(found, len(found.candidates)), limit=1))
+        return bool(await self._shown(self._ranked(found, len(found)), limit=1))
 
     async def _gather(self, filter_: Filter, kinds: Sequence[str], depth: int) -> Found:
         """Find up to `depth` items by each signal that pass a filter, and measure them by the other one."""
         if not kinds:
-            return Found(candidates=Candidates.of(()))
+            return Found()
         near, is_cut = await self._near(filter_, kinds, depth)
-        similarities = {id_: similarity for id_, (_, similarity) in near.items()}
         if not self._asks_words:
             passing = await self._passing(filter_, near.keys())
-            plain = Candidates.of(
-                Candidate(item_id=id_, kind=kind, similarity=similarity)
-                for id_, (kind, similarity) in near.items()
-                if id_ in passing
-            )
-            return Found(candidates=plain, is_cut=self._goes_on(near, is_cut=is_cut), nearest=tuple(near))
+            alone = {id_: found for id_, found in near.items() if id_ in passing}
+            return Found(alone=alone, is_cut=self._goes_on(near, is_cut=is_cut), nearest=tuple(near))
+        similarities = {id_: similarity for id_, (_, similarity) in near.items()}
         terms = await self._reading.terms(self._question.text, kinds, self._language)
         least = self._question.limit - len(near)
         matches = await self._reading.matching(terms, kinds, filter_, count=depth, least=least)
