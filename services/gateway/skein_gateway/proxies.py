@@ -49,7 +49,7 @@ class Proxies:
 
     def trusts(self, address: str) -> bool:
         """Say whether an address is a trusted proxy's."""
-        found = _address(address)
+        found = _address(address) if self.networks else None
         return found is not None and any(found in network for network in self.networks)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import dataclass
 from heapq import merge
 from typing import TYPE_CHECKING, Any
@@ -214,13 +213,13 @@ def of_index(arms: Sequence[pb.Arm], found: Asked[recall_pb2.RecallResponse]) ->
     if response is None:
         return Part(outcomes=tuple(Outcome.failed(arm, found) for arm in arms))
     hits = response.hits
-    counts = Counter(hit.kind for hit in hits)
+    kinds = [hit.kind for hit in hits]
     # Without a vector to compare with, no hit says whether it has one.
     compared = bool(response.model) and not response.dense_unavailable
-    unembedded = Counter(hit.kind for hit in hits if compared and not hit.HasField("similarity"))
+    unembedded = [hit.kind for hit in hits if not hit.HasField("similarity")] if compared else []
 
     def outcome(arm: pb.Arm) -> Outcome:
-        found_count, without = counts[_KINDS[arm]], unembedded[_KINDS[arm]]
+        found_count, without = kinds.count(_KINDS[arm]), unembedded.count(_KINDS[arm])
         by_words = response.dense_unavailable or 0 < found_count == without
         return Outcome(
             arm=arm,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -57,7 +58,7 @@ class Question:
         text = request.query.strip()
         if not text and not request.embedding:
             raise QueryEmpty
-        asked = Filter.of(request.filter)
+        asked = Filter.of(request.filter) if request.HasField("filter") else Filter()
         kinds = tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values())
         return cls(
             text=text,
@@ -87,10 +88,17 @@ class Formula:
         unknown = [("weights", f"{name} is no signal") for name in sorted(question.weights.keys() - signals)]
         if unknown:
             raise FieldInvalid(violations=unknown)
-        # A name that a tenant's policy has from another version is passed over.
-        known = {name: weight for name, weight in json.loads(policy.recall_weights).items() if name in signals}
-        weights = ranking.Weights(**{**known, **question.weights})
+        weights = _of_tenant(policy.recall_weights)
+        if question.weights:
+            weights = replace(weights, **question.weights)
         if question.weights and not any(asdict(weights).values()):
             raise FieldInvalid(violations=[("weights", "leave no signal")])
         fusion = question.fusion or policy.recall_fusion
         return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{fusion}-{ranking.VERSION}")
+
+
+@lru_cache(maxsize=1024)
+def _of_tenant(recall_weights: str) -> ranking.Weights:
+    """Read what a tenant's policy says; a name that it has from another version is passed over."""
+    given = json.loads(recall_weights)
+    return ranking.Weights(**{name: weight for name, weight in given.items() if name in ranking.SIGNALS})

@@ -67,6 +67,8 @@ class Cues:
     @classmethod
     def of(cls, text: str, now: datetime) -> Cues:
         """Read a question that is asked `now`."""
+        if not text:
+            return cls()
         today = now.astimezone(UTC).date()
         text = text[:_READ]
         return cls(

@@ -11,7 +11,7 @@ neighbours, and an entry that follows a question that matches is likely the answ
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
@@ -71,7 +71,8 @@ class Weights:
     date: float = 0.15
 
     def __post_init__(self) -> None:
-        if not all(math.isfinite(weight) and weight >= 0 for weight in asdict(self).values()):
+        given = [getattr(self, signal) for signal in self.__dataclass_fields__]
+        if not all(math.isfinite(weight) and weight >= 0 for weight in given):
             raise ValueError("A weight is a finite number that is not negative.")
 
 
