@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 # longest time.
 FLUSH_SECONDS = 1.0
 _PAUSES = 20
-_LONGEST_FLUSH_SECONDS = 3.0
+_LONGEST_FLUSH_SECONDS = 5.0
 # Records that wait at most; what comes beyond is lost, and counted.
 MAX_WAITING = 20_000
 # Records that are written at once, whenever the last ones were; and those of one tenant that one transaction takes:
 # a longer one would keep watchers from what others do meanwhile.
-_MANY = 500
+_MANY = 2000
 _CALLS_AT_ONCE = 96
 _STOP_SECONDS = 5.0
 # What touches nothing of a tenant, and reading the log itself, which would grow by being read.
