@@ -16,7 +16,7 @@ import pytest
 
 from skein_cluster import registry
 from skein_kit import postgres
-from skein_kit.database import connect_keywords, role_of
+from skein_kit.connecting import connect_keywords, role_of
 from skein_kit.migrate import migrate
 
 if TYPE_CHECKING:

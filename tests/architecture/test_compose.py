@@ -14,7 +14,7 @@ import yaml
 from fix_settings import VARIABLES
 
 from skein_cluster import registry
-from skein_kit.database import role_of
+from skein_kit.connecting import role_of
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"

@@ -16,7 +16,7 @@ from fix_settings import SECRETS, VARIABLES
 
 from skein_cluster import registry
 from skein_cluster.configuration.names import refuse_unknown
-from skein_kit.database import role_of
+from skein_kit.connecting import role_of
 from skein_kit.settings import ProcessSettings
 
 ROOT = Path(__file__).parents[2]

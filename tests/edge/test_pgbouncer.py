@@ -24,7 +24,7 @@ from skein_client.retries import RetryPolicy
 from skein_cluster import credentials, registry
 from skein_cluster.ports import free_ports
 from skein_cluster.processes import Child
-from skein_kit.database import role_of
+from skein_kit.connecting import role_of
 from skein_kit.postgres import Server
 from skein_kit.postgres.account import Account
 

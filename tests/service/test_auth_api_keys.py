@@ -18,7 +18,8 @@ from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.tenancy.v1 import tenancy_pb2
 from skein_auth.keys import Key
 from skein_kit.access import OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
-from skein_kit.database import NO_TENANT, connect_keywords
+from skein_kit.connecting import connect_keywords
+from skein_kit.database import NO_TENANT
 
 
 def later(**delta: float) -> Timestamp:

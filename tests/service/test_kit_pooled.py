@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from fix_database import TestDatabase
 
-from skein_kit.database import Database, connect_keywords
+from skein_kit.connecting import connect_keywords
+from skein_kit.database import Database
 from skein_kit.settings import SettingInvalid
 from skein_kit.sql import Query
 

@@ -17,7 +17,8 @@ from prometheus_client import REGISTRY
 
 from skein_cluster import registry
 from skein_kit import postgres
-from skein_kit.database import Database, connect_keywords, role_of
+from skein_kit.connecting import connect_keywords, role_of
+from skein_kit.database import Database
 from skein_kit.migrate import OWNER, migrate
 from skein_kit.postgres.account import Account
 from skein_kit.postgres.binaries import programs

@@ -1,7 +1,8 @@
 """A service's database: a pool acting as the service's own role, and transactions that carry one tenant.
 
 Row-level security reads the setting `skein.tenant_id`, which each transaction sets for itself; without it a transaction
-sees no tenant's rows. Begin and setting travel together, so a transaction of one query costs three round trips.
+sees no tenant's rows. Begin and setting travel together, so a transaction of one query costs three round trips, and
+one that only reads two, since whoever comes next ends it (skein_kit.resting).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import asyncpg
 
 from skein_kit import sql
 from skein_kit.call import current
+from skein_kit.connecting import CONNECT_SECONDS, connect_keywords, connected, of_a_transaction, role_of
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, Refusal
 from skein_kit.headroom import DELAYS
 from skein_kit.observing import SLOW_SECONDS, Observer
 from skein_kit.replicas import POSITION, Replica
+from skein_kit.resting import Over, Resting
 from skein_kit.revisions import tells
-from skein_kit.settings import SettingInvalid
-from skein_kit.sockets import keep_watch
 from skein_kit.telemetry import POOL_LIMIT, POOL_SIZE, POOL_WAIT
 from skein_kit.time_limits import time_limit
 from skein_kit.troubles import UNAVAILABLE, translated
@@ -38,47 +39,10 @@ if TYPE_CHECKING:
 NO_TENANT = UUID(int=0)
 # Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
 STATEMENT_CACHE = 512
-_OF_A_CONNECTION = {
-    # Partitioned tables and tenants of all sizes: a plan made for the values at hand is worth its price.
-    "plan_cache_mode": "force_custom_plan",
-    "search_path": "",
-}
-CONNECT_SECONDS = 5.0
 # A server that is there begins and ends a transaction in less, whatever it has to do.
 _ANSWER_SECONDS = 5.0
 # Whoever leaves a transaction undone waits so long for its end, which goes on without them.
 _PARTING_SECONDS = 0.5
-
-
-def role_of(service: str) -> str:
-    """Return the database role that a service acts as."""
-    return f"skein_{service}"
-
-
-def connect_keywords(url: str, role: str, *, pooled: bool = False) -> dict[str, Any]:
-    """Return asyncpg's keywords for a URL, acting as `role` whoever the URL's user is.
-
-    With `pooled` the URL leads to a PgBouncer, which knows two of the settings; transactions set the others themselves.
-    Raises SettingInvalid when it leads there as somebody else, since nobody can become another there.
-    """
-    settings = {"application_name": role, "timezone": "UTC"}
-    is_another = urlsplit(url).username != role
-    if pooled:
-        if is_another:
-            message = f"With SKEIN_DATABASE_POOLED, SKEIN_DATABASE_URL should name the user {role}."
-            raise SettingInvalid(message)
-        return {"dsn": url, "server_settings": settings}
-    if is_another:
-        settings["role"] = role
-    return {"dsn": url, "server_settings": {**settings, **_OF_A_CONNECTION}}
-
-
-async def connected(*arguments: Any, **keywords: Any) -> asyncpg.Connection[asyncpg.Record]:
-    """Connect as asyncpg does, and notice when the server is gone without a word."""
-    connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*arguments, **keywords)
-    transport: asyncio.BaseTransport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the only way.
-    keep_watch(transport.get_extra_info("socket"))
-    return connection
 
 
 class Transaction:
@@ -86,22 +50,26 @@ class Transaction:
 
     def __init__(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], database: Database) -> None:
         """Wrap a connection that is inside a transaction."""
-        self._connection = connection
+        self._connection: Any = connection
         self.database = database
         # What is sent with the commit.
         self.last_words = ""
 
+    def end(self) -> None:
+        """Refuse whatever comes after the end: its connection may be in another's transaction by then."""
+        self._connection = Over()
+
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
         with self.database.observed(query) as seen:
-            rows = await self._connection.fetch(query.text, *query.bind(values))
+            rows: list[asyncpg.Record] = await self._connection.fetch(query.text, *query.bind(values))
             seen.rows = len(rows)
         return rows
 
     async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
         """Return the first row; None when there is none."""
         with self.database.observed(query) as seen:
-            row = await self._connection.fetchrow(query.text, *query.bind(values))
+            row: asyncpg.Record | None = await self._connection.fetchrow(query.text, *query.bind(values))
             seen.rows = int(row is not None)
         return row
 
@@ -169,7 +137,7 @@ class Database:
         `pooled`: by way of a PgBouncer; `reads`: it follows another, and nothing is written to it.
         """
         self._pool = pool
-        settings = _of_a_transaction() if pooled else ""
+        settings = of_a_transaction() if pooled else ""
         self._begin_reading = f"BEGIN READ ONLY{settings}"
         self._begin = self._begin_reading if reads else f"BEGIN{settings}"
         self._replica: Replica | None = None
@@ -177,8 +145,12 @@ class Database:
         # What it shows may be older than what another database has shown.
         self.follows = reads
         self._timeout = timeout
-        # Connections on their way back, which nobody waits for.
+        # Connections on their way back, which nobody waits for; and those whose next user ends what they are at.
         self._taking: set[asyncio.Future[None]] = set()
+        self._resting = Resting(self._taken_back)
+        # A PgBouncer keeps a server for a transaction; one that rests would keep it from others.
+        self._lets_rest = not pooled
+        self._waiting = 0
         self.service = service
         whose = f"{service}_replica" if reads else service
         self._wait = POOL_WAIT.labels(whose)
@@ -186,8 +158,8 @@ class Database:
         self.observed = Observer(service=service, database=name, slow_seconds=slow_seconds).observed
         POOL_LIMIT.labels(whose).set(pool.get_max_size())
         busy, idle = POOL_SIZE.labels(whose, "busy"), POOL_SIZE.labels(whose, "idle")
-        busy.set_function(lambda: pool.get_size() - pool.get_idle_size())
-        idle.set_function(pool.get_idle_size)
+        busy.set_function(lambda: pool.get_size() - pool.get_idle_size() - len(self._resting))
+        idle.set_function(lambda: pool.get_idle_size() + len(self._resting))
 
     @classmethod
     @asynccontextmanager
@@ -223,7 +195,7 @@ class Database:
         )
         async with pool:
             name = urlsplit(url).path.lstrip("/")
-            yield cls(
+            database = cls(
                 pool,
                 service=service,
                 name=name,
@@ -232,6 +204,16 @@ class Database:
                 reads=reads,
                 slow_seconds=slow_seconds,
             )
+            try:
+                yield database
+            finally:
+                # The pool closes when all are back.
+                database.wake()
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Say whether somebody waits for a connection."""
+        return self._waiting > 0
 
     def followed_by(self, follower: Database) -> None:
         """Leave reads that may come from a replica to this one, as far as it has what they must show."""
@@ -310,16 +292,25 @@ class Database:
     ) -> AsyncIterator[Transaction]:
         is_told = is_told and self._tells_revision
         with translated():
-            connection = await self._acquire()
-            is_over, is_waited_for = False, True
+            begin = self._begin_reading if reads else self._begin
+            connection = self._resting.take()
+            if connection is None:
+                connection = await self._acquire()
+            else:
+                begin = f"COMMIT; {begin}"
+                self._waited(0.0)
+            is_over, is_waited_for, is_resting = False, True, False
             try:
-                begin = self._begin_reading if reads else self._begin
                 await self._start(connection, begin + settings + time_limit(connection.get_server_version().major))
                 transaction = Transaction(connection, self)
-                yield transaction
+                try:
+                    yield transaction
+                finally:
+                    transaction.end()
                 if reads and not is_told:
                     # Nothing was written, so nobody needs to hear how it ends.
                     is_waited_for = False
+                    is_resting = self._lets_rest and not self.is_waited_for and self._resting.put(connection)
                     return
                 await connection.execute(f"{transaction.last_words}COMMIT")
                 is_over = True
@@ -336,14 +327,10 @@ class Database:
                 if is_over:
                     # The pool itself finishes this, whatever happens to whoever waits for it.
                     await self._release(connection)
-                else:
+                elif not is_resting:
                     # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on,
                     # and nobody waits past their time for a server that does not answer.
-                    taking = asyncio.ensure_future(
-                        self._take_back(connection, "ROLLBACK" if is_waited_for else "COMMIT")
-                    )
-                    self._taking.add(taking)
-                    taking.add_done_callback(self._taking.discard)
+                    taking = self._taken_back(connection, "ROLLBACK" if is_waited_for else "COMMIT")
                     if is_waited_for:
                         await asyncio.wait({taking}, timeout=_PARTING_SECONDS)
 
@@ -356,6 +343,7 @@ class Database:
 
     async def _acquire(self) -> asyncpg.pool.PoolConnectionProxy[asyncpg.Record]:
         started = time.perf_counter()
+        self._waiting += 1
         try:
             return await self._pool.acquire(timeout=self._timeout)
         except TimeoutError:
@@ -363,15 +351,36 @@ class Database:
             has_room = self._pool.get_size() < self._pool.get_max_size() or self._pool.get_idle_size() > 0
             raise (DatabaseUnavailable if has_room else DatabaseBusy) from None
         finally:
-            waited = time.perf_counter() - started
-            self._wait.observe(waited)
-            DELAYS.waited(self._resource, waited)
+            self._waiting -= 1
+            self._waited(time.perf_counter() - started)
+
+    def _waited(self, seconds: float) -> None:
+        self._wait.observe(seconds)
+        DELAYS.waited(self._resource, seconds)
+
+    def wake(self) -> None:
+        """Have all that rest go back to the pool, and none rest again."""
+        self._lets_rest = False
+        for connection in self._resting.all():
+            self._taken_back(connection)
+
+    def _taken_back(
+        self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], ending: str = "COMMIT"
+    ) -> asyncio.Future[None]:
+        taking = asyncio.ensure_future(self._take_back(connection, ending))
+        self._taking.add(taking)
+        taking.add_done_callback(self._taking.discard)
+        return taking
 
     async def _give_up(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
         """Hang up on a server that does not answer; the pool's other connections go the same way, so all are new."""
         # If the pool has not taken it back by itself meanwhile.
         with suppress(asyncpg.InterfaceError):
             connection.terminate()
+        for other in self._resting.all():
+            with suppress(asyncpg.InterfaceError):
+                other.terminate()
+            await self._release(other)
         await self._pool.expire_connections()
 
     async def _take_back(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], ending: str) -> None:
@@ -388,6 +397,7 @@ class Database:
         await self._release(connection)
 
     async def _release(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+        self._resting.left(connection)
         # A connection that the server closed meanwhile has gone back by itself, and a second time is refused. Whatever
         # else goes wrong here concerns the next transaction, for which the pool opens a new connection.
         with suppress(*UNAVAILABLE, asyncpg.PostgresError):
@@ -403,11 +413,6 @@ async def _tell_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Re
     call = current()
     if call is not None and tells(call):
         call.saw(await connection.fetchval(POSITION.text, timeout=_ANSWER_SECONDS))
-
-
-def _of_a_transaction() -> str:
-    """Set for one transaction what a connection of ours is set to for good."""
-    return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _OF_A_CONNECTION.items())
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.database import role_of
+from skein_kit.connecting import role_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import asyncpg
 
-from skein_kit.database import CONNECT_SECONDS, connect_keywords, role_of
+from skein_kit.connecting import CONNECT_SECONDS, connect_keywords, role_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

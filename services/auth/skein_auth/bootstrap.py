@@ -8,7 +8,8 @@ import asyncpg
 
 from skein_auth.keys import Key
 from skein_auth.store import QUERIES
-from skein_kit.database import NO_TENANT, connect_keywords, role_of
+from skein_kit.connecting import connect_keywords, role_of
+from skein_kit.database import NO_TENANT
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pgqueuer.errors import RetryRequested
 from prometheus_client import Counter, Histogram
 
 from skein_kit import logs
-from skein_kit.database import connect_keywords, role_of
+from skein_kit.connecting import connect_keywords, role_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

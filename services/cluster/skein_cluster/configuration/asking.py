@@ -11,7 +11,7 @@ import asyncpg
 
 from skein_cluster import registry
 from skein_kit import revisions
-from skein_kit.database import role_of
+from skein_kit.connecting import role_of
 from skein_kit.settings import ProcessSettings
 from skein_kit.sql import Queries
 

@@ -1,0 +1,152 @@
+"""Reading one after another: what the next one ends, what it sees, and that nobody waits for who rests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import asyncpg
+import pytest
+from fix_database import TestDatabase
+
+from skein_kit.call import Call, working_for
+from skein_kit.database import Database
+from skein_kit.errors import DatabaseUnavailable
+from skein_kit.sql import Query
+
+BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
+SETTINGS = Query.of(
+    "settings",
+    "SELECT current_setting('skein.tenant_id', true) AS tenant, current_setting('transaction_read_only') AS reads, "
+    "current_setting('plan_cache_mode') AS plans, now() AS begun, pg_backend_pid() AS backend",
+)
+ONE, OTHER = UUID(int=1), UUID(int=2)
+
+
+@pytest.fixture
+async def pool(database: TestDatabase) -> AsyncIterator[Database]:
+    """A pool of one connection, so that the next transaction meets what the last one left."""
+    async with Database.open(database.url, service="memory", size=1, timeout=30.0) as opened:
+        yield opened
+
+
+async def read(pool: Database, tenant_id: UUID = ONE) -> asyncpg.Record:
+    async with pool.tenant(tenant_id, plans_again=False, reads=True) as tx:
+        row = await tx.row(SETTINGS)
+    assert row is not None
+    return row
+
+
+async def states(database: TestDatabase) -> list[str]:
+    async with database.superuser() as connection:
+        rows = await connection.fetch("SELECT state FROM pg_stat_activity WHERE application_name = 'skein_memory'")
+    return [row["state"] for row in rows]
+
+
+async def test_each_that_reads_is_in_a_transaction_of_its_own_for_its_own_tenant(pool: Database) -> None:
+    first = await read(pool, ONE)
+    second = await read(pool, OTHER)
+
+    assert (first["tenant"], second["tenant"]) == (str(ONE), str(OTHER))
+    assert (first["reads"], second["reads"]) == ("on", "on")
+    assert first["backend"] == second["backend"]
+    assert first["begun"] < second["begun"]
+
+
+async def test_nothing_of_a_reader_is_left_for_what_comes_after_it(pool: Database) -> None:
+    await read(pool)
+
+    async with pool.shared() as tx:
+        row = await tx.row(SETTINGS)
+
+    assert row is not None
+    assert (row["tenant"], row["reads"], row["plans"]) == ("", "off", "force_custom_plan")
+
+
+async def test_a_reader_that_nobody_comes_after_ends_by_itself(pool: Database, database: TestDatabase) -> None:
+    await read(pool)
+
+    async with asyncio.timeout(30):
+        while await states(database) != ["idle"]:
+            await asyncio.sleep(0.02)
+
+
+async def test_who_waits_for_a_connection_gets_that_of_the_reader(pool: Database) -> None:
+    async with pool.tenant(ONE, reads=True) as tx:
+        reading = await tx.value(BACKEND)
+        waiting = asyncio.create_task(read(pool, OTHER))
+        while not pool.is_waited_for:
+            await asyncio.sleep(0)
+
+    assert (await waiting)["backend"] == reading
+
+
+async def test_a_reader_whose_transaction_failed_unseen_leaves_a_clean_one(pool: Database) -> None:
+    async with pool.tenant(ONE, reads=True) as tx:
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await tx.value(Query.of("fails", "SELECT 1 / 0"))
+
+    assert (await read(pool, OTHER))["tenant"] == str(OTHER)
+
+
+async def test_a_transaction_that_is_over_is_of_no_use(pool: Database) -> None:
+    async with pool.tenant(ONE, reads=True) as tx:
+        pass
+
+    # Another's transaction may be on the same connection by now.
+    async with pool.tenant(OTHER, reads=True):
+        with pytest.raises(asyncpg.InterfaceError, match="over"):
+            await tx.value(BACKEND)
+
+
+async def test_a_connection_that_the_server_ends_while_it_rests_is_replaced(
+    pool: Database, database: TestDatabase
+) -> None:
+    before = (await read(pool))["backend"]
+
+    async with database.superuser() as connection:
+        await connection.execute(f"SELECT pg_terminate_backend({before}, 10000)")
+
+    async with asyncio.timeout(30):
+        while True:
+            # Whoever comes before the end is known here is told to come again.
+            try:
+                after = (await read(pool))["backend"]
+                break
+            except DatabaseUnavailable:
+                await asyncio.sleep(0.02)
+    assert after != before
+
+
+async def test_the_pool_closes_at_once_while_somebody_rests(database: TestDatabase) -> None:
+    async with asyncio.timeout(10):
+        async with Database.open(database.url, service="memory", size=3, timeout=30.0) as pool:
+            await asyncio.gather(*(read(pool) for _ in range(3)))
+
+    async with asyncio.timeout(30):
+        while await states(database):
+            await asyncio.sleep(0.02)
+
+
+async def test_a_reader_that_is_cancelled_leaves_nothing_open(pool: Database) -> None:
+    await read(pool)
+    for steps in range(12):
+        task = asyncio.create_task(read(pool))
+        for _ in range(steps):
+            await asyncio.sleep(0.0002)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+        assert (await read(pool, OTHER))["tenant"] == str(OTHER)
+
+
+async def test_a_reader_whose_call_is_over_gives_the_next_one_all_of_its_own_time(pool: Database) -> None:
+    deadline = asyncio.get_running_loop().time() + 0.05
+    with working_for(Call(path="/test", metadata={}, deadline=deadline, peer="test")):
+        await read(pool)
+
+    async with pool.tenant(OTHER, reads=True) as tx:
+        found = await tx.value(Query.of("patient", "SELECT current_setting('statement_timeout')"))
+
+    assert found == "0"
