@@ -109,12 +109,14 @@ def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> No
     found = Query.of("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
     shown = Query.of("shown", "SELECT x FROM b WHERE t = :tenant_id AND i = ANY (:ids) AND y > :at AND i = ANY (:ids)")
 
-    both = beside(found, shown, on="other.x = found.id", ids="ARRAY(SELECT id FROM found WHERE id > :least)")
+    both = beside(
+        found, shown, on="other.x = found.id", columns="given.id", ids="ARRAY(SELECT id FROM found WHERE id > :least)"
+    )
 
     found_text, _, shown_text = both.text.partition(" LEFT JOIN ")
     assert found_text == (
-        "/* found+shown */ WITH found AS MATERIALIZED (/* found */ SELECT id FROM a WHERE t = $1 AND n = $2) "
-        "SELECT * FROM found"
+        "/* found+shown */ WITH found AS MATERIALIZED (SELECT given.id FROM "
+        "(/* found */ SELECT id FROM a WHERE t = $1 AND n = $2) AS given) SELECT * FROM found"
     )
     wanted = "ARRAY(SELECT id FROM found WHERE id > $3)"
     beginning = "(/* shown */ SELECT x FROM b WHERE t = $1"

@@ -151,6 +151,8 @@ class Database:
         # A PgBouncer keeps a server for a transaction; one that rests would keep it from others.
         self._lets_rest = not pooled
         self._waiting = 0
+        # How often the server did not answer, so that all connections were given up.
+        self._given_up = 0
         self.service = service
         whose = f"{service}_replica" if reads else service
         self._wait = POOL_WAIT.labels(whose)
@@ -299,7 +301,7 @@ class Database:
             else:
                 begin = f"COMMIT; {begin}"
                 self._waited(0.0)
-            is_over, is_waited_for, is_resting = False, True, False
+            is_over, is_waited_for, is_resting, given_up = False, True, False, self._given_up
             try:
                 await self._start(connection, begin + settings + time_limit(connection.get_server_version().major))
                 transaction = Transaction(connection, self)
@@ -310,7 +312,8 @@ class Database:
                 if reads and not is_told:
                     # Nothing was written, so nobody needs to hear how it ends.
                     is_waited_for = False
-                    is_resting = self._lets_rest and not self.is_waited_for and self._resting.put(connection)
+                    may_rest = self._lets_rest and not self.is_waited_for and self._given_up == given_up
+                    is_resting = may_rest and self._resting.put(connection)
                     return
                 await connection.execute(f"{transaction.last_words}COMMIT")
                 is_over = True
@@ -361,7 +364,7 @@ class Database:
     def wake(self) -> None:
         """Have all that rest go back to the pool, and none rest again."""
         self._lets_rest = False
-        for connection in self._resting.all():
+        for connection in self._resting.dismiss():
             self._taken_back(connection)
 
     def _taken_back(
@@ -377,7 +380,8 @@ class Database:
         # If the pool has not taken it back by itself meanwhile.
         with suppress(asyncpg.InterfaceError):
             connection.terminate()
-        for other in self._resting.all():
+        self._given_up += 1
+        for other in self._resting.dismiss():
             with suppress(asyncpg.InterfaceError):
                 other.terminate()
             await self._release(other)

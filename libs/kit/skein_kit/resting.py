@@ -1,13 +1,13 @@
 """Connections between two transactions: the first one only read and is not ended yet, the next one ends it.
 
 So a transaction that reads has no round trip of its own for its end, and whoever comes next needs nothing of the pool.
-Between two statements a transaction that reads sees nothing and keeps nothing from being vacuumed; what it holds are
-locks that keep tables from being altered, and those for a moment only.
+What it holds meanwhile are locks that keep tables from being altered, and now and then a snapshot: for a moment only.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import asyncpg
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 
-# Whoever rests longer is called up: its transaction is ended, and it goes back to the pool.
-REST_SECONDS = 0.05
+# Whoever rests longer is called up: its transaction is ended, and it goes back to the pool. A loop's time may be behind
+# by so much.
+REST_SECONDS, _BEHIND_SECONDS = 0.02, 0.002
 # The pool looks at what comes back to it, so each comes back now and then: after so many transactions.
 _MOST_TURNS = 1000
 
@@ -49,18 +50,17 @@ class Resting:
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Return how many rest."""
-        return len(self._rests)
+        """Return how many rest, but for those that were lost meanwhile."""
+        return sum(not _is_lost(rest.connection) for rest in self._rests)
 
     def take(self) -> Connection | None:
         """Return a connection that is inside of a transaction, which has to be ended first; None when nobody rests."""
         while self._rests:
             rest = self._rests.pop()
-            if not rest.connection.is_closed():
+            # What was lost has gone back to the pool by itself.
+            if not _is_lost(rest.connection):
                 self._turns[rest.connection] = rest.turns
                 return rest.connection
-            # The server hung up on it.
-            self._call_up(rest.connection)
         return None
 
     def put(self, connection: Connection) -> bool:
@@ -68,17 +68,16 @@ class Resting:
         turns = self._turns.pop(connection, 0) + 1
         if turns >= _MOST_TURNS:
             return False
-        loop = asyncio.get_running_loop()
-        self._rests.append(_Rest(connection, turns, loop.time()))
+        self._rests.append(_Rest(connection, turns, asyncio.get_running_loop().time()))
         if self._timer is None:
-            self._timer = loop.call_later(REST_SECONDS, self._look)
+            self._look_later()
         return True
 
     def left(self, connection: Connection) -> None:
         """Forget what is known of a connection that goes back to the pool."""
         self._turns.pop(connection, None)
 
-    def all(self) -> list[Connection]:
+    def dismiss(self) -> list[Connection]:
         """Return all that rest; they rest no more."""
         if self._timer is not None:
             self._timer.cancel()
@@ -88,10 +87,24 @@ class Resting:
 
     def _look(self) -> None:
         """Call up those that rested long enough. They stand in the order in which they came."""
-        loop = asyncio.get_running_loop()
-        before = loop.time() - REST_SECONDS
+        before = asyncio.get_running_loop().time() - REST_SECONDS + _BEHIND_SECONDS
         late = next((place for place, rest in enumerate(self._rests) if rest.since > before), len(self._rests))
         called, self._rests = self._rests[:late], self._rests[late:]
-        self._timer = loop.call_later(REST_SECONDS, self._look) if self._rests else None
+        self._timer = None
+        if self._rests:
+            self._look_later()
         for rest in called:
             self._call_up(rest.connection)
+
+    def _look_later(self) -> None:
+        """Look again when the first has rested long enough; that is no work of the call that happens to come here."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(self._rests[0].since + REST_SECONDS, self._look, context=Context())
+
+
+def _is_lost(connection: Connection) -> bool:
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        # The pool took it back when the server hung up.
+        return True

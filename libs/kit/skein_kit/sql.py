@@ -169,15 +169,18 @@ def in_groups(query: Query, own: int, groups: int, rows: int) -> Query:
 
 
 # What is found is made once, and so is what stands beside it; neither is worked into the other.
-_BESIDE = "WITH found AS MATERIALIZED ({}) SELECT * FROM found LEFT JOIN ({} OFFSET 0) AS other ON {}"
+_BESIDE = (
+    "WITH found AS MATERIALIZED (SELECT {} FROM ({}) AS given) "
+    "SELECT * FROM found LEFT JOIN ({} OFFSET 0) AS other ON {}"
+)
 
 
-def beside(query: Query, other: Query, *, on: str, **given: str) -> Query:
+def beside(query: Query, other: Query, *, on: str, columns: str = "*", **given: str) -> Query:
     """Return a statement of the rows of `query`, in no order, and beside each what `other` has for it, or nulls.
 
-    `on` says which rows of `found`, which are those of `query`, and of `other` belong together. `given` are parameters
-    of `other` and what stands in their place: expressions, of what is selected from `found` and of more `:name`
-    parameters. The parameters that both have are the same.
+    `found` are `columns` of the rows of `query`, and `on` says, without parameters, which of them and of `other` belong
+    together. `given` are parameters of `other` and what stands in their place: expressions, of what is selected from
+    `found` and of more `:name` parameters. The parameters that both have are the same.
     """
     if unknown := sorted(given.keys() - set(other.parameters)):
         message = f"{other.name} takes other parameters: {', '.join(unknown)}"
@@ -186,7 +189,7 @@ def beside(query: Query, other: Query, *, on: str, **given: str) -> Query:
     places = [_numbered(given.get(name, f":{name}"), order) for name in other.parameters]
     placed = _POSITION.sub(lambda match: places[int(match.group(1)) - 1], other.text)
     name = f"{query.name}+{other.name}"
-    text = f"/* {name} */ {_BESIDE.format(query.text, placed, on)}"
+    text = f"/* {name} */ {_BESIDE.format(columns, query.text, placed, on)}"
     return replace(query, name=name, text=text, parameters=tuple(order))
 
 

@@ -34,7 +34,7 @@ log = logs.get("recall")
 WAITING = 64
 # One exact search may take so long; after it a pause many times as long as it took, so that watching stays cheap.
 _SECONDS = 10.0
-_REST = 9.0
+_REST = 49.0
 _LONGEST_REST = 60.0
 # How often the tenants that did worst are named, and how many.
 _TELL_SECONDS = 300.0

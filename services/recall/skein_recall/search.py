@@ -388,7 +388,7 @@ class Search:
         self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], chunks: int
     ) -> list[asyncpg.Record]:
         """Have the index looked through; where its order is that of what is shown, read the first memories at once."""
-        if self._asks_words or filter_.restricts or self.path != "exact":
+        if self._asks_words or filter_.all_names or self._read or self.path != "exact":
             return await self._reading.nearest(self._model, vector, kinds, filter_, chunks=chunks)
         rows = await self._reading.nearest_read(
             self._model,

@@ -165,7 +165,7 @@ class Reading:
         first: int,
         show_superseded: bool,
     ) -> list[asyncpg.Record]:
-        """Do so for all that the tenant has, and read the memories among the `first` chunks: in the rows of those."""
+        """Do so for all that the tenant has, and read the `first` memories: each in the row of its nearest chunk."""
         rows = await self._rows(
             of_table(NEAREST_READ, model.table_name),
             vector=HalfVector(vector[:COVERED_DIMENSIONS]),
