@@ -302,7 +302,6 @@ class Held:
             except TimeoutError:
                 self._forget()
                 continue
-            self._waiting.discard(key)
             known = self._known.get(key)
             if known is not None:
                 try:
@@ -311,6 +310,8 @@ class Held:
                     log.warning("vectors_not_held", error=type(error).__name__)
                     self._let_go(known)
                     known.wait(self._clock())
+            # Whoever searched meanwhile wanted just this.
+            self._waiting.discard(key)
             self._forget()
 
     def _note(self, key: _Key, known: _Known, at: float) -> None:

@@ -23,7 +23,7 @@ class RecallSettings(Settings):
     # Seconds that the registry of models is believed before it is read again.
     models_seconds: float = 5.0
     # Megabytes of vectors that a process holds in memory, of the tenants that search most; 0 for none.
-    held_megabytes: int = 256
+    held_megabytes: int = 1024
     # Chunks that a tenant must have for its vectors to be held: fewer are searched as fast by the index.
     held_least_chunks: int = 1000
     # Share of the searches that are repeated exactly in the background, to measure how good they are; 0 for none.

@@ -8,17 +8,38 @@ ORDER BY distance
 LIMIT :count;
 
 -- nearest_allowed --
--- The same among the items that pass a filter. The set is tested as a hashed subplan: the IS TRUE keeps the planner from
--- joining, which it would do by nested loops, because it cannot know how large the set is.
+-- The same among the items that pass a filter. A few, of many that the tenant has, are looked for one by one: each takes
+-- as long as to scan a dozen or two. Of all others the set is tested as a hashed subplan: the IS TRUE keeps the planner
+-- from joining, which it would do by nested loops, because it cannot know how large the set is.
 WITH allowed AS MATERIALIZED (
     SELECT d.item_id
     FROM recall.documents AS d
     WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
+),
+chosen AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM allowed) * 16 < coalesce(sum(c.documents), 0) AS one_by_one
+    FROM recall.corpora AS c
+    WHERE c.tenant_id = :tenant_id AND c.kind = ANY (:kinds::text[])
 )
-SELECT v.item_id, v.kind, v.embedding OPERATOR(public.<#>) :vector::public.halfvec AS distance
-FROM recall.{table} AS v
-WHERE v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[])
-    AND (v.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
+SELECT found.item_id, found.kind, found.embedding OPERATOR(public.<#>) :vector::public.halfvec AS distance
+FROM (
+    SELECT one.item_id, one.kind, one.embedding
+    FROM allowed
+    CROSS JOIN LATERAL (
+        SELECT v.item_id, v.kind, v.embedding
+        FROM recall.{table} AS v
+        WHERE v.tenant_id = :tenant_id AND v.item_id = allowed.item_id
+        ORDER BY v.item_id, v.chunk
+        OFFSET 0
+    ) AS one
+    WHERE (SELECT chosen.one_by_one FROM chosen)
+    UNION ALL
+    SELECT v.item_id, v.kind, v.embedding
+    FROM recall.{table} AS v
+    WHERE NOT (SELECT chosen.one_by_one FROM chosen)
+        AND v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[])
+        AND (v.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
+) AS found
 ORDER BY distance
 LIMIT :count;
 
