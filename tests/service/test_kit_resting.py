@@ -44,7 +44,10 @@ def idle() -> float | None:
 
 async def states(database: TestDatabase) -> list[str]:
     async with database.superuser() as connection:
-        rows = await connection.fetch("SELECT state FROM pg_stat_activity WHERE application_name = 'skein_memory'")
+        rows = await connection.fetch(
+            "SELECT state FROM pg_stat_activity "
+            "WHERE application_name = 'skein_memory' AND datname = current_database()"
+        )
     return [row["state"] for row in rows]
 
 

@@ -14,7 +14,7 @@ from skein_kit.ids import new_id, now
 if TYPE_CHECKING:
     from fix_recall import Place
 
-OTHERS = 60
+OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()
 FEW = memory_pb2.MemoryFilter(tags_any=["few"])
 

@@ -295,13 +295,14 @@ class Database:
         is_told = is_told and self._tells_revision
         with translated():
             begin = self._begin_reading if reads else self._begin
+            given_up = self._given_up
             connection = self._resting.take()
             if connection is None:
                 connection = await self._acquire()
             else:
                 begin = f"COMMIT; {begin}"
                 self._waited(0.0)
-            is_over, is_waited_for, is_resting, given_up = False, True, False, self._given_up
+            is_over, is_waited_for, is_resting = False, True, False
             try:
                 await self._start(connection, begin + settings + time_limit(connection.get_server_version().major))
                 transaction = Transaction(connection, self)

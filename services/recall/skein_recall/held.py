@@ -303,15 +303,17 @@ class Held:
                 self._forget()
                 continue
             known = self._known.get(key)
-            if known is not None:
-                try:
+            try:
+                if known is not None:
                     await self._look(key, known)
-                except Exception as error:  # noqa: BLE001 - whatever it is: the index serves this tenant, and others wait.
-                    log.warning("vectors_not_held", error=type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - whatever it is: the index serves this tenant, and others wait.
+                log.warning("vectors_not_held", error=type(error).__name__)
+                if known is not None:
                     self._let_go(known)
                     known.wait(self._clock())
-            # Whoever searched meanwhile wanted just this.
-            self._waiting.discard(key)
+            finally:
+                # Whoever searched meanwhile wanted just this.
+                self._waiting.discard(key)
             self._forget()
 
     def _note(self, key: _Key, known: _Known, at: float) -> None:

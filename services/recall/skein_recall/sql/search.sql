@@ -9,17 +9,27 @@ LIMIT :count;
 
 -- nearest_allowed --
 -- The same among the items that pass a filter. A few, of many that the tenant has, are looked for one by one: each takes
--- as long as to scan a dozen or two. Of all others the set is tested as a hashed subplan: the IS TRUE keeps the planner
--- from joining, which it would do by nested loops, because it cannot know how large the set is.
+-- as long as to scan a dozen or two. What they are ordered by is the index that begins with the item; the one that covers
+-- the vectors would read all of the tenant's for each. Of all others the set is tested as a hashed subplan: the IS TRUE
+-- keeps the planner from joining, which it would do by nested loops, because it cannot know how large the set is.
 WITH allowed AS MATERIALIZED (
     SELECT d.item_id
     FROM recall.documents AS d
     WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
 ),
 chosen AS MATERIALIZED (
-    SELECT (SELECT count(*) FROM allowed) * 16 < coalesce(sum(c.documents), 0) AS one_by_one
-    FROM recall.corpora AS c
-    WHERE c.tenant_id = :tenant_id AND c.kind = ANY (:kinds::text[])
+    -- What is not counted yet is not among them, so the scan is what is chosen in doubt.
+    SELECT (SELECT count(*) FROM allowed) * 24 < there.documents - gone.documents AS one_by_one
+    FROM (
+        SELECT coalesce(sum(c.documents), 0) AS documents
+        FROM recall.corpora AS c
+        WHERE c.tenant_id = :tenant_id AND c.kind = ANY (:kinds::text[])
+    ) AS there
+    CROSS JOIN (
+        SELECT coalesce(sum(d.documents), 0) AS documents
+        FROM recall.departures AS d
+        WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[])
+    ) AS gone
 )
 SELECT found.item_id, found.kind, found.embedding OPERATOR(public.<#>) :vector::public.halfvec AS distance
 FROM (
