@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 
 import pytest
 from fix_database import TestDatabase
 
+from skein_kit import resting
 from skein_kit.connecting import connect_keywords
 from skein_kit.database import Database
 from skein_kit.settings import SettingInvalid
@@ -16,6 +18,7 @@ from skein_kit.sql import Query
 PLANS = Query.of("plans", "SELECT current_setting('plan_cache_mode')")
 PATH = Query.of("path", "SELECT current_setting('search_path')")
 TENANT = Query.of("tenant", "SELECT coalesce(current_setting('skein.tenant_id', true), '')")
+BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
 PREPARED = Query.of("prepared", "SELECT count(*) FROM pg_prepared_statements")
 
 
@@ -47,6 +50,19 @@ async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_n
     await pool._release(connection)
 
     assert left == ['"$user", public', "", 0]
+
+
+async def test_who_has_read_keeps_none_of_the_pooler_s_servers_from_others(
+    pool: Database, database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resting, "REST_SECONDS", 3600.0)
+
+    async with pool.tenant(uuid.uuid4(), reads=True) as tx:
+        reading = await tx.value(BACKEND)
+
+    async with database.superuser() as connection, asyncio.timeout(30):
+        while await connection.fetchval("SELECT state FROM pg_stat_activity WHERE pid = $1", reading) != "idle":
+            await asyncio.sleep(0.02)
 
 
 def test_a_pooler_is_sent_no_parameter_that_it_does_not_know() -> None:

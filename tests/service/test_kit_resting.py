@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from uuid import UUID
 
@@ -11,8 +13,11 @@ import pytest
 from fix_database import TestDatabase
 from prometheus_client import REGISTRY
 
+from skein_kit import database as kit
+from skein_kit import resting
 from skein_kit.call import Call, working_for
 from skein_kit.database import Database
+from skein_kit.errors import DatabaseUnavailable
 from skein_kit.sql import Query
 
 BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
@@ -120,6 +125,27 @@ async def test_a_connection_that_the_server_ends_while_it_rests_is_replaced(
             await asyncio.sleep(0)
 
     assert (await read(pool))["backend"] != before
+
+
+async def test_none_of_the_old_connections_rests_after_the_server_did_not_answer(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kit, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(resting, "REST_SECONDS", 3600.0)
+    async with Database.open(database.url, service="memory", size=2, timeout=30.0) as pool:
+        async with pool.tenant(ONE, reads=True) as tx:
+            old = await tx.value(BACKEND)
+            silent = (await read(pool, OTHER))["backend"]
+            os.kill(silent, signal.SIGSTOP)
+            try:
+                with pytest.raises(DatabaseUnavailable):
+                    await read(pool, OTHER)
+            finally:
+                os.kill(silent, signal.SIGCONT)
+
+        after = (await read(pool))["backend"]
+
+    assert after not in {old, silent}
 
 
 async def test_the_pool_closes_at_once_while_somebody_rests(database: TestDatabase) -> None:

@@ -1,4 +1,4 @@
-"""A filter that few of many pass: those are looked for one by one, as exactly as all of them are compared."""
+"""What a search by vector reads: of a filter that few pass those few, and of what it finds each memory once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit import postings
+from skein_kit.database import Database
 from skein_kit.ids import new_id, now
+from skein_recall.store import Store, prepare_connection
 
 if TYPE_CHECKING:
     from fix_recall import Place
@@ -42,3 +44,28 @@ async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_ma
     ]
     assert after.dense_path == before.dense_path == "exact"
     assert by_words == [long]
+
+
+async def test_a_memory_of_many_chunks_is_read_once(place: Place) -> None:
+    await place.remember("The tide comes in twice a day. " * 60)
+    await place.remember("A green bicycle.")
+
+    async with Database.open(
+        place.service.url, service="recall", size=1, timeout=30.0, init=prepare_connection
+    ) as database:
+        store = Store(database)
+        (model,) = [model for model in await store.models.list_models() if model.active]
+        async with store.reading(place.tenant_id, filtered=False) as reading:
+            rows = await reading.nearest_read(
+                model,
+                np.array(VECTOR, dtype=np.float32),
+                ["memory"],
+                now(),
+                chunks=40,
+                first=10,
+                show_superseded=False,
+            )
+
+    read = [row["memory_id"] for row in rows if row["memory_id"] is not None]
+    assert len(rows) > len({row["item_id"] for row in rows}) == len(read) == len(set(read)) == 2
+    assert [row["distance"] for row in rows] == sorted(row["distance"] for row in rows)
