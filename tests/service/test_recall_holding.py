@@ -18,7 +18,8 @@ from pgvector import HalfVector
 
 from skein_kit.database import Database
 from skein_kit.vectors import prepare_connection
-from skein_recall.held import MOST_NEW, Held, Shortlist, size_of
+from skein_recall.held import MOST_NEW, Held
+from skein_recall.matrices import Shortlist, size_of
 from skein_recall.models import EmbeddingModel
 from skein_recall.store import HoldingStore
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_recall import ranking
-    from skein_recall.held import Held, Shortlist
+    from skein_recall.held import Held
+    from skein_recall.matrices import Shortlist
     from skein_recall.ranking import Ranked
 
 

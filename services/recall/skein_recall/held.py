@@ -16,28 +16,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from skein_kit import logs
 from skein_kit.telemetry import RECALL_HELD
+from skein_recall.matrices import Matrix, Shortlist, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
+    import numpy as np
     from numpy.typing import NDArray
 
+    from skein_recall.matrices import Key
     from skein_recall.models import EmbeddingModel
     from skein_recall.store import HoldingStore
-    from skein_recall.store.holding import Chunks, Moment
-
-    # A tenant, and a model: its table, and when that was made, for one of the same name may come after it.
-    _Key = tuple[UUID, str, datetime]
+    from skein_recall.store.holding import Moment
 
 log = logs.get("recall")
 # A tenant's vectors are read when it searched so often within so many seconds.
@@ -63,143 +60,7 @@ _LOOK_SECONDS, _ROWS_A_SECOND = 60.0, 1000
 _MOST_TENANTS = 10_000
 # Numbers that are multiplied on the loop that answers calls, in two milliseconds; more are multiplied beside it. For
 # fewer that would be a loss: a thread waits for its turn among the loop's work, several times.
-_MOST_NUMBERS = 10_000_000
-# How far two ways of adding up a cosine may be apart.
-_ROUNDING = 1e-5
-_BYTES_OF_A_ROW = 330
-# Chunks that are looked at for each item wanted.
-_CHUNKS_OF_AN_ITEM = 2
-# Each so many-th cosine tells how great the greatest are.
-_STEP = 16
-# Less than any cosine.
-_NONE = -2.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Matrix:
-    """Some tenant's chunks as they were at a moment: the first `count` rows, but for those that were replaced since.
-
-    Rows after them are free: a later matrix has its own there, and shares the others.
-    """
-
-    moment: Moment
-    read_time: float
-    count: int
-    item_ids: list[UUID]
-    # The rows of each item, those of later matrices among them.
-    rows_of: dict[UUID, list[int]]
-    are_messages: NDArray[np.bool_]
-    are_replaced: NDArray[np.bool_]
-    vectors: NDArray[np.float32]
-
-    @classmethod
-    def empty(cls, moment: Moment, read_time: float, *, rows: int, dimensions: int) -> Matrix:
-        """Make one with room for so many rows."""
-        return cls(
-            moment=moment,
-            read_time=read_time,
-            count=0,
-            item_ids=[],
-            rows_of={},
-            are_messages=np.zeros(rows, dtype=np.bool_),
-            are_replaced=np.zeros(rows, dtype=np.bool_),
-            vectors=np.empty((rows, dimensions), dtype=np.float32),
-        )
-
-    @property
-    def size(self) -> int:
-        """How many bytes it takes, about."""
-        return size_of(*self.vectors.shape)
-
-    def compared(self, vector: NDArray[np.float32], kinds: Sequence[str]) -> NDArray[np.float32]:
-        """Return the cosine of each row and a vector; less than any of those that are replaced, or of another kind."""
-        # In half precision, as the database compares it. (A product with `@` would use every core, and wait for each.)
-        cosines: NDArray[np.float32] = np.vecdot(
-            self.vectors[: self.count], vector.astype(np.float16).astype(np.float32)
-        )
-        replaced = self.are_replaced[: self.count]
-        if replaced.any():
-            cosines[replaced] = _NONE
-        if len(kinds) == 1:
-            cosines[self.are_messages[: self.count] != (kinds[0] == "message")] = _NONE
-        return cosines
-
-    def nearest(self, cosines: NDArray[np.float32], count: int) -> tuple[list[UUID], float]:
-        """Return up to `count` items, the nearest first, and a cosine that no other item passes."""
-        rows = min(_CHUNKS_OF_AN_ITEM * count, self.count)
-        best = _greatest(cosines, rows)
-        item_ids: dict[UUID, None] = {}
-        for row, cosine in zip(best.tolist(), cosines[best].tolist(), strict=True):
-            if len(item_ids) == count or cosine == _NONE:
-                return list(item_ids), cosine
-            item_ids[self.item_ids[row]] = None
-        return list(item_ids), _NONE if rows == self.count else cosines[best[-1]].item()
-
-    def with_those(self, new: Chunks, *, moment: Moment | None = None) -> Matrix | None:
-        """Return it with chunks that came, which may be there already; None when there is no room for them."""
-        end = self.count + len(new.item_ids)
-        if end > len(self.vectors):
-            return None
-        came = set(new.item_ids)
-        replaced = self.are_replaced
-        if moment is not None:
-            replaced = replaced.copy()
-            replaced[: self.count] |= np.fromiter((each in came for each in self.item_ids), np.bool_, self.count)
-        # Who reads the matrix before this one looks at none of these rows.
-        self.vectors[self.count : end] = new.vectors
-        self.are_messages[self.count : end] = new.are_messages
-        self.item_ids.extend(new.item_ids)
-        for row, item_id in enumerate(new.item_ids, start=self.count):
-            self.rows_of.setdefault(item_id, []).append(row)
-        return replace(self, moment=moment or self.moment, count=end, are_replaced=replaced)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shortlist:
-    """The items that may be nearest to a vector, by what is held of a tenant."""
-
-    key: _Key
-    matrix: Matrix
-    kinds: tuple[str, ...]
-    # Of every row of the matrix.
-    cosines: NDArray[np.float32]
-    item_ids: Sequence[UUID]
-    # No other item that was there at the moment has a greater cosine.
-    least: float
-
-    @classmethod
-    def of_matrix(
-        cls, key: _Key, matrix: Matrix, vector: NDArray[np.float32], kinds: tuple[str, ...], count: int
-    ) -> Self:
-        """Name up to `count` items, the nearest to a vector first."""
-        cosines = matrix.compared(vector, kinds)
-        item_ids, least = matrix.nearest(cosines, count)
-        return cls(key=key, matrix=matrix, kinds=kinds, cosines=cosines, item_ids=item_ids, least=least)
-
-    @property
-    def moment(self) -> Moment:
-        """When what is held was all that there was."""
-        return self.matrix.moment
-
-    @property
-    def is_all(self) -> bool:
-        """Say whether it names every item."""
-        return self.least == _NONE
-
-    def of(self, item_ids: Sequence[UUID]) -> NDArray[np.float64]:
-        """Return the cosine of the vector and each item's best chunk as it was; NaN for those not among them."""
-        nothing: Sequence[int] = ()
-        rows_of, count = self.matrix.rows_of, self.matrix.count
-        pairs = [(place, row) for place, one in enumerate(item_ids) for row in rows_of.get(one, nothing) if row < count]
-        places, rows = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        found = np.full(len(item_ids), np.nan)
-        np.fmax.at(found, places, self.cosines[rows])
-        found[found == _NONE] = np.nan
-        return found
-
-    def proves(self, cosines: Sequence[float], depth: int) -> bool:
-        """Say whether the `depth` nearest of all items are among those with these cosines, given in order."""
-        return self.is_all or (len(cosines) >= depth and cosines[depth - 1] >= self.least + _ROUNDING)
+_MOST_NUMBERS = 40_000_000
 
 
 @dataclass(slots=True)
@@ -239,11 +100,11 @@ class Held:
         self._least_chunks = max(1, least_chunks)
         self._clock = clock
         # The one that searched last is the last.
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._known: OrderedDict[Key, _Known] = OrderedDict()
         self._bytes = 0
         # Those that are to be read, in order.
-        self._wanted: asyncio.Queue[_Key] = asyncio.Queue()
-        self._waiting: set[_Key] = set()
+        self._wanted: asyncio.Queue[Key] = asyncio.Queue()
+        self._waiting: set[Key] = set()
         # The last one that was settled, and when that was.
         self._moment: Moment | None = None
         self._moment_time = 0.0
@@ -316,7 +177,7 @@ class Held:
                 self._waiting.discard(key)
             self._forget()
 
-    def _note(self, key: _Key, known: _Known, at: float) -> None:
+    def _note(self, key: Key, known: _Known, at: float) -> None:
         if at - known.since > _LATELY_SECONDS:
             known.since, known.searches = at, 0
         known.searches += 1
@@ -326,12 +187,12 @@ class Held:
             _, last = self._known.popitem(last=False)
             self._let_go(last)
 
-    def _want(self, key: _Key, known: _Known, at: float) -> None:
+    def _want(self, key: Key, known: _Known, at: float) -> None:
         if key not in self._waiting and at >= known.again:
             self._waiting.add(key)
             self._wanted.put_nowait(key)
 
-    async def _look(self, key: _Key, known: _Known) -> None:
+    async def _look(self, key: Key, known: _Known) -> None:
         """Read what came since, or all of it where nothing is held, or too much came."""
         began, held = self._clock(), known.matrix
         if held is not None and began - held.read_time <= OLD_SECONDS:
@@ -350,7 +211,7 @@ class Held:
                 return
         await self._read(key, known)
 
-    async def _read(self, key: _Key, known: _Known) -> None:
+    async def _read(self, key: Key, known: _Known) -> None:
         tenant_id, dimensions = key[0], known.model.dimensions
         count = await self._store.count(tenant_id, known.model, self._most_bytes // size_of(1, dimensions) + 1)
         rows = count + int(count * _SPARE_SHARE) + _SPARE_ROWS
@@ -423,26 +284,3 @@ class Held:
                 return
             self._let_go(known)
             del self._known[key]
-
-
-def _greatest(numbers: NDArray[np.float32], count: int) -> NDArray[np.intp]:
-    """Return the places of the `count` greatest numbers, the greatest first.
-
-    A few of them tell about how great those are, so that only what is as great is put in order.
-    """
-    few = numbers[::_STEP]
-    wanted = min(len(few), 2 * count // _STEP + _STEP)
-    places = np.flatnonzero(numbers >= np.partition(few, len(few) - wanted)[len(few) - wanted])
-    if len(places) < count:
-        places = np.arange(len(numbers))
-    great = numbers[places]
-    if len(places) > count:
-        best = np.argpartition(great, len(places) - count)[len(places) - count :]
-        places, great = places[best], great[best]
-    ordered: NDArray[np.intp] = places[np.argsort(-great, kind="stable")]
-    return ordered
-
-
-def size_of(rows: int, dimensions: int) -> int:
-    """Return how many bytes so many vectors take, with all that is kept of each."""
-    return rows * (4 * dimensions + _BYTES_OF_A_ROW)

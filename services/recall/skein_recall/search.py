@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from skein_recall.asking import Question
     from skein_recall.deferring import Deferred
-    from skein_recall.held import Held, Shortlist
+    from skein_recall.held import Held
+    from skein_recall.matrices import Shortlist
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
     from skein_recall.recent import Recent

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skein_kit.policies import Policy
     from skein_kit.sql import Query
     from skein_recall.filters import Filter
-    from skein_recall.held import Shortlist
+    from skein_recall.matrices import Shortlist
     from skein_recall.models import EmbeddingModel
 
 # Terms of a query that are looked for: its first ones.

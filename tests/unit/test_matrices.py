@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein_recall.matrices import Matrix, Shortlist
+from skein_recall.store.holding import Chunks, Moment
+
+MOMENT = Moment(horizon=1, position="0/0", server=datetime.now(UTC))
+KEY = (UUID(int=0), "embeddings", datetime.now(UTC))
+
+
+def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_messages: bool = False) -> Chunks:
+    """Return chunks of consecutive items."""
+    return Chunks(
+        item_ids=[UUID(int=(first + row) // of_an_item) for row in range(len(vectors))],
+        are_messages=np.full(len(vectors), are_messages),
+        vectors=vectors.astype(np.float32),
+    )
+
+
+def matrix_of(new: Chunks, *, rows: int | None = None) -> Matrix:
+    """Return a matrix of these chunks alone, with room for so many rows."""
+    dimensions = new.vectors.shape[1]
+    matrix = Matrix.empty(MOMENT, 0.0, rows=rows or len(new.item_ids), dimensions=dimensions).with_those(new)
+    assert matrix is not None
+    return matrix
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors at their length of one, in half precision as they are stored."""
+    halves: np.ndarray = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float16)
+    return halves.astype(np.float32)
+
+
+@given(
+    # Few different ones, so that many are as near as others.
+    cosines=st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 0.75]), min_size=1, max_size=800),
+    chunks_of_an_item=st.integers(1, 3),
+    count=st.integers(1, 40),
+)
+def test_the_nearest_items_are_named_in_order_and_none_that_is_nearer_is_missing(
+    cosines: list[float], chunks_of_an_item: int, count: int
+) -> None:
+    vectors = np.array([[cosine, 0.0] for cosine in cosines], dtype=np.float32)
+    new = chunks(vectors, of_an_item=chunks_of_an_item)
+
+    nearest = matrix_of(new).nearest(np.array([1, 0], dtype=np.float32), ("memory",), count)
+
+    assert nearest is not None
+    named, least = nearest
+    best: dict[UUID, float] = {}
+    for item_id, cosine in zip(new.item_ids, cosines, strict=True):
+        best[item_id] = max(best.get(item_id, -1.0), cosine)
+    found = [best[item_id] for item_id in named]
+    assert len(named) == len(set(named)) <= count
+    assert found == sorted(found, reverse=True)
+    assert all(cosine <= least for item_id, cosine in best.items() if item_id not in named)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.integers(1, 400),
+    dimensions=st.integers(1, 70),
+    # How much the vectors differ: by little, and rounding puts many of them into another order.
+    spread=st.sampled_from([0.001, 0.01, 0.1, 1.0, 10.0]),
+    # One number of each is so much greater than the others, which are then rounded the more.
+    outlier=st.sampled_from([0.0, 1.0, 30.0]),
+    count=st.integers(1, 30),
+)
+def test_rounding_leaves_out_nothing_that_is_among_the_nearest(
+    seed: int, rows: int, dimensions: int, spread: float, outlier: float, count: int
+) -> None:
+    drawn = np.random.default_rng(seed)
+    middle = drawn.standard_normal(dimensions)
+    middle[0] += outlier
+    vectors, vector = (unit(middle + spread * drawn.standard_normal((each, dimensions)) + 1e-3) for each in (rows, 1))
+
+    shortlist = Shortlist.of_matrix(KEY, matrix_of(chunks(vectors)), vector[0], ("memory",), count)
+
+    assert shortlist is not None
+    cosines = vectors.astype(np.float64) @ vector[0].astype(np.float64)
+    best = np.sort(cosines)[::-1][: len(shortlist.item_ids)]
+    assert len(shortlist.item_ids) == min(rows, count)
+    np.testing.assert_allclose([cosines[each.int] for each in shortlist.item_ids], best, atol=1e-5)
+    left = [cosines[row] for row in range(rows) if UUID(int=row) not in shortlist.item_ids]
+    assert all(cosine <= shortlist.least + 1e-5 for cosine in left)
+    assert shortlist.is_all == (not left) or shortlist.least > -2
+
+
+def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
+    vectors = unit(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]))
+    old = matrix_of(chunks(vectors[:2]), rows=10)
+    with_messages = old.with_those(chunks(vectors[2:3], first=2, are_messages=True))
+    assert with_messages is not None
+    # The first item has another vector now.
+    new = with_messages.with_those(chunks(vectors[3:], first=0), moment=MOMENT)
+    assert new is not None
+
+    def named(matrix: Matrix, *kinds: str) -> list[tuple[int, float]]:
+        shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), kinds, 10)
+        assert shortlist is not None
+        assert shortlist.is_all
+        of_each = shortlist.of(shortlist.item_ids).tolist()
+        return [(item_id.int, round(cosine, 3)) for item_id, cosine in zip(shortlist.item_ids, of_each, strict=True)]
+
+    assert named(old, "memory") == [(0, 1.0), (1, 0.994)]
+    assert named(new, "memory") == [(1, 0.994), (0, 0.919)]
+    assert named(new, "message") == [(2, 0.97)]
+    assert named(new, "memory", "message") == [(1, 0.994), (2, 0.97), (0, 0.919)]
+
+
+def test_of_items_that_are_not_there_or_do_not_count_there_is_no_cosine() -> None:
+    vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    matrix = matrix_of(chunks(vectors[:1]), rows=2).with_those(chunks(vectors[1:], first=1, are_messages=True))
+    assert matrix is not None
+    shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), ("memory",), 1)
+    assert shortlist is not None
+
+    found = shortlist.of([UUID(int=1), UUID(int=7), UUID(int=0)])
+
+    assert np.isnan(found[:2]).all()
+    assert found[2] == 1.0
+
+
+def test_where_too_many_are_as_near_as_the_last_nothing_is_named() -> None:
+    same = np.tile(unit(np.ones((1, 384))), (6_000, 1))
+    vector = np.ones(384, dtype=np.float32) / np.sqrt(384).astype(np.float32)
+
+    assert Shortlist.of_matrix(KEY, matrix_of(chunks(same)), vector, ("memory",), 10) is None
+    assert Shortlist.of_matrix(KEY, matrix_of(chunks(same[:5_000])), vector, ("memory",), 10) is not None
+
+
+def test_vectors_of_zeros_are_compared_as_well() -> None:
+    vectors = np.zeros((40, 8), dtype=np.float32)
+    vectors[7, 0] = 1.0
+
+    shortlist = Shortlist.of_matrix(KEY, matrix_of(chunks(vectors)), vectors[7], ("memory",), 1)
+    nothing = Shortlist.of_matrix(KEY, matrix_of(chunks(vectors)), vectors[0], ("memory",), 1)
+
+    assert shortlist is not None
+    assert shortlist.item_ids == [UUID(int=7)]
+    assert nothing is not None
+    assert nothing.least == 0.0
