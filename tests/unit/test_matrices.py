@@ -92,6 +92,38 @@ def test_rounding_leaves_out_nothing_that_is_among_the_nearest(
     assert shortlist.is_all == (not left) or shortlist.least > -2
 
 
+def test_what_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
+    """Everything is rounded the wrong way: down in the nearest one, up in the forty others."""
+    vector = np.ones(64, dtype=np.float32)
+    nearest, other = (np.full(64, 20 + part, dtype=np.float32) for part in (0.49, 0.51))
+    nearest[0] = other[0] = 127
+    nearest[63], other[63] = 23, 20
+    vectors = np.stack([*[other] * 40, nearest]) / 127
+    assert vectors[40] @ vector > vectors[0] @ vector
+    assert np.rint(nearest) @ vector < np.rint(other) @ vector - 50
+
+    found = matrix_of(chunks(vectors)).nearest(vector, ("memory",), 1)
+
+    assert found is not None
+    assert found[0] == [UUID(int=40)]
+
+
+def test_what_rounding_the_vector_puts_last_is_found_where_it_is_the_nearest() -> None:
+    """The vector's numbers are rounded down where the nearest one has something, and up where the forty others have."""
+    vector = np.array([127, *[20.49] * 31, *[20.51] * 31, 1], dtype=np.float32)
+    nearest, other = np.zeros((2, 64), dtype=np.float32)
+    nearest[1:32], other[32:63] = 127, 127
+    nearest[63] = 127
+    vectors = np.stack([*[other] * 40, nearest]) / 127
+    assert vectors[40] @ vector > vectors[0] @ vector
+    assert nearest @ np.rint(vector) < other @ np.rint(vector)
+
+    found = matrix_of(chunks(vectors)).nearest(vector, ("memory",), 1)
+
+    assert found is not None
+    assert found[0] == [UUID(int=40)]
+
+
 def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]))
     old = matrix_of(chunks(vectors[:2]), rows=10)
