@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from prometheus_client import REGISTRY
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_gateway.limiting import Limiter
+from skein_gateway.limiting import Limiter, Purse
 from skein_kit.access import OPERATOR
 from skein_kit.call import Call, current
 from skein_kit.errors import RateLimited, ServiceUnavailable
@@ -81,6 +82,18 @@ async def test_a_busy_caller_costs_few_questions() -> None:
 
     assert len(tenancy.asked) <= 10
     assert set(tenancy.tokens) == {"signed"}
+
+
+@pytest.mark.parametrize(("rate", "asked"), [(500.0, 16), (100.0, 16), (60.0, 9), (40.0, 8), (1.0, 1), (math.inf, 16)])
+def test_a_slow_caller_asks_for_more_at_once_where_that_is_little_of_the_allowance(rate: float, asked: int) -> None:
+    purse = Purse()
+    assert purse.wish(0.0, 1) == 8
+
+    purse.put(8, rate=rate, lapse_time=5.0, at=0.0)
+    for _ in range(4):
+        purse.spend()
+
+    assert purse.wish(1.0, 0) == asked
 
 
 async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # A revoked key, or one of a deleted tenant, is refused within five seconds: that is promised. Auth itself remembers for
 # one second that a tenant is there, so this must stay below four.
-LIFETIME_SECONDS = 3.0
+LIFETIME_SECONDS = 3.75
 MAX_REMEMBERED = 10_000
 MAX_CREDENTIAL = 8192
 # Time for an exchange. It is not the caller's own, because other callers may wait for the same exchange.

@@ -47,8 +47,9 @@ MAX_PURSES = 20_000
 ANSWER_SECONDS = 1.0
 # An allowance that is exhausted is not asked more often.
 _PAUSE_SECONDS = 0.1
-# What is asked for in advance at least.
+# What is asked for in advance at least: this, and twice as much of an allowance for which that is a sixth of a second.
 _LEAST = 8
+_MODEST, _MODEST_SECONDS = 16, 0.16
 # When so much of a lease is left, the next one is asked for.
 _LOW = 0.5
 # Spending is measured over no shorter time.
@@ -104,7 +105,8 @@ class Purse:
         """Return how many calls to ask for: those that wait, and what the next second is going to take."""
         pace = self.spent / max(at - self.lease_time, _MEASURED_SECONDS)
         most = max(1.0, min(self.rate, _MOST))
-        return int(min(most, max(waiting, _LEAST, math.ceil(pace * _AHEAD) - self.left)))
+        least = max(_LEAST, int(min(_MODEST, self.rate * _MODEST_SECONDS))) if self.leased else _LEAST
+        return int(min(most, max(waiting, least, math.ceil(pace * _AHEAD) - self.left)))
 
     def put(self, count: int, *, rate: float, lapse_time: float, at: float) -> None:
         """Put a lease in. What is left from before a lower limit is thrown away."""
