@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import numpy as np
+
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit import postings
 from skein_kit.ids import new_id, now
@@ -13,13 +15,16 @@ from skein_recall.store.indexing import LEAST_KEPT
 
 if TYPE_CHECKING:
     from fix_recall import Place
+    from numpy.typing import NDArray
 
 LINES = ("green tea", "black tea with milk", "coffee", "the kettle is on the stove")
 
 
-async def many(place: Place, text: str, count: int) -> list[UUID]:
+async def many(place: Place, text: str, count: int, *, embedding: NDArray[np.float32] | None = None) -> list[UUID]:
     """Write index rows alone: nothing here reads the items."""
-    documents = [postings.Document(item_id=new_id(now()), kind="memory", text=text) for _ in range(count)]
+    documents = [
+        postings.Document(item_id=new_id(now()), kind="memory", text=text, embedding=embedding) for _ in range(count)
+    ]
     async with place.service.memory.tenant(place.tenant_id) as tx:
         await postings.put(tx, place.tenant_id, documents)
     return [document.item_id for document in documents]
@@ -62,6 +67,16 @@ async def sums(place: Place) -> tuple[int, int]:
         )
     assert row is not None
     return int(row["documents"] or 0), int(row["length"] or 0)
+
+
+async def test_a_few_documents_wait_for_others_to_be_counted_with_them(place: Place) -> None:
+    answers = []
+    for new in (100, 101, 0):
+        await many(place, "kettle", new, embedding=np.eye(1, 384, dtype=np.float32)[0])
+        answers.append(await place.index.IndexBacklog(pb.IndexBacklogRequest()))
+
+    assert [answer.active for answer in answers] == [False, True, False]
+    assert await sums(place) == (201, 201)
 
 
 async def test_scores_are_the_same_before_and_after_counting(place: Place) -> None:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 # What is embedded and stored together, so that a call that runs out of time leaves the work done so far behind.
 PORTION_ITEMS = 32
 PORTION_CHARACTERS = 50_000
-# Documents whose terms are counted with one call for the backlog.
-COUNTED_ITEMS = 1000
+# Documents whose terms are counted with one call for the backlog; and how many new ones are so few that the next may be
+# counted with others, later. A search reads what is not counted yet.
+COUNTED_ITEMS, _FEW_COUNTED = 1000, 100
 # Waiting items are counted up to this.
 MOST_COUNTED = 10_000
 # Until an item that failed is tried again by the backlog.
@@ -127,7 +128,7 @@ class Indexer:
         return Backlog(
             indexed=done,
             more=more or uncounted,
-            active=found or uncounted or counted > 0,
+            active=found or uncounted or counted > _FEW_COUNTED,
             waiting=waiting,
             oldest=oldest,
         )

@@ -32,12 +32,12 @@ class IndexStore:
 
     async def list_pending(self, tenant_id: UUID, limit: int, *, but: Sequence[UUID] = ()) -> list[asyncpg.Record]:
         """Return the oldest documents, `but` some, whose vectors are still to be made."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, passed_over=list(but), limit=limit)
 
     async def pending(self, tenant_id: UUID, limit: int) -> tuple[int, UUID | None]:
         """Return how many documents' vectors are still to be made, `limit` at most, and the oldest one's id."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             row = await tx.row(QUERIES["pending_backlog"], tenant_id=tenant_id, limit=limit)
         return (0, None) if row is None else (row["count"], row["oldest_id"])
 
