@@ -26,9 +26,10 @@ DOCUMENTS = Query.of(
 )
 POSTINGS = Query.of(
     "add_postings",
-    "INSERT INTO recall.postings (tenant_id, item_id, term, kind, frequency, length) "
-    "VALUES (:tenant_id, :item_id, :term, 'memory', 1, 1)",
+    "INSERT INTO recall.postings (tenant_id, term, item_id, kind, frequency, length) "
+    "VALUES (:tenant_id, :term, :item_id, :kind, :frequency, :length)",
 )
+SAME = {"kind": "memory", "frequency": 1, "length": 1}
 COUNT = Query.of("count_all", "SELECT count(*) FROM recall.postings WHERE tenant_id = :tenant_id")
 DOUBLED = Query.of("doubled", "SELECT 2 * number FROM unnest(:numbers::int[]) AS number")
 
@@ -57,9 +58,11 @@ def bundle(documents: int, words: int) -> list[Rows]:
     """So many documents, each with so many words."""
     ids = [new_id(AT) for _ in range(documents)]
     listed: list[dict[str, object]] = [
-        {"item_id": id_, "term": f"word{number}"} for id_, number in product(ids, range(words))
+        {"item_id": id_, "term": f"word{number}", **SAME} for id_, number in product(ids, range(words))
     ]
-    return [Rows(DOCUMENTS, [{"item_id": id_} for id_ in ids]), Rows(POSTINGS, listed, few=3)]
+    # The words of one document differ in nothing else.
+    shared = 4 if documents == 1 else 0
+    return [Rows(DOCUMENTS, [{"item_id": id_} for id_ in ids]), Rows(POSTINGS, listed, few=3, shared=shared)]
 
 
 def runs(query: str) -> float:
@@ -96,7 +99,7 @@ async def test_what_is_read_comes_back_and_the_rows_are_there(pool: Database, do
 
 async def test_a_row_that_refers_to_nothing_refuses_all(pool: Database) -> None:
     documents, listed = bundle(1, 1)
-    strayed = Rows(POSTINGS, [{"item_id": new_id(AT), "term": "stray"}])
+    strayed = Rows(POSTINGS, [{"item_id": new_id(AT), "term": "stray", **SAME}])
 
     with pytest.raises(asyncpg.ForeignKeyViolationError):
         async with pool.tenant(TENANT) as tx:

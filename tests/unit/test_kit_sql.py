@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_kit.sql import Query, beside, in_groups, parse, repeated, rows_at_once, spelled_out_rows, together
+from skein_kit.sql import Part, Query, beside, in_groups, parse, repeated, rows_at_once, spelled_out_rows, together
 
 
 def test_named_parameters_become_positions_in_order_of_first_use() -> None:
@@ -62,7 +62,7 @@ WORDS = Query.of("words", "INSERT INTO words (tenant_id, w) VALUES (:tenant_id, 
 
 
 def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -> None:
-    found = together(((ITEMS, 1), (WORDS, 2)), Query.of("read", "SELECT :one, :other"))
+    found = together((Part(ITEMS, 1), Part(WORDS, 2)), Query.of("read", "SELECT :one, :other"))
 
     assert found.text == (
         "/* items+words+read */ WITH "
@@ -74,8 +74,21 @@ def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -
     assert found.name == "items+words+read"
 
 
+def test_what_the_rows_of_an_insert_share_is_named_once_in_what_is_inserted_together() -> None:
+    found = together((Part(WORDS, 1), Part(ITEMS, 3, shared=1)), Query.of("read", "SELECT :one"))
+
+    assert found.text == (
+        "/* words+items+read */ WITH "
+        "part_0 AS (/* words */ INSERT INTO words (tenant_id, w) VALUES ($1, $2) RETURNING 1), "
+        "part_1 AS (/* items */ INSERT INTO items (tenant_id, a, b) VALUES "
+        "($1, $3, $6), ($1, $4, $6), ($1, $5, $6) RETURNING 1) "
+        "/* read */ SELECT $7"
+    )
+    assert found.parameters == ("tenant_id", *(f"value_{number}" for number in range(5)), "one")
+
+
 def test_inserts_together_may_read_nothing() -> None:
-    assert together(((WORDS, 1),)).text.endswith("VALUES ($1, $2) RETURNING 1) SELECT 1")
+    assert together((Part(WORDS, 1),)).text.endswith("VALUES ($1, $2) RETURNING 1) SELECT 1")
 
 
 def test_a_group_s_rows_name_what_they_share_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from skein_kit.sql import together
+from skein_kit.sql import Part, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,18 +21,35 @@ _FEW = 4
 
 
 class Rows(NamedTuple):
-    """Rows of one table for the query that inserts them; so many are few."""
+    """Rows of one table for the query that inserts them; so many are few.
+
+    All rows have the same in the last `shared` parameters of the query.
+    """
 
     query: Query
     rows: Sequence[Mapping[str, object]]
     few: int = _FEW
+    shared: int = 0
+
+    @property
+    def part(self) -> Part:
+        """Return what it is of a statement."""
+        return Part(self.query, len(self.rows), self.shared)
+
+    @property
+    def values(self) -> list[object]:
+        """Return the values of its part, in order."""
+        names = self.query.parameters[1:]
+        own = names[: len(names) - self.shared]
+        values = [row[name] for row in self.rows for name in own]
+        return [*values, *(self.rows[0][name] for name in names[len(own) :])]
 
 
 async def insert(tx: Transaction, tenant_id: UUID, bundle: Sequence[Rows]) -> None:
     """Insert rows, each table after those that it refers to: the first few in one statement, the others in turn."""
     few, rest = _parted(bundle)
     if len(few) > 1:
-        query = together(tuple((part.query, len(part.rows)) for part in few))
+        query = together(tuple(rows.part for rows in few))
         await tx.execute(query, **_values(query, tenant_id, few))
     else:
         rest = [*few, *rest]
@@ -45,7 +62,7 @@ async def insert_and_read(
     """Insert rows likewise, and on the way return what a query reads that knows nothing of them."""
     few, rest = _parted(bundle)
     if few:
-        query = together(tuple((part.query, len(part.rows)) for part in few), query)
+        query = together(tuple(rows.part for rows in few), query)
         values = _values(query, tenant_id, few) | values
     found = await tx.rows(query, **values)
     await _insert_each(tx, tenant_id, rest)
@@ -59,7 +76,7 @@ def _parted(bundle: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
 
 
 def _values(query: Query, tenant_id: UUID, few: Sequence[Rows]) -> dict[str, object]:
-    values = [row[name] for part in few for row in part.rows for name in part.query.parameters[1:]]
+    values = [value for rows in few for value in rows.values]
     return dict(zip(query.parameters, (tenant_id, *values), strict=False))
 
 

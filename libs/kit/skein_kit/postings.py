@@ -92,8 +92,8 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *
         [
             Rows(_QUERIES["insert_documents"], kept),
             *([] if space is None else [vectors.rows(space.table_name, brought)]),
-            # As many as go together, and the others after them.
-            Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS),
+            # As many as go together, and the others after them. Those of one document differ in two columns only.
+            Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=3 if len(documents) == 1 else 0),
             Rows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),
         ],
     )

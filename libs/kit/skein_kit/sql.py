@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -108,24 +108,33 @@ def repeated(query: Query, count: int) -> str:
     return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
 
 
+class Part(NamedTuple):
+    """So many rows that a query inserts, of which the last few parameters are the same for all of them."""
+
+    query: Query
+    rows: int
+    shared: int = 0
+
+
 @lru_cache(maxsize=4096)
-def together(parts: tuple[tuple[Query, int], ...], last: Query | None = None) -> Query:
+def together(parts: tuple[Part, ...], last: Query | None = None) -> Query:
     """Return one statement that inserts so many rows by each of some queries, and then does what `last` does.
 
     It takes tenant_id, the rows' values one after another under names that say nothing, and what `last` takes, which is
     no tenant. References between the rows are checked when all are there; a sharded database inserts in this order.
     """
     names, inserts = ["tenant_id"], []
-    for place, (query, count) in enumerate(parts):
-        given = len(names) - 1
+    for place, (query, count, shared) in enumerate(parts):
+        given, each = len(names) - 1, len(query.parameters) - 1
+        text = in_groups(query, each - shared, 1, count).text if shared else repeated(query, count)
         # What returns nothing is no table to a sharded database.
-        inserts.append(f"part_{place} AS ({_moved(repeated(query, count), given, shared=1)} RETURNING 1)")
-        names += [f"value_{number}" for number in range(given, given + count * (len(query.parameters) - 1))]
+        inserts.append(f"part_{place} AS ({_moved(text, given, shared=1)} RETURNING 1)")
+        names += [f"value_{number}" for number in range(given, given + count * (each - shared) + shared)]
     ending = "SELECT 1"
     if last is not None:
         ending = _moved(last.text, len(names))
         names += last.parameters
-    name = "+".join([query.name for query, _ in parts] + ([last.name] if last is not None else []))
+    name = "+".join([part.query.name for part in parts] + ([last.name] if last is not None else []))
     text = f"/* {name} */ WITH {', '.join(inserts)} {ending}"
     return Query(name=name, promise="", text=text, parameters=tuple(names), operation="WITH")
 

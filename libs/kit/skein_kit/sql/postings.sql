@@ -16,8 +16,8 @@ VALUES
 
 -- insert_postings --
 -- Make items findable by their words.
-INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length)
-VALUES (:tenant_id, :term, :kind, :item_id, :frequency, :length);
+INSERT INTO recall.postings (tenant_id, term, frequency, kind, item_id, length)
+VALUES (:tenant_id, :term, :frequency, :kind, :item_id, :length);
 
 -- delete_documents --
 -- Take items out of the search index; their postings and vectors go with them.
