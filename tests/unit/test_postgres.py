@@ -545,3 +545,25 @@ async def test_a_running_cluster_is_not_erased(folder: Path) -> None:
         with pytest.raises(DataDirInUse):
             erase(folder / "data")
         assert await ask(server, "SELECT 1") == 1
+
+
+async def test_a_cluster_is_erased_whole_though_files_of_it_vanish_meanwhile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As before Python 3.13, where that ends a removal, and by a server that was killed and is ending still."""
+    async with running_server(folder / "data", durable=False) as server:
+        pass
+    remove, vanishing = shutil.rmtree, ["PG_VERSION", "postgresql.conf"]
+
+    def interrupted(path: Path) -> None:
+        if vanishing:
+            (path / vanishing.pop(0)).unlink()
+            raise FileNotFoundError
+        remove(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupted)
+        erase(folder / "data")
+
+    assert not vanishing
+    assert not server.data_dir.exists()

@@ -110,7 +110,7 @@ def erase(data_dir: Path) -> None:
         if real != asked:
             held.enter_context(_locked(real, asked))
         if (real / "PG_VERSION").exists():
-            shutil.rmtree(real)
+            _remove(real)
         if asked.is_symlink():
             asked.unlink()
         for path in (real.with_name(f"{real.name}.origin"), asked.with_name(f"{asked.name}.log")):
@@ -118,6 +118,14 @@ def erase(data_dir: Path) -> None:
         # The asked path's lock file stays: somebody may have it open, about to lock it.
         if real != asked:
             _lock_file(real).unlink(missing_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, whatever vanishes by itself meanwhile: a server that was killed may be ending still."""
+    while folder.exists():
+        # (From Python 3.13 on that is no error.)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 def _spelled_out(data_dir: Path) -> Path:
