@@ -81,7 +81,7 @@ class BlockStore(Store):
 
     async def get_block(self, tenant_id: UUID, block_id: str) -> Block | None:
         """Read a block, deleted or not; None when there is none."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
         return None if row is None else block_of(row)
 
@@ -244,7 +244,7 @@ class BlockStore(Store):
         return [block_of(row) for row in found]
 
     async def _blocks(self, query: Query, *, tenant_id: UUID, **values: object) -> list[Block]:
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, **values)
         return [block_of(row) for row in rows]
 

@@ -74,7 +74,7 @@ class FindingStore(Store):
         at: datetime,
     ) -> Listed:  # fmt: skip
         """Find up to `count` memories that pass, in order, after the one at `after`; read the first `portion`."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             if order.is_of_ids:
                 last = after.memory_id if after else None
                 found = await find(
@@ -97,7 +97,7 @@ class FindingStore(Store):
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
     ) -> list[Memory]:
         """Read memories in the order of their ids given, as they were at a time; what is gone is left out."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
 
     async def memory_then(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:

@@ -116,7 +116,7 @@ class MemoryStore(Store):
 
         They say what they are worth at the time `at`.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             rows = await names.read(tx, QUERIES["get_memories"], tenant_id, wanted)
             found = [entries.memory_of(row) for row in rows.values()]
             found = await scored(tx, tenant_id, self._policies, found, at=at)

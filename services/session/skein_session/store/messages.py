@@ -91,7 +91,7 @@ class MessageStore:
 
     async def get(self, tenant_id: UUID, name: str) -> pb.Message:
         """Read a message by its id or external id."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             return await self._named(tx, tenant_id, name)
 
     async def page(self, tenant_id: UUID, request: pb.ListMessagesRequest) -> pb.ListMessagesResponse:
@@ -101,7 +101,7 @@ class MessageStore:
             sequence = _END if request.newest_first else 0
         size = page_size(request.page_size)
         response = pb.ListMessagesResponse()
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             query = "order_before" if request.newest_first else "order_after"
             order = await places(tx, tenant_id, request.session_id, query, sequence=sequence, limit=size + 1)
             if not order:

@@ -92,7 +92,7 @@ class SessionStore:
 
     async def get(self, tenant_id: UUID, session_id: str) -> pb.Session:
         """Read a session."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             row = await self._row(tx, tenant_id, session_id)
         return wire.session(row)
 
@@ -101,7 +101,7 @@ class SessionStore:
         wanted = Wanted.of(request)
         walk = Walk.of(read_token(request.page_token, tenant_id, request))
         size = page_size(request.page_size)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
             holders = await self._holders(tx, tenant_id, wanted)
             rows = await self._rows(tx, tenant_id, wanted, walk, holders, size + 1)
             next_walk: Walk | None = None
