@@ -100,7 +100,7 @@ async def auth_alone(
 
 
 async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:
-    """Wait until everybody is signed anew after a key has ended: the gateway remembers identities for three seconds."""
+    """Wait until everybody is signed anew after a key has ended: the gateway remembers identities for seconds."""
     async with asyncio.timeout(30):
         while True:
             await asyncio.sleep(0.05)

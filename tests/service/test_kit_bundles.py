@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import product
+from operator import itemgetter
 from uuid import UUID
 
 import asyncpg
@@ -26,10 +27,13 @@ DOCUMENTS = Query.of(
 )
 POSTINGS = Query.of(
     "add_postings",
-    "INSERT INTO recall.postings (tenant_id, term, item_id, kind, frequency, length) "
-    "VALUES (:tenant_id, :term, :item_id, :kind, :frequency, :length)",
+    "INSERT INTO recall.postings (tenant_id, term, frequency, item_id, kind, length) "
+    "VALUES (:tenant_id, :term, :frequency, :item_id, :kind, :length)",
 )
-SAME = {"kind": "memory", "frequency": 1, "length": 1}
+SAME = {"kind": "memory", "length": 4}
+READ = Query.of(
+    "read_all", "SELECT item_id, term, frequency, kind, length FROM recall.postings WHERE tenant_id = :tenant_id"
+)
 COUNT = Query.of("count_all", "SELECT count(*) FROM recall.postings WHERE tenant_id = :tenant_id")
 DOUBLED = Query.of("doubled", "SELECT 2 * number FROM unnest(:numbers::int[]) AS number")
 
@@ -58,10 +62,11 @@ def bundle(documents: int, words: int) -> list[Rows]:
     """So many documents, each with so many words."""
     ids = [new_id(AT) for _ in range(documents)]
     listed: list[dict[str, object]] = [
-        {"item_id": id_, "term": f"word{number}", **SAME} for id_, number in product(ids, range(words))
+        {"item_id": id_, "term": f"word{number}", "frequency": number + 1, **SAME}
+        for id_, number in product(ids, range(words))
     ]
     # The words of one document differ in nothing else.
-    shared = 4 if documents == 1 else 0
+    shared = ("item_id", "kind", "length") if documents == 1 else ()
     return [Rows(DOCUMENTS, [{"item_id": id_} for id_ in ids]), Rows(POSTINGS, listed, few=3, shared=shared)]
 
 
@@ -73,10 +78,18 @@ def runs(query: str) -> float:
 
 @pytest.mark.parametrize(("documents", "words"), [(0, 0), (1, 0), (1, 1), (1, 3), (1, 40), (3, 1), (5, 1), (5, 8)])
 async def test_every_row_is_there_whatever_their_number(pool: Database, documents: int, words: int) -> None:
+    made = bundle(documents, words)
     async with pool.tenant(TENANT) as tx:
-        await insert(tx, TENANT, bundle(documents, words))
+        await insert(tx, TENANT, made)
 
-        assert await tx.value(COUNT, tenant_id=TENANT) == documents * words
+        found = [dict(row) for row in await tx.rows(READ, tenant_id=TENANT)]
+    by_name = itemgetter("item_id", "term")
+    assert sorted(found, key=by_name) == sorted(made[1].rows, key=by_name)
+
+
+def test_what_rows_share_must_be_what_the_query_takes_last() -> None:
+    with pytest.raises(ValueError, match="last parameters of add_postings"):
+        _ = Rows(POSTINGS, [{}], shared=("kind", "item_id", "length")).part
 
 
 async def test_few_rows_of_several_tables_are_one_statement(pool: Database) -> None:
@@ -99,7 +112,7 @@ async def test_what_is_read_comes_back_and_the_rows_are_there(pool: Database, do
 
 async def test_a_row_that_refers_to_nothing_refuses_all(pool: Database) -> None:
     documents, listed = bundle(1, 1)
-    strayed = Rows(POSTINGS, [{"item_id": new_id(AT), "term": "stray", **SAME}])
+    strayed = Rows(POSTINGS, [{"item_id": new_id(AT), "term": "stray", "frequency": 1, **SAME}])
 
     with pytest.raises(asyncpg.ForeignKeyViolationError):
         async with pool.tenant(TENANT) as tx:

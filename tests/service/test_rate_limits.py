@@ -192,6 +192,8 @@ async def test_hours_and_days_are_counted_apart_from_the_bucket(
 
     # No more at once than a second's worth, so that a slow caller loses nothing.
     assert [lease.tenant_count for lease in leases] == [1, 1, 1, 0, 0]
+    # By that the gateway knows how little there is to lease ahead.
+    assert leases[0].tenant_rate == pytest.approx(3 / 3600)
     assert leases[-1].exhausted == "requests_per_hour"
     assert 0 < leases[-1].retry_delay.seconds <= 3600
 

@@ -18,6 +18,7 @@ from pgvector import HalfVector
 
 from skein_kit.database import Database
 from skein_kit.vectors import prepare_connection
+from skein_recall import held
 from skein_recall.held import MOST_NEW, Held
 from skein_recall.matrices import Shortlist, size_of
 from skein_recall.models import EmbeddingModel
@@ -361,3 +362,22 @@ async def test_another_server_is_told_apart(database: TestDatabase) -> None:
         assert not place.held.takes(shortlist, [other])
         assert await place.ask(tenant_id) is None
         assert place.held.size == 0
+
+
+@pytest.mark.parametrize("limit", ["_WHOLE_AT_ONCE", "_ROUNDED_AT_ONCE"])
+async def test_what_is_too_much_for_the_loop_is_compared_beside_it(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    async with holding(database) as place:
+        tenant_id = await place.tenant(300)
+        await place.ask_twice(tenant_id)
+        all_items = (await place.ask_until(tenant_id, 300)).item_ids
+        at_once = await place.ask(tenant_id)
+
+        monkeypatch.setattr(held, limit, 0)
+        beside = await place.ask(tenant_id)
+
+    assert at_once is not None
+    assert beside is not None
+    assert list(beside.item_ids) == list(at_once.item_ids) == list(all_items[:10])
+    assert beside.least == at_once.least

@@ -96,6 +96,17 @@ def test_a_slow_caller_asks_for_more_at_once_where_that_is_little_of_the_allowan
     assert purse.wish(1.0, 0) == asked
 
 
+@pytest.mark.parametrize(("spent", "at"), [(3, 1.0), (8, 5.0)])
+def test_what_lapsed_or_was_not_spent_is_no_reason_to_ask_for_more(spent: int, at: float) -> None:
+    purse = Purse()
+    purse.put(8, rate=500.0, lapse_time=5.0, at=0.0)
+
+    for _ in range(spent):
+        purse.spend()
+
+    assert purse.wish(at, 1) == 8
+
+
 async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:
     tenancy = Tenancy(caller=40)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -7,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.matrices import Matrix, Shortlist
+from skein_recall.matrices import Matrix, Rounded, Shortlist
 from skein_recall.store.holding import Chunks, Moment
 
 MOMENT = Moment(horizon=1, position="0/0", server=datetime.now(UTC))
@@ -23,12 +25,17 @@ def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_mess
     )
 
 
+def grown(matrix: Matrix, new: Chunks, moment: Moment | None = None) -> Matrix:
+    """Return a matrix with more chunks."""
+    found = matrix.with_those(new, Rounded.of(new.vectors), moment=moment)
+    assert found is not None
+    return found
+
+
 def matrix_of(new: Chunks, *, rows: int | None = None) -> Matrix:
     """Return a matrix of these chunks alone, with room for so many rows."""
     dimensions = new.vectors.shape[1]
-    matrix = Matrix.empty(MOMENT, 0.0, rows=rows or len(new.item_ids), dimensions=dimensions).with_those(new)
-    assert matrix is not None
-    return matrix
+    return grown(Matrix.empty(MOMENT, 0.0, rows=rows or len(new.item_ids), dimensions=dimensions), new)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -89,7 +96,8 @@ def test_rounding_leaves_out_nothing_that_is_among_the_nearest(
     np.testing.assert_allclose([cosines[each.int] for each in shortlist.item_ids], best, atol=1e-5)
     left = [cosines[row] for row in range(rows) if UUID(int=row) not in shortlist.item_ids]
     assert all(cosine <= shortlist.least + 1e-5 for cosine in left)
-    assert shortlist.is_all == (not left) or shortlist.least > -2
+    # That it is all is said of all alone; all may have been named without its being known.
+    assert not (shortlist.is_all and left)
 
 
 def test_what_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
@@ -127,11 +135,9 @@ def test_what_rounding_the_vector_puts_last_is_found_where_it_is_the_nearest() -
 def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]))
     old = matrix_of(chunks(vectors[:2]), rows=10)
-    with_messages = old.with_those(chunks(vectors[2:3], first=2, are_messages=True))
-    assert with_messages is not None
+    with_messages = grown(old, chunks(vectors[2:3], first=2, are_messages=True))
     # The first item has another vector now.
-    new = with_messages.with_those(chunks(vectors[3:], first=0), moment=MOMENT)
-    assert new is not None
+    new = grown(with_messages, chunks(vectors[3:], first=0), MOMENT)
 
     def named(matrix: Matrix, *kinds: str) -> list[tuple[int, float]]:
         shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), kinds, 10)
@@ -146,10 +152,58 @@ def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
     assert named(new, "memory", "message") == [(1, 0.994), (2, 0.97), (0, 0.919)]
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.integers(1, 600),
+    messages=st.sampled_from([0.0, 0.1, 0.99, 1.0]),
+    replaced=st.sampled_from([0.0, 0.1, 0.99, 1.0]),
+    kinds=st.sampled_from([("memory",), ("message",), ("memory", "message")]),
+    count=st.integers(1, 30),
+)
+def test_the_nearest_are_those_of_the_rows_that_count(
+    seed: int, rows: int, messages: float, replaced: float, kinds: tuple[str, ...], count: int
+) -> None:
+    drawn = np.random.default_rng(seed)
+    vectors, vector = unit(drawn.standard_normal((rows, 12))), unit(drawn.standard_normal(12))
+    are_messages, are_replaced = drawn.random(rows) < messages, drawn.random(rows) < replaced
+    new = replace(chunks(vectors), are_messages=are_messages)
+    matrix = replace(matrix_of(new), are_replaced=are_replaced)
+
+    found = matrix.nearest(vector, kinds, count)
+
+    assert found is not None
+    counting = ~are_replaced
+    if len(kinds) == 1:
+        counting &= are_messages == (kinds == ("message",))
+    nearest = [row for row in np.argsort(-(vectors @ vector)).tolist() if counting[row]]
+    assert [item_id.int for item_id in found[0]] == nearest[:count]
+    left = (vectors @ vector)[nearest[count:]]
+    assert found[1] >= left.max(initial=-2.0) - 1e-5
+
+
+def test_a_rough_vector_is_found_among_smooth_ones_that_came_after_it() -> None:
+    """How much rounding leaves out is each row's own, and an earlier matrix knows nothing of what came later."""
+    vector = np.ones(64, dtype=np.float32)
+    smooth, rough = np.zeros((40, 64), dtype=np.float32), np.full((1, 64), 20.49, dtype=np.float32)
+    smooth[:, 0], smooth[:, 1:63], smooth[:, 63] = 127, 20, 40
+    rough[:, 0] = 127
+    assert (rough @ vector > smooth @ vector).all()
+    assert (np.rint(rough) @ vector < np.rint(smooth) @ vector).all()
+    before = matrix_of(chunks(rough / 127), rows=41)
+    after = grown(before, chunks(smooth / 127, first=1))
+
+    found, found_before = (matrix.nearest(vector, ("memory",), 1) for matrix in (after, before))
+
+    assert found is not None
+    assert found[0] == [UUID(int=0)]
+    assert found_before is not None
+    assert found_before[0] == [UUID(int=0)]
+    assert found_before[1] == -2.0
+
+
 def test_of_items_that_are_not_there_or_do_not_count_there_is_no_cosine() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    matrix = matrix_of(chunks(vectors[:1]), rows=2).with_those(chunks(vectors[1:], first=1, are_messages=True))
-    assert matrix is not None
+    matrix = grown(matrix_of(chunks(vectors[:1]), rows=2), chunks(vectors[1:], first=1, are_messages=True))
     shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), ("memory",), 1)
     assert shortlist is not None
 
@@ -159,12 +213,17 @@ def test_of_items_that_are_not_there_or_do_not_count_there_is_no_cosine() -> Non
     assert found[2] == 1.0
 
 
-def test_where_too_many_are_as_near_as_the_last_nothing_is_named() -> None:
-    same = np.tile(unit(np.ones((1, 384))), (6_000, 1))
+def test_where_much_is_as_near_as_the_last_all_of_it_is_compared_unless_that_is_too_much() -> None:
+    same = np.tile(unit(np.ones((1, 384))), (600, 1))
     vector = np.ones(384, dtype=np.float32) / np.sqrt(384).astype(np.float32)
+    matrix = matrix_of(chunks(same))
 
-    assert Shortlist.of_matrix(KEY, matrix_of(chunks(same)), vector, ("memory",), 10) is None
-    assert Shortlist.of_matrix(KEY, matrix_of(chunks(same[:5_000])), vector, ("memory",), 10) is not None
+    assert Shortlist.of_matrix(KEY, matrix, vector, ("memory",), 10, 600 * 384 - 1) is None
+    for most in (600 * 384, math.inf):
+        shortlist = Shortlist.of_matrix(KEY, matrix, vector, ("memory",), 10, most)
+        assert shortlist is not None
+        assert len(shortlist.item_ids) == 10
+        assert abs(shortlist.least - 1.0) < 1e-3
 
 
 def test_vectors_of_zeros_are_compared_as_well() -> None:

@@ -23,26 +23,29 @@ _FEW = 4
 class Rows(NamedTuple):
     """Rows of one table for the query that inserts them; so many are few.
 
-    All rows have the same in the last `shared` parameters of the query.
+    In the `shared` parameters, the last ones of the query, all rows have what the first one has.
     """
 
     query: Query
     rows: Sequence[Mapping[str, object]]
     few: int = _FEW
-    shared: int = 0
+    shared: tuple[str, ...] = ()
 
     @property
     def part(self) -> Part:
-        """Return what it is of a statement."""
-        return Part(self.query, len(self.rows), self.shared)
+        """Return what it is of a statement. Raises ValueError when the query's last parameters are others."""
+        names = self.query.parameters
+        if names[len(names) - len(self.shared) :] != self.shared:
+            message = f"the last parameters of {self.query.name} are not {', '.join(self.shared)}"
+            raise ValueError(message)
+        return Part(self.query, len(self.rows), len(self.shared))
 
     @property
     def values(self) -> list[object]:
         """Return the values of its part, in order."""
-        names = self.query.parameters[1:]
-        own = names[: len(names) - self.shared]
+        own = self.query.parameters[1 : len(self.query.parameters) - len(self.shared)]
         values = [row[name] for row in self.rows for name in own]
-        return [*values, *(self.rows[0][name] for name in names[len(own) :])]
+        return [*values, *(self.rows[0][name] for name in self.shared)]
 
 
 async def insert(tx: Transaction, tenant_id: UUID, bundle: Sequence[Rows]) -> None:

@@ -86,14 +86,15 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *
         for term, frequency in counted
         if len(term) <= MAX_TERM_CHARACTERS
     ]
+    shared = ("kind", "item_id", "length") if len(documents) == 1 else ()
     await bundles.insert(
         tx,
         tenant_id,
         [
             Rows(_QUERIES["insert_documents"], kept),
             *([] if space is None else [vectors.rows(space.table_name, brought)]),
-            # As many as go together, and the others after them. Those of one document differ in two columns only.
-            Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=3 if len(documents) == 1 else 0),
+            # As many as go together, and the others after them.
+            Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=shared),
             Rows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),
         ],
     )

@@ -120,8 +120,9 @@ class Part(NamedTuple):
 def together(parts: tuple[Part, ...], last: Query | None = None) -> Query:
     """Return one statement that inserts so many rows by each of some queries, and then does what `last` does.
 
-    It takes tenant_id, the rows' values one after another under names that say nothing, and what `last` takes, which is
-    no tenant. References between the rows are checked when all are there; a sharded database inserts in this order.
+    It takes tenant_id, the rows' values one after another, each query's followed by what its rows share, under names
+    that say nothing, and what `last` takes, which is no tenant. References between the rows are checked when all are
+    there; a sharded database inserts in this order.
     """
     names, inserts = ["tenant_id"], []
     for place, (query, count, shared) in enumerate(parts):

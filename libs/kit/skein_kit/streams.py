@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST_SECONDS = 3600.0
 # Of one tenant, in one service of one process.
 MOST_OF_A_TENANT = 100
-# Who may not call any more is noticed so soon, and after what the gateway remembers of a credential (three seconds).
+# Who may not call any more is noticed so soon, after the gateway forgot the credential (in less than four).
 RECHECK_SECONDS = 5.0
 # While nobody says whether a caller is still welcome, its streams go on for so long.
 UNHEARD_SECONDS = 60.0

@@ -47,7 +47,8 @@ MAX_PURSES = 20_000
 ANSWER_SECONDS = 1.0
 # An allowance that is exhausted is not asked more often.
 _PAUSE_SECONDS = 0.1
-# What is asked for in advance at least: this, and twice as much of an allowance for which that is a sixth of a second.
+# What is asked for in advance at least: this, and up to twice as much, a sixth of a second's worth, by whoever spends
+# what was leased.
 _LEAST = 8
 _MODEST, _MODEST_SECONDS = 16, 0.16
 # When so much of a lease is left, the next one is asked for.
@@ -105,7 +106,10 @@ class Purse:
         """Return how many calls to ask for: those that wait, and what the next second is going to take."""
         pace = self.spent / max(at - self.lease_time, _MEASURED_SECONDS)
         most = max(1.0, min(self.rate, _MOST))
-        least = max(_LEAST, int(min(_MODEST, self.rate * _MODEST_SECONDS))) if self.leased else _LEAST
+        least = _LEAST
+        if at < self.lapse_time and 2 * self.spent >= self.leased:
+            # Little of the last lease was going to lapse.
+            least = max(_LEAST, int(min(_MODEST, self.rate * _MODEST_SECONDS)))
         return int(min(most, max(waiting, least, math.ceil(pace * _AHEAD) - self.left)))
 
     def put(self, count: int, *, rate: float, lapse_time: float, at: float) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit import logs
 from skein_kit.telemetry import RECALL_HELD
-from skein_recall.matrices import Matrix, Shortlist, size_of
+from skein_recall.matrices import Matrix, Rounded, Shortlist, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,9 +58,10 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 60.0, 3600.0
 _LOOK_SECONDS, _ROWS_A_SECOND = 60.0, 1000
 # Tenants of which it is known when they searched.
 _MOST_TENANTS = 10_000
-# Numbers that are multiplied on the loop that answers calls, in two milliseconds; more are multiplied beside it. For
-# fewer that would be a loss: a thread waits for its turn among the loop's work, several times.
-_MOST_NUMBERS = 40_000_000
+# Numbers that are compared on the loop that answers calls, in two milliseconds: rounded ones, and such as are compared
+# as they are. More are compared beside it. For fewer that would be a loss: a thread waits for its turn among the loop's
+# work, several times.
+_ROUNDED_AT_ONCE, _WHOLE_AT_ONCE = 30_000_000, 1_000_000
 
 
 @dataclass(slots=True)
@@ -135,9 +136,11 @@ class Held:
         matrix = known.matrix
         if matrix is None:
             return None
-        if matrix.vectors.size > _MOST_NUMBERS:
-            return await asyncio.to_thread(Shortlist.of_matrix, key, matrix, vector, kinds, count)
-        return Shortlist.of_matrix(key, matrix, vector, kinds, count)
+        if matrix.vectors.size <= _ROUNDED_AT_ONCE:
+            shortlist = Shortlist.of_matrix(key, matrix, vector, kinds, count, _WHOLE_AT_ONCE)
+            if shortlist is not None:
+                return shortlist
+        return await asyncio.to_thread(Shortlist.of_matrix, key, matrix, vector, kinds, count)
 
     def takes(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
         """Say whether what the database answered to a shortlist is all that it asked for, and learn from it."""
@@ -199,7 +202,10 @@ class Held:
             async with asyncio.timeout(_LOOK_SECONDS):
                 moment = await self._settled()
                 new = await self._store.since(key[0], known.model, held.moment.horizon, MOST_NEW)
-            matrix = None if new is None or moment.server != held.moment.server else held.with_those(new, moment=moment)
+            matrix = None
+            if new is not None and moment.server == held.moment.server:
+                rounded = await asyncio.to_thread(Rounded.of, new.vectors)
+                matrix = held.with_those(new, rounded, moment=moment)
             if matrix is not None:
                 if known.matrix is held:
                     known.matrix = matrix
@@ -227,7 +233,8 @@ class Held:
                     await self._settled(), self._clock(), rows=rows, dimensions=dimensions
                 )
                 async for chunks in self._store.all(tenant_id, known.model):
-                    matrix = matrix and matrix.with_those(chunks)
+                    rounded = await asyncio.to_thread(Rounded.of, chunks.vectors)
+                    matrix = matrix and matrix.with_those(chunks, rounded)
         finally:
             self._bytes -= size
         known.wait(self._clock())

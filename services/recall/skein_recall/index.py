@@ -188,7 +188,7 @@ class Indexer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backlog:
-    """What a look at a tenant's backlog came to: items indexed, whether more waits, and whether it found anything."""
+    """What a look at a tenant's backlog came to: items indexed, whether more waits, and whether to look again soon."""
 
     indexed: int
     more: bool

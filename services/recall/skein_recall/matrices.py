@@ -34,13 +34,14 @@ _BYTES_OF_A_ROW = 330
 _CHUNKS_OF_AN_ITEM = 2
 # Each so many-th cosine tells how great the greatest are.
 _STEP = 16
-# So many numbers of those that may be nearest are compared as they are, in a millisecond or two.
-_MOST_NUMBERS = 2_000_000
+# Of more than this share of all rows, all are compared: that is less work than to gather them.
+_MOST_GATHERED = 0.25
 # The greatest whole number of a byte that has its like below zero.
 _MOST = 127
-# Less than any cosine: of an answer; and of rows that do not count, which are less than any number.
+# In an answer: less than any cosine.
 _NONE = -2.0
-_HIDDEN, _LEAST_NUMBER = -np.inf, np.finfo(np.float32).min
+# What stands for the cosine of a row that does not count; and the least that any other number can be.
+_HIDDEN, _LEAST_NUMBER = -np.inf, float(np.finfo(np.float32).min)
 
 
 class Rounded(NamedTuple):
@@ -48,9 +49,10 @@ class Rounded(NamedTuple):
 
     numbers: NDArray[np.int8]
     steps: NDArray[np.float32]
-    # How long the longest of them is, and the longest of what rounding left out of one.
+    # How long what rounding left out of each is.
+    rests: NDArray[np.float32]
+    # How long the longest of them is.
     length: float
-    rest: float
 
     @classmethod
     def of(cls, vectors: NDArray[np.float32]) -> Self:
@@ -58,8 +60,13 @@ class Rounded(NamedTuple):
         steps = (np.abs(vectors).max(axis=1) / _MOST).astype(np.float32)
         numbers = np.rint(vectors / np.where(steps > 0, steps, 1)[:, np.newaxis])
         rounded = numbers * steps[:, np.newaxis]
-        length, rest = (math.sqrt(np.vecdot(each, each).max(initial=0)) for each in (rounded, vectors - rounded))
-        return cls(numbers.astype(np.int8), steps, length, rest)
+        rest = vectors - rounded
+        return cls(
+            numbers=numbers.astype(np.int8),
+            steps=steps,
+            rests=np.sqrt(np.vecdot(rest, rest)),
+            length=math.sqrt(np.vecdot(rounded, rounded).max(initial=0)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +85,11 @@ class Matrix:
     are_messages: NDArray[np.bool_]
     are_replaced: NDArray[np.bool_]
     vectors: NDArray[np.float32]
-    # The same rounded, as `Rounded` has them.
+    # The same rounded, as `Rounded` has them; `length` is that of the longest.
     numbers: NDArray[np.int8]
     steps: NDArray[np.float32]
+    rests: NDArray[np.float32]
     length: float = 0.0
-    rest: float = 0.0
 
     @classmethod
     def empty(cls, moment: Moment, read_time: float, *, rows: int, dimensions: int) -> Matrix:
@@ -98,6 +105,7 @@ class Matrix:
             vectors=np.empty((rows, dimensions), dtype=np.float32),
             numbers=np.empty((rows, dimensions), dtype=np.int8),
             steps=np.empty(rows, dtype=np.float32),
+            rests=np.empty(rows, dtype=np.float32),
         )
 
     @property
@@ -105,44 +113,51 @@ class Matrix:
         """How many bytes it takes, about."""
         return size_of(*self.vectors.shape)
 
-    def cosines(self, vector: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return the cosines of rows and a vector."""
+    def cosines(self, vector: NDArray[np.float32], places: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return the cosines of the rows at some places and a vector."""
         # (A product with `@` would use every core, and wait for each.)
-        cosines: NDArray[np.float32] = np.vecdot(self.vectors.take(rows, axis=0), vector)
+        cosines: NDArray[np.float32]
+        if len(places) > _MOST_GATHERED * self.count:
+            cosines = np.vecdot(self.vectors[: self.count], vector)[places]
+        else:
+            cosines = np.vecdot(self.vectors.take(places, axis=0), vector)
         return cosines
 
-    def counts(self, rows: NDArray[np.intp] | slice, kinds: Sequence[str]) -> NDArray[np.bool_]:
-        """Say which rows count: those that were not replaced, and are of one of the kinds."""
-        counting = ~self.are_replaced[rows]
+    def counts(self, places: NDArray[np.intp] | slice, kinds: Sequence[str]) -> NDArray[np.bool_]:
+        """Say of the rows at some places whether they count: were not replaced, and are of one of the kinds."""
+        counting = ~self.are_replaced[places]
         if len(kinds) == 1:
-            counting &= self.are_messages[rows] == (kinds[0] == "message")
+            counting &= self.are_messages[places] == (kinds[0] == "message")
         return counting
 
-    def nearest(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> tuple[list[UUID], float] | None:
+    def nearest(
+        self, vector: NDArray[np.float32], kinds: Sequence[str], count: int, *, most: float = math.inf
+    ) -> tuple[list[UUID], float] | None:
         """Return up to `count` items, the nearest first, and a cosine that no other item passes.
 
-        None when too many are about as near as the last of them.
+        None when more than so many numbers would have to be compared as they are, because too much is about as near.
         """
         rows = min(_CHUNKS_OF_AN_ITEM * count, self.count)
-        cosines, margin = self._rounded_cosines(vector, kinds)
-        # One that is less by twice as much as each may be off is less indeed.
-        places = _greatest(cosines, rows, 2 * margin)
-        if places.size * vector.size > _MOST_NUMBERS:
+        places = self._candidates(vector, kinds, rows)
+        if places.size * vector.size > most:
             return None
         cosines = self.cosines(vector, places)
         order = np.argsort(-cosines, kind="stable")[:rows]
         item_ids: dict[UUID, None] = {}
         least = _NONE
-        for row, cosine in zip(places[order].tolist(), cosines[order].tolist(), strict=True):
+        for place, cosine in zip(places[order].tolist(), cosines[order].tolist(), strict=True):
             if len(item_ids) == count:
                 return list(item_ids), cosine
-            item_ids[self.item_ids[row]] = None
+            item_ids[self.item_ids[place]] = None
             least = cosine
         is_all = len(order) < rows or rows == self.count
         return list(item_ids), _NONE if is_all else least
 
-    def with_those(self, new: Chunks, *, moment: Moment | None = None) -> Matrix | None:
-        """Return it with chunks that came, which may be there already; None when there is no room for them."""
+    def with_those(self, new: Chunks, rounded: Rounded, *, moment: Moment | None = None) -> Matrix | None:
+        """Return it with chunks that came, which may be there already; None when there is no room for them.
+
+        `rounded` are their vectors.
+        """
         end = self.count + len(new.item_ids)
         if end > len(self.vectors):
             return None
@@ -151,11 +166,11 @@ class Matrix:
         if moment is not None:
             replaced = replaced.copy()
             replaced[: self.count] |= np.fromiter((each in came for each in self.item_ids), np.bool_, self.count)
-        rounded = Rounded.of(new.vectors)
         # Who reads the matrix before this one looks at none of these rows.
         self.vectors[self.count : end] = new.vectors
         self.numbers[self.count : end] = rounded.numbers
         self.steps[self.count : end] = rounded.steps
+        self.rests[self.count : end] = rounded.rests
         self.are_messages[self.count : end] = new.are_messages
         self.item_ids.extend(new.item_ids)
         for row, item_id in enumerate(new.item_ids, start=self.count):
@@ -166,14 +181,14 @@ class Matrix:
             count=end,
             are_replaced=replaced,
             length=max(self.length, rounded.length),
-            rest=max(self.rest, rounded.rest),
         )
 
-    def _rounded_cosines(self, vector: NDArray[np.float32], kinds: Sequence[str]) -> tuple[NDArray[np.float32], float]:
-        """Return about the cosine of each row and a vector, and how far it may be off; of rows that do not count none.
+    def _candidates(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> NDArray[np.intp]:
+        """Return the places of all rows that may be among the `count` nearest, by what is rounded.
 
         With v and w for what is compared, v' and w' for those rounded: v w - v' w' = v' (w - w') + (v - v') w, and a
-        product is at most that of the lengths (Cauchy and Schwarz).
+        product is at most that of the lengths (Cauchy and Schwarz). So each cosine is known but for a margin, and who
+        may have a greater one than the `count`-th of the least that they can be is among the nearest, perhaps.
         """
         step = float(np.abs(vector).max()) / _MOST or 1.0
         numbers = np.rint(vector / step)
@@ -186,7 +201,11 @@ class Matrix:
         cosines *= step
         if len(kinds) == 1 or self.are_replaced[: self.count].any():
             cosines[~self.counts(slice(self.count), kinds)] = _HIDDEN
-        return cosines, self.length * math.sqrt(rest.dot(rest)) + self.rest * math.sqrt(vector.dot(vector)) + _ROUNDING
+        margins = self.rests[: self.count] * math.sqrt(vector.dot(vector))
+        margins += self.length * math.sqrt(rest.dot(rest)) + _ROUNDING
+        least = _greatest(cosines - margins, count)
+        cosines += margins
+        return np.flatnonzero(cosines >= max(least, _LEAST_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,11 +223,17 @@ class Shortlist:
 
     @classmethod
     def of_matrix(
-        cls, key: Key, matrix: Matrix, vector: NDArray[np.float32], kinds: tuple[str, ...], count: int
+        cls,
+        key: Key,
+        matrix: Matrix,
+        vector: NDArray[np.float32],
+        kinds: tuple[str, ...],
+        count: int,
+        most: float = math.inf,
     ) -> Self | None:
-        """Name up to `count` items, the nearest to a vector first; None where that is no less work than the index's."""
+        """Name up to `count` items, the nearest to a vector first; None as `nearest` says."""
         vector = vector.astype(np.float16).astype(np.float32)
-        nearest = matrix.nearest(vector, kinds, count)
+        nearest = matrix.nearest(vector, kinds, count, most=most)
         if nearest is None:
             return None
         item_ids, least = nearest
@@ -228,11 +253,11 @@ class Shortlist:
         """Return the cosine of the vector and each item's best chunk as it was; NaN for those not among them."""
         nothing: Sequence[int] = ()
         rows_of, count = self.matrix.rows_of, self.matrix.count
-        pairs = [(place, row) for place, one in enumerate(item_ids) for row in rows_of.get(one, nothing) if row < count]
-        places, rows = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        counting = self.matrix.counts(rows, self.kinds)
+        pairs = [(item, row) for item, one in enumerate(item_ids) for row in rows_of.get(one, nothing) if row < count]
+        items, places = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        counting = self.matrix.counts(places, self.kinds)
         found = np.full(len(item_ids), np.nan)
-        np.fmax.at(found, places[counting], self.matrix.cosines(self.vector, rows[counting]))
+        np.fmax.at(found, items[counting], self.matrix.cosines(self.vector, places[counting]))
         return found
 
     def proves(self, cosines: Sequence[float], depth: int) -> bool:
@@ -245,8 +270,8 @@ def size_of(rows: int, dimensions: int) -> int:
     return rows * (5 * dimensions + _BYTES_OF_A_ROW)
 
 
-def _greatest(numbers: NDArray[np.float32], count: int, margin: float) -> NDArray[np.intp]:
-    """Return the places of the `count` greatest numbers, and of those that are less by up to a margin; none hidden.
+def _greatest(numbers: NDArray[np.float32], count: int) -> float:
+    """Return the `count`-th greatest number.
 
     A few of the numbers tell about how great those are, so that only what is as great is put in order.
     """
@@ -255,5 +280,5 @@ def _greatest(numbers: NDArray[np.float32], count: int, margin: float) -> NDArra
     great = numbers[numbers >= np.partition(few, len(few) - wanted)[len(few) - wanted]]
     if len(great) < count:
         great = numbers
-    least = np.partition(great, len(great) - count)[len(great) - count].item()
-    return np.flatnonzero(numbers >= max(least - margin, _LEAST_NUMBER))
+    found: float = np.partition(great, len(great) - count)[len(great) - count].item()
+    return found

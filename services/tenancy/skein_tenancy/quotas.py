@@ -64,14 +64,19 @@ class Allowance:
     hour_most: int | None = None
     day_most: int | None = None
 
-    def chunk(self, wanted: int) -> int:
-        """Return how many to grant at once: no more than a second's worth, so that what lapses unspent is little."""
+    @property
+    def pace(self) -> float:
+        """Return how many calls a second it lets through for long."""
         pace = self.rate
         if self.hour_most is not None:
             pace = min(pace, self.hour_most / _HOUR)
         if self.day_most is not None:
             pace = min(pace, self.day_most / _DAY)
-        return min(wanted, max(1, int(pace)))
+        return pace
+
+    def chunk(self, wanted: int) -> int:
+        """Return how many to grant at once: no more than a second's worth, so that what lapses unspent is little."""
+        return min(wanted, max(1, int(self.pace)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -219,8 +219,8 @@ def lease(
         lifetime=_duration(quotas.LEASE_SECONDS),
         retry_delay=_duration(short.after) if short.exhausted else None,
         exhausted=short.exhausted,
-        tenant_rate=of_tenant.rate,
-        caller_rate=of_caller.rate,
+        tenant_rate=of_tenant.pace,
+        caller_rate=of_caller.pace,
     )
 
 
