@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes .venv, the environment of this clone, from requirements.lock: with the newest Python >= 3.11 on this machine
-# that has a wheel for everything locked. Any path will do, with spaces or very long. Run from the root, by make.
+# that has a wheel for everything locked, of those that were built to be fast if there are such. Any path will do, with
+# spaces or very long. Run from the root, by make.
 set -eu
 
 here=$(pwd)
@@ -17,6 +18,16 @@ sys.exit(not (sys.version_info >= (3, 11) and sys.version_info.releaselevel == "
 ' >/dev/null 2>&1
 }
 
+# Built with the optimizations of its makers, as those of distributions, images and installers are. What a version manager
+# compiles by itself is not, as a rule, and a service takes a tenth to a fifth more of a processor with it.
+optimized() {
+    "$1" -c '
+import sys, sysconfig
+made_with = sysconfig.get_config_var("CONFIG_ARGS") or ""
+sys.exit(not (sys.base_prefix == "/usr" or "--enable-optimizations" in made_with))
+' >/dev/null 2>&1
+}
+
 # Pythons of the search path, then those of the usual version managers, newest first, one path a line.
 pythons() {
     if [ -n "${SKEIN_PYTHON:-}" ]; then
@@ -28,7 +39,7 @@ pythons() {
         command -v "python3.$minor" || true
         for found in "$HOME"/.pyenv/versions/3."$minor".*/bin/python3 \
             "$HOME"/.local/share/uv/python/cpython-3."$minor".*/bin/python3 \
-            /opt/homebrew/bin/python3."$minor" /usr/local/bin/python3."$minor"; do
+            /opt/homebrew/bin/python3."$minor" /usr/local/bin/python3."$minor" /usr/bin/python3."$minor"; do
             [ ! -x "$found" ] || printf '%s\n' "$found"
         done
         minor=$((minor - 1))
@@ -67,8 +78,16 @@ if [ -f "$ready" ] && [ "$(cat "$ready")" = "$here" ] && usable .venv/bin/python
     exit 1
 fi
 
+# The optimized ones, then all.
+chosen() {
+    pythons | while IFS= read -r python; do
+        if usable "$python" && optimized "$python"; then printf '%s\n' "$python"; fi
+    done
+    pythons
+}
+
 seen=" "
-pythons >"${TMPDIR:-/tmp}/skein-pythons.$$"
+chosen >"${TMPDIR:-/tmp}/skein-pythons.$$"
 trap 'rm -f "${TMPDIR:-/tmp}/skein-pythons.$$"' EXIT
 while IFS= read -r python; do
     usable "$python" || continue
