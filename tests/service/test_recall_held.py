@@ -26,7 +26,9 @@ MEMORIES = 60
 def vectors(count: int, seed: int = 1) -> Vector:
     """Return vectors of unit length as the database keeps them, and as they are compared."""
     drawn = np.random.default_rng(seed).standard_normal((count, DIMENSIONS))
-    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+    halves = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float16)
+    units: Vector = halves.astype(np.float32)
+    return units
 
 
 @dataclass(frozen=True)
