@@ -19,7 +19,7 @@ sys.exit(not (sys.version_info >= (3, 11) and sys.version_info.releaselevel == "
 }
 
 # Built with the optimizations of its makers, as those of distributions, images and installers are. What a version manager
-# compiles by itself is not, as a rule, and a service takes a tenth to a fifth more of a processor with it.
+# compiles by itself is not, as a rule, and a service takes about a tenth more of a processor with it.
 optimized() {
     "$1" -c '
 import sys, sysconfig
