@@ -190,6 +190,7 @@ class Matrix:
         product is at most that of the lengths (Cauchy and Schwarz). So each cosine is known but for a margin, and who
         may have a greater one than the `count`-th of the least that they can be is among the nearest, perhaps.
         """
+        # As `Rounded` does it, for a single vector in a third of the time.
         step = float(np.abs(vector).max()) / _MOST or 1.0
         numbers = np.rint(vector / step)
         rest = vector - numbers * step
