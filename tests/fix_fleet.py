@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 
 HOST = "127.0.0.1"
-# A fleet knows its ports from the beginning and listens on some of them much later: others take theirs elsewhere.
-PORTS = range(12_000, 20_000)
 # Replicas that one service may have at a time.
 COPIES = 2
 # Those that can have a second replica on one machine: the assistants' ports exist once.
@@ -291,15 +289,15 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
     values = {**environment, **FLEET, "SKEIN_DATA_DIR": str(folder)}
     for name in [name for name in values if name.startswith("SKEIN_") and name.endswith("_PORT")]:
         del values[name]
-    ports = free_ports(_names(), HOST, among=PORTS)
     is_current = python == sys.executable
     preparing = (
         prepared(folder, environment=values, durable=False) if is_current else prepared_by(python, folder, values)
     )
     try:
-        async with preparing as base:
+        # Some are listened on much later, and some again and again: nobody else gets them meanwhile.
+        with free_ports(_names(), HOST) as ports:
             endpoint = _target(ports, "gateway")
-            async with aio.insecure_channel(endpoint, options=_OPTIONS) as channel:
+            async with preparing as base, aio.insecure_channel(endpoint, options=_OPTIONS) as channel:
                 fleet = Fleet(base, folder, channel, endpoint, ports)
                 try:
                     yield fleet

@@ -78,7 +78,8 @@ async def net_with_proxies(folder: Path) -> AsyncIterator[Net]:
         server = base.postgres
         back = await stack.enter_async_context(Proxy.to(Path(server.host) / f".s.PGSQL.{server.port}"))
         names = [f"SKEIN_{name.upper()}_PORT" for name in (*BEHIND, "gateway")]
-        ports = free_ports([*names, "SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "admin of the gateway"], HOST)
+        names += ["SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "admin of the gateway"]
+        ports = stack.enter_context(free_ports(names, HOST))
         middle = await stack.enter_async_context(Proxy.to(f"{HOST}:{ports['SKEIN_MEMORY_PORT']}"))
         front = await stack.enter_async_context(Proxy.to(f"{HOST}:{ports['SKEIN_GATEWAY_PORT']}"))
         admin = ports.pop("admin of the gateway")

@@ -262,7 +262,7 @@ async def _bench(
     async with AsyncExitStack() as stack:
         addresses, pid, subject = given, None, None
         if not given:
-            ports = free_ports([f"SKEIN_PC2_PORT_{port}" for port in PORTS], _HOST)
+            ports = stack.enter_context(free_ports([f"SKEIN_PC2_PORT_{port}" for port in PORTS], _HOST))
             folder = stack.enter_context(data_folder())
             name = dict(zip(("one", "many"), FORMS, strict=True))[form]
             subject = await stack.enter_async_context(running(folder, name, **ports))

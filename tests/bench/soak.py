@@ -143,7 +143,7 @@ async def _soak(seconds: float, form: str) -> bool:
         settings = {
             "SKEIN_OUTBOUND_ALLOW": receiver.url.removesuffix("/hook"),
             "SKEIN_ADMIN_PORT": str(_ports_in_a_row(len(registry.NAMES))),
-            **free_ports([f"SKEIN_PC2_PORT_{_PC2_PORT}", "SKEIN_HTTP_PORT"], _HOST),
+            **stack.enter_context(free_ports([f"SKEIN_PC2_PORT_{_PC2_PORT}", "SKEIN_HTTP_PORT"], _HOST)),
         }
         subject = await stack.enter_async_context(running(folder, form, **settings))
         first = int(settings["SKEIN_ADMIN_PORT"])

@@ -78,7 +78,13 @@ def data_folder() -> Iterator[Path]:
 @asynccontextmanager
 async def running(folder: Path, form: str, **settings: str) -> AsyncIterator[Subject]:
     """Run a cluster in one of the FORMS until the block ends, then let it drain. Raises DidNotStart."""
-    ports = {**_ports(form), **settings}
+    with _ports(form) as ports:
+        async with _running(folder, form, {**ports, **settings}) as subject:
+            yield subject
+
+
+@asynccontextmanager
+async def _running(folder: Path, form: str, ports: Mapping[str, str]) -> AsyncIterator[Subject]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -109,13 +115,15 @@ async def running(folder: Path, form: str, **settings: str) -> AsyncIterator[Sub
                 process.kill()
 
 
-def _ports(form: str) -> dict[str, str]:
-    free = free_ports([f"SKEIN_{name.upper()}_PORT" for name in registry.PORTS] + list(registry.OTHER_PORTS), _HOST)
-    # Each process has an admin port of its own, and the assistants' ports follow one another: they find free ones.
-    free["SKEIN_PC2_BASE_PORT"] = "0"
-    if form == PROCESSES:
-        free["SKEIN_ADMIN_PORT"] = "0"
-    return free
+@contextlib.contextmanager
+def _ports(form: str) -> Iterator[dict[str, str]]:
+    names = [f"SKEIN_{name.upper()}_PORT" for name in registry.PORTS]
+    with free_ports([*names, *registry.OTHER_PORTS], _HOST) as free:
+        # Each process has an admin port of its own, and the assistants' ports follow one another: they find free ones.
+        free["SKEIN_PC2_BASE_PORT"] = "0"
+        if form == PROCESSES:
+            free["SKEIN_ADMIN_PORT"] = "0"
+        yield free
 
 
 async def _came_up(process: asyncio.subprocess.Process) -> None:

@@ -324,8 +324,9 @@ async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str
 
 
 async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
-    nobody = free_ports(["port"], "127.0.0.1")["port"]
-    unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{nobody}"})
+    with free_ports(["port"], "127.0.0.1") as ports:
+        nobody = ports["port"]
+        unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{nobody}"})
     wrong_key = await skein("status", environment={**environment, "SKEIN_API_KEY": "wrong"})
     no_key = await skein("status", SKEIN_DATA_DIR=str(tmp_path))
     not_there = await skein("memories", "show", "nothing", environment=environment)

@@ -163,28 +163,30 @@ async def test_a_signal_during_the_start_ends_it_without_leaving_anything(data_d
 
 
 async def test_a_service_can_run_alone_against_the_rest_of_a_cluster(cluster: Cluster, tenant: Tenant) -> None:
-    ports = free_ports(["SKEIN_MEMORY_PORT", "SKEIN_GATEWAY_PORT"], "127.0.0.1")
-    others = {f"SKEIN_{name.upper()}_ADDRESS": cluster.addresses[name] for name in registry.NAMES}
-    url = cluster.postgres.url(user="postgres", database="skein")
-    environment = {**cluster.environment, **others, **ports, "SKEIN_DATABASE_URL": url}
-    client = {**test_environment(), "SKEIN_ENDPOINT": f"127.0.0.1:{ports['SKEIN_GATEWAY_PORT']}"}
-    client["SKEIN_API_KEY"] = tenant.api_key
-    process = await start("serve", "memory", "gateway", environment={**environment, "SKEIN_LOG_LEVEL": "info"})
-    try:
-        assert process.stderr is not None
-        ready: set[str] = set()
-        while ready < {"memory", "gateway"}:
-            line = await process.stderr.readline()
-            assert line, "it ended"
-            event = json.loads(line)
-            ready |= {event["service"]} if event["event"] == "ready" else set()
-        added = await skein("memories", "add", "stored by the other process", "--external-id", "m1", environment=client)
-        shown = await skein("memories", "show", "m1", environment={**client, "SKEIN_ENDPOINT": cluster.endpoint})
-        process.send_signal(signal.SIGTERM)
-        code = await process.wait()
-    finally:
-        if process.returncode is None:
-            process.kill()
+    with free_ports(["SKEIN_MEMORY_PORT", "SKEIN_GATEWAY_PORT"], "127.0.0.1") as ports:
+        others = {f"SKEIN_{name.upper()}_ADDRESS": cluster.addresses[name] for name in registry.NAMES}
+        url = cluster.postgres.url(user="postgres", database="skein")
+        environment = {**cluster.environment, **others, **ports, "SKEIN_DATABASE_URL": url}
+        client = {**test_environment(), "SKEIN_ENDPOINT": f"127.0.0.1:{ports['SKEIN_GATEWAY_PORT']}"}
+        client["SKEIN_API_KEY"] = tenant.api_key
+        process = await start("serve", "memory", "gateway", environment={**environment, "SKEIN_LOG_LEVEL": "info"})
+        try:
+            assert process.stderr is not None
+            ready: set[str] = set()
+            while ready < {"memory", "gateway"}:
+                line = await process.stderr.readline()
+                assert line, "it ended"
+                event = json.loads(line)
+                ready |= {event["service"]} if event["event"] == "ready" else set()
+            added = await skein(
+                "memories", "add", "stored by the other process", "--external-id", "m1", environment=client
+            )
+            shown = await skein("memories", "show", "m1", environment={**client, "SKEIN_ENDPOINT": cluster.endpoint})
+            process.send_signal(signal.SIGTERM)
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
 
     assert added.code == Exit.OK, added.err
     assert "stored by the other process" in shown.out
@@ -222,9 +224,8 @@ async def test_a_new_database_is_migrated_once_and_gets_an_operator(cluster: Clu
 
 
 async def test_a_database_that_does_not_answer_is_unreachable() -> None:
-    port = free_ports(["port"], "127.0.0.1")["port"]
-
-    ended = await skein("migrate", SKEIN_DATABASE_URL=f"postgresql://postgres@127.0.0.1:{port}/skein")
+    with free_ports(["port"], "127.0.0.1") as ports:
+        ended = await skein("migrate", SKEIN_DATABASE_URL=f"postgresql://postgres@127.0.0.1:{ports['port']}/skein")
 
     assert ended.code == Exit.UNREACHABLE
     assert len(ended.err.splitlines()) == 1

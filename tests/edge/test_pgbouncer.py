@@ -39,11 +39,10 @@ BEHIND = 2
 
 
 @asynccontextmanager
-async def pooler(server: Server, database: str, folder: Path) -> AsyncIterator[int]:
-    """Run PgBouncer over the server's socket until the block ends; yields its port on 127.0.0.1."""
+async def pooler(server: Server, database: str, folder: Path, port: str) -> AsyncIterator[None]:
+    """Run PgBouncer over the server's socket on a port of 127.0.0.1 until the block ends."""
     found = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:{EDGE / 'sbin'}")
     assert found, "pgbouncer is missing; deploy/edge-tools.sh fetches it"
-    port = free_ports(["port"], "127.0.0.1")["port"]
     account = Account.for_server()
     # To root's own folders the server's user has no access.
     program = Path(shutil.copy(found, folder))
@@ -80,7 +79,7 @@ async def pooler(server: Server, database: str, folder: Path) -> AsyncIterator[i
                 else:
                     writer.close()
                     break
-        yield int(port)
+        yield
     finally:
         if process.returncode is None:
             process.kill()
@@ -97,7 +96,7 @@ def open_folder(postgres_folder: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def environment_of(name: str, port: int, database: TestDatabase, ports: dict[str, str]) -> dict[str, str]:
+def environment_of(name: str, port: str, database: TestDatabase, ports: dict[str, str]) -> dict[str, str]:
     """Return the variables of one service, as a deployment with a pooler has them."""
     return {
         **test_environment(),
@@ -124,10 +123,11 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
 ) -> None:
     names = [name for name in registry.NAMES if name != "pc2"]
     wanted = [f"SKEIN_{name.upper()}_PORT" for name in registry.NAMES] + [f"admin {name}" for name in names]
-    ports = free_ports([*wanted, "SKEIN_HTTP_PORT"], "127.0.0.1")
     operator = await ensure_operator_key(database.url, display_name="test")
     async with AsyncExitStack() as stack:
-        port = await stack.enter_async_context(pooler(database.server, database.name, open_folder))
+        ports = stack.enter_context(free_ports([*wanted, "SKEIN_HTTP_PORT", "port of the pooler"], "127.0.0.1"))
+        port = ports["port of the pooler"]
+        await stack.enter_async_context(pooler(database.server, database.name, open_folder, port))
         children = [
             await stack.enter_async_context(
                 Child.running(name, environment_of(name, port, database, ports), tmp_path / f"{name}.log")

@@ -231,8 +231,8 @@ async def scraping(processes: dict[str, str], folder: Path) -> AsyncIterator[str
         }
     ]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
-    address = f"127.0.0.1:{free_ports(['prometheus'], '127.0.0.1')['prometheus']}"
-    with (folder / "prometheus.log").open("wb") as log:
+    with free_ports(["prometheus"], "127.0.0.1") as ports, (folder / "prometheus.log").open("wb") as log:
+        address = f"127.0.0.1:{ports['prometheus']}"
         process = await asyncio.create_subprocess_exec(
             tool("prometheus"),
             f"--config.file={folder / 'prometheus.yml'}",
@@ -241,11 +241,11 @@ async def scraping(processes: dict[str, str], folder: Path) -> AsyncIterator[str
             stdout=log,
             stderr=log,
         )
-    try:
-        yield address
-    finally:
-        process.terminate()
-        await process.wait()
+        try:
+            yield address
+        finally:
+            process.terminate()
+            await process.wait()
 
 
 async def request(address: str, path: str) -> dict[str, Any]:

@@ -1,32 +1,71 @@
-"""Free ports of this machine, for those who must know a port before anything listens on it."""
+"""Ports of this machine, for those who must know a port before anything listens on it."""
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import random
 import socket
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from skein_kit.service import PortTaken
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
 # Below the ports that outgoing connections are given, which come and go by the hundred on a busy machine.
 PORTS = range(20_000, 32_000)
 
 
-def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> dict[str, str]:
-    """Return a different free port for each name. Somebody else may take one meanwhile; then its user says so."""
-    candidates = iter(random.sample(among, len(among)))
-    with contextlib.ExitStack() as held:
-        return {name: str(_hold_one(held, host, candidates)) for name in names}
+@contextmanager
+def kept_ports(wanted: Mapping[str, int], host: str, *, among: range = PORTS) -> Iterator[dict[str, str]]:
+    """Keep a port for each setting until the block ends: the one that it wants, or for 0 a free one of `among`.
+
+    Nobody who looks for a free port here finds one that is kept, nor do outgoing connections take it, but a server that
+    is given it may listen on it, any number of times. What follows a space in a setting's name tells it from others
+    alone. Raises PortTaken where somebody listens on a port that is wanted, or nobody may.
+    """
+    with ExitStack() as stack:
+        kept = {name: _keep(stack, name, host, port) for name, port in wanted.items() if port}
+        candidates = iter(random.sample(among, len(among)))
+        yield {name: kept[name] if port else _keep_any(stack, host, candidates) for name, port in wanted.items()}
 
 
-def _hold_one(held: contextlib.ExitStack, host: str, candidates: Iterator[int]) -> int:
-    """Take the first candidate that is free, until the stack ends."""
+def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> AbstractContextManager[dict[str, str]]:
+    """Keep a free port for each name until the block ends, as `kept_ports` does."""
+    return kept_ports(dict.fromkeys(names, 0), host, among=among)
+
+
+def _keep(stack: ExitStack, name: str, host: str, port: int) -> str:
+    """Keep a port unless somebody listens there: connections that ended there a moment ago are none of our business."""
+    keeper = stack.enter_context(closing(_socket(host)))
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        keeper.bind((host, port))
+    except OSError as error:
+        setting = name.partition(" ")[0]
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"of {host} cannot be had ({error.strerror})"
+        message = f"Port {port} {why}; set {setting} to another port."
+        raise PortTaken(message) from None
+    return str(port)
+
+
+def _keep_any(stack: ExitStack, host: str, candidates: Iterator[int]) -> str:
+    """Keep the first candidate that nobody has, listening or not."""
     for port in candidates:
-        with contextlib.suppress(OSError):
-            held.enter_context(contextlib.closing(socket.create_server((host, port))))
-            return port
+        with suppress(OSError), ExitStack() as trying:
+            keeper = trying.enter_context(closing(_socket(host)))
+            # Without SO_REUSEADDR, so that a port that somebody keeps as we do is none; with it from now on, so that
+            # the server for which it is kept may have it (Linux lets two have a port that both let go, until one of
+            # them listens, and a keeper never does).
+            keeper.bind((host, port))
+            keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stack.push(trying.pop_all())
+            return str(port)
     message = f"no port of {host} that may be taken is free"
     raise OSError(message)
+
+
+def _socket(host: str) -> socket.socket:
+    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

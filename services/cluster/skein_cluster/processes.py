@@ -20,12 +20,12 @@ from skein_cluster import logfile, registry
 from skein_cluster.credentials import reachable
 from skein_cluster.embedded import Embedded, prepared
 from skein_cluster.exits import Exit, Failure
-from skein_cluster.ports import free_ports
+from skein_cluster.ports import kept_ports
 from skein_kit.settings import ProcessSettings
 from skein_pc2.settings import Pc2Settings, setting_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
     from pathlib import Path
 
 _POLL_SECONDS = 0.05
@@ -118,15 +118,14 @@ async def separate_processes(
 
     Of those in `replicas` so many run, and each call goes to the next of them; the second one of memory is "memory-2".
 
-    Raises Failure with a service's own words when it cannot start, and the embedded server's errors.
+    Raises PortTaken, Failure with a service's own words when it cannot start, and the embedded server's errors.
     """
-    async with (
-        prepared(data_dir, environment=environment, durable=durable) as base,
-        contextlib.AsyncExitStack() as stack,
-    ):
+    given, copies = dict(os.environ if environment is None else environment), _copies(replicas)
+    async with contextlib.AsyncExitStack() as stack:
+        # Kept to the end, and before anything else: some are listened on only once the others are ready.
+        chosen = stack.enter_context(_chosen_ports(given, copies))
+        base = await stack.enter_async_context(prepared(data_dir, environment=given, durable=durable))
         values = base.environment
-        copies = _copies(replicas)
-        chosen = _chosen_ports(values, copies)
         for name in dict.fromkeys(copies.values()):
             values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, copies))
         folder = data_dir / "logs"
@@ -210,21 +209,25 @@ def _target(service: str, environment: Mapping[str, str], chosen: Mapping[str, s
     return "ipv4:" + ",".join(f"{host}:{chosen[variable]}" for variable in variables)
 
 
-def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> dict[str, str]:
-    """Return every port setting with a real port, because others must know it before the service listens.
+@contextlib.contextmanager
+def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Keep a real port for every port setting, because others must know it before the service listens.
 
     `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process; those of further replicas are free ones.
     """
     settings = ProcessSettings.read(environment)
-    wanted = {f"SKEIN_{name.upper()}_PORT": str(registry.port_of(name, environment)) for name in registry.PORTS}
-    wanted["SKEIN_HTTP_PORT"] = environment.get("SKEIN_HTTP_PORT", "") or str(_HTTP_PORT)
-    wanted |= {setting: str(port) for setting, port in registry.pc2_ports(environment).items()}
+    wanted = {f"SKEIN_{name.upper()}_PORT": registry.port_of(name, environment) for name in registry.PORTS}
+    wanted["SKEIN_HTTP_PORT"] = registry.port_in("SKEIN_HTTP_PORT", environment, _HTTP_PORT)
     for number, name in enumerate(registry.NAMES):
-        wanted[f"{_ADMIN} {name}"] = str(settings.admin_port and settings.admin_port + number)
+        wanted[f"{_ADMIN} {name}"] = settings.admin_port and settings.admin_port + number
     for label, name in copies.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
-        wanted |= {f"{variable} {label}": "0" for variable in own}
-    return wanted | free_ports([name for name, port in wanted.items() if port == "0"], settings.host)
+        wanted |= dict.fromkeys((f"{variable} {label}" for variable in own), 0)
+    with (
+        kept_ports(wanted, settings.host) as of_services,
+        kept_ports(registry.pc2_ports(environment), Pc2Settings.read(environment).host) as of_assistants,
+    ):
+        yield of_services | of_assistants
 
 
 def _environment_of(name: str, environment: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -51,8 +51,12 @@ def load(names: Iterable[str] = NAMES) -> list[Service]:
 
 def port_of(name: str, environment: Mapping[str, str]) -> int:
     """Return the port that a service shall have; 0 for any. Raises SettingInvalid."""
-    variable = f"SKEIN_{name.upper()}_PORT"
-    text = environment.get(variable, "") or str(PORTS[name])
+    return port_in(f"SKEIN_{name.upper()}_PORT", environment, PORTS[name])
+
+
+def port_in(variable: str, environment: Mapping[str, str], default: int) -> int:
+    """Return the port that a setting names; 0 for any. Raises SettingInvalid."""
+    text = environment.get(variable, "") or str(default)
     if not text.isdecimal() or int(text) > _LAST_PORT:
         message = f"{variable} should be a port from 0 to {_LAST_PORT}, not {text!r}."
         raise SettingInvalid(message)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+
+import pytest
+import zmq
+from grpc import aio
+
+from skein_cluster.ports import free_ports, kept_ports
+from skein_kit.service import PortTaken
+
+HOST = "127.0.0.1"
+
+
+def listening(port: int | str) -> contextlib.closing[socket.socket]:
+    return contextlib.closing(socket.create_server((HOST, int(port))))
+
+
+def test_a_port_that_is_kept_is_found_by_nobody_else() -> None:
+    with free_ports(["first"], HOST) as ports:
+        only = range(int(ports["first"]), int(ports["first"]) + 1)
+        with pytest.raises(OSError, match=r"^no port of 127\.0\.0\.1"), free_ports(["second"], HOST, among=only):
+            pass
+    with free_ports(["second"], HOST, among=only) as again:
+        assert int(again["second"]) in only
+
+
+def test_each_name_has_a_port_of_its_own_that_nobody_listens_on() -> None:
+    with listening(0) as server:
+        taken = server.getsockname()[1]
+        with free_ports(["one"], HOST, among=range(taken, taken + 30)) as ports:
+            assert int(ports["one"]) != taken
+    with free_ports(["one", "two", "three"], HOST) as ports:
+        assert len(set(ports.values())) == 3
+
+
+async def test_the_server_that_it_is_kept_for_listens_on_it_again_and_again() -> None:
+    with free_ports(["port"], HOST) as ports:
+        address = f"{HOST}:{ports['port']}"
+        for _ in range(2):
+            with listening(ports["port"]):
+                pass
+            with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+                router.bind(f"tcp://{address}")
+            server = aio.server(options=[("grpc.so_reuseport", 0)])
+            assert server.add_insecure_port(address)
+            await server.start()
+            await server.stop(grace=None)
+
+
+def test_a_port_that_is_kept_refuses_connections() -> None:
+    with free_ports(["port"], HOST) as ports, contextlib.closing(socket.socket()) as caller:
+        assert caller.connect_ex((HOST, int(ports["port"]))) == errno.ECONNREFUSED
+
+
+def test_a_port_that_is_wanted_is_kept_though_a_connection_ended_there() -> None:
+    with listening(0) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection((HOST, port)) as caller:
+            accepted, _ = server.accept()
+            # Who ends first keeps the port busy for a while.
+            accepted.close()
+            assert caller.recv(1) == b""
+
+    with kept_ports({"SKEIN_HTTP_PORT": port, "SKEIN_GATEWAY_PORT": 0}, HOST) as ports:
+        assert ports["SKEIN_HTTP_PORT"] == str(port)
+        with listening(port):
+            pass
+
+
+def test_a_port_that_somebody_listens_on_is_named_with_its_setting() -> None:
+    with listening(0) as server:
+        port = server.getsockname()[1]
+        with (
+            pytest.raises(PortTaken, match=rf"^Port {port} is in use; set SKEIN_ADMIN_PORT to another port\.$"),
+            kept_ports({"SKEIN_ADMIN_PORT recall": port}, HOST),
+        ):
+            pass
+
+
+def test_a_host_that_is_not_here_is_told_from_a_port_in_use() -> None:
+    with (
+        pytest.raises(PortTaken, match=r"^Port 20000 of 192\.0\.2\.1 cannot be had \("),
+        kept_ports({"SKEIN_HTTP_PORT": 20_000}, "192.0.2.1"),
+    ):
+        pass
