@@ -99,7 +99,7 @@ async def staged(
 
 
 async def _change_model(channel: aio.Channel, operator_key: str, dimensions: int) -> None:
-    """Register a model whose vectors callers bring, and put it in force."""
+    """Register a model whose vectors callers bring, and put it in force; the one before is followed no more."""
     model = f"bench-{dimensions}"
     metadata = (("authorization", f"Bearer {operator_key}"),)
     stub = recall_pb2_grpc.RecallServiceStub(channel)
@@ -111,6 +111,9 @@ async def _change_model(channel: aio.Channel, operator_key: str, dimensions: int
     )
     # Nothing is stored yet that would lack a vector.
     await stub.SetActiveModel(recall_pb2.SetActiveModelRequest(model=model, force=True), metadata=metadata)
+    # Else it would embed everything meanwhile, on one of the cores that are measured.
+    for reindex in (await stub.ListReindexes(recall_pb2.ListReindexesRequest(), metadata=metadata)).reindexes:
+        await stub.CancelReindex(recall_pb2.CancelReindexRequest(reindex_id=reindex.reindex_id), metadata=metadata)
 
 
 async def _filled(subject: Subject, population: Population, wanted: set[int]) -> tuple[list[Member], dict[int, Block]]:
