@@ -25,7 +25,7 @@ from skein_recall.embedded_model.batching import (
     EmbedderBusy,
 )
 from skein_recall.embedded_model.build_graph import graph_bytes
-from skein_recall.embedded_model.minilm import GRAPH, MiniLM, ModelUnavailable, Weights
+from skein_recall.embedded_model.minilm import BLOCK, GRAPH, MiniLM, ModelUnavailable, Rounded, Weights
 from skein_recall.embedder import CACHED_QUERIES, CHUNK_TOKENS, READ_CHARACTERS, Embedder, EmbedderClosed
 
 if TYPE_CHECKING:
@@ -71,10 +71,12 @@ class Gated:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case["text"][:20]))
-async def test_a_vector_equals_the_reference_implementation(embedder: Embedder, case: dict[str, Any]) -> None:
+async def test_a_vector_is_that_of_the_reference_implementation(embedder: Embedder, case: dict[str, Any]) -> None:
     (vector,) = await embedder.embed([case["text"]])
 
-    assert float(vector @ np.array(case["vector"], dtype=np.float32)) >= 0.9999
+    # As near as weights of a byte come; what holds no word is neither near nor far from anything else.
+    has_words = any(character.isalpha() for character in case["text"])
+    assert float(vector @ np.array(case["vector"], dtype=np.float32)) >= (0.998 if has_words else 0.996)
     assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
 
 
@@ -86,6 +88,31 @@ async def test_texts_in_one_batch_get_the_vectors_they_get_alone(embedder: Embed
     assert together.shape == (len(TEXTS), embedder.dimensions)
     assert together.dtype == np.float32
     assert float((together * np.stack(alone)).sum(axis=1).min()) > 0.9999
+
+
+async def test_texts_are_as_near_to_one_another_as_the_reference_has_them(embedder: Embedder) -> None:
+    worded = [case for case in CASES if any(character.isalpha() for character in case["text"])]
+    reference = np.array([case["vector"] for case in worded], dtype=np.float32)
+
+    vectors = await embedder.embed([case["text"] for case in worded])
+
+    assert np.abs(vectors @ vectors.T - reference @ reference.T).max() < 0.02
+
+
+@given(
+    st.lists(st.floats(-4, 4, width=32), min_size=2 * BLOCK, max_size=2 * BLOCK),
+    st.integers(min_value=-40, max_value=6),
+)
+def test_a_weight_is_rounded_by_half_a_step_of_its_block_at_most(weights: list[float], exponent: int) -> None:
+    matrix = np.array([weights, [0.0] * 2 * BLOCK], dtype=np.float32) * np.float32(2.0**exponent)
+
+    rounded = Rounded.of(matrix)
+
+    steps = rounded.steps.reshape(2, 2, 1)
+    again = (rounded.numbers.astype(np.float32) - 128) * steps
+    assert rounded.shape == matrix.shape
+    assert (np.abs(again - matrix.reshape(2, 2, BLOCK)) <= 0.5001 * steps).all()
+    assert (again[1] == 0).all()
 
 
 async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:

@@ -13,12 +13,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from skein_recall.embedded_model.minilm import DIMENSIONS, GRAPH, LAYOUT_KEY, Weights
+from skein_recall.embedded_model.minilm import BLOCK, DIMENSIONS, GRAPH, LAYERS, LAYOUT_KEY, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LAYERS = 6
+    from numpy.typing import NDArray
+
 HEADS = 12
 HEAD_SIZE = DIMENSIONS // HEADS
 LAYER_NORM_EPSILON = 1e-12
@@ -27,6 +28,10 @@ LAYER_NORM_EPSILON = 1e-12
 # that knows the operators also reads the file.
 OPSET = 20
 IR_VERSION = 9
+
+# The operators that onnxruntime adds to the standard's, and how one of them is told to multiply whole numbers.
+CONTRIBUTED = "com.microsoft"
+INT8 = 4
 
 # What a masked position gets added before the softmax: far below any score, yet finite, so that no NaN can arise.
 MASKED = -10_000.0
@@ -71,13 +76,34 @@ class Drawing:
         return name
 
     def linear(self, source: str, layer: str) -> str:
-        """`source · Wᵀ + b` over rows: Gemm, because the file keeps every matrix transposed."""
-        return self.node(
-            "Gemm",
-            [source, self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")],
+        """`source · Wᵀ + b` over rows, W as `Weights.rounded` has it; onnxruntime rounds the rows as it goes."""
+        rounded = self.weights.rounded(layer)
+        rows, columns = rounded.shape
+        numbers, steps = (self.given(name, array) for name, array in rounded.named(layer).items())
+        made = self.node(
+            "MatMulNBits",
+            [source, numbers, steps, "", "", self.weight(f"{layer}.bias")],
             f"{layer}.rows",
-            transB=1,
+            K=columns,
+            N=rows,
+            bits=8,
+            block_size=BLOCK,
+            accuracy_level=INT8,
         )
+        self.nodes[-1].domain = CONTRIBUTED
+        return made
+
+    def given(self, name: str, array: NDArray[np.generic]) -> str:
+        """Refer to a tensor that the session is given when it is made."""
+        proto = onnx.TensorProto(
+            name=name,
+            data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
+            dims=array.shape,
+            data_location=TensorProto.EXTERNAL,
+        )
+        proto.external_data.add(key="location", value="given")
+        self.initializers[name] = proto
+        return name
 
     def normalised(self, source: str, layer: str) -> str:
         """Layer normalisation over the last axis."""
@@ -179,7 +205,7 @@ def graph(weights: Weights) -> onnx.ModelProto:
     outputs = [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", DIMENSIONS])]
     model = helper.make_model(
         helper.make_graph(drawing.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(drawing.initializers.values())),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIBUTED, 1)],
         ir_version=IR_VERSION,
         producer_name="skein",
     )

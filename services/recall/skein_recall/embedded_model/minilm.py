@@ -32,6 +32,24 @@ GRAPH = Path(__file__).with_name("graph.onnx")
 LAYOUT_KEY = "weights_layout_sha256"
 
 
+# The encoder's matrices are rounded to whole numbers of a byte, so many weights of a row by one step. A query is
+# embedded in about half of the time, because a quarter has to be read of memory for it. Vectors of sentences turn by
+# two degrees (a cosine of 0.9994), which recall does not notice: 85.6 % of LoCoMo's evidence is among the first ten
+# instead of 85.9 %, far less than its questions can tell. Longer blocks are faster and turn them further.
+BLOCK = 64
+_LARGEST, _ZERO = 127, 128
+LAYERS = 6
+# The linear layers of each.
+_LINEAR = (
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "intermediate.dense",
+    "output.dense",
+)
+
+
 class ModelUnavailable(RuntimeError):
     """The embedded model cannot be loaded; the message says what to install."""
 
@@ -42,6 +60,36 @@ class Tensor:
 
     shape: tuple[int, ...]
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """A matrix as whole numbers: a weight is (number - 128) times the step of its block."""
+
+    # (rows, blocks of a row, BLOCK), of a byte.
+    numbers: NDArray[np.uint8]
+    # One for each block, row by row.
+    steps: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, matrix: NDArray[np.float32]) -> Rounded:
+        """Round to the nearest; the largest weight of a block is 127 steps."""
+        blocks = matrix.reshape(len(matrix), -1, BLOCK)
+        steps = np.abs(blocks).max(axis=2) / np.float32(_LARGEST)
+        # A block of nothing but zeros needs no step.
+        steps[steps == 0] = 1
+        numbers = (np.rint(blocks / steps[..., np.newaxis]) + _ZERO).astype(np.uint8)
+        return cls(numbers, steps.reshape(-1))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return that of the matrix."""
+        rows, blocks, _ = self.numbers.shape
+        return rows, blocks * BLOCK
+
+    def named(self, layer: str) -> dict[str, NDArray[np.generic]]:
+        """Return the two by the names that the graph has for them."""
+        return {f"{layer}.numbers": self.numbers, f"{layer}.steps": self.steps}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +127,16 @@ class Weights:
             message = f"{name} is not a plain float32 tensor."
             raise ModelUnavailable(message)
         return Tensor(shape, 8 + len(self.header) + begin)
+
+    def rounded(self, layer: str) -> Rounded:
+        """Round the matrix of a linear layer."""
+        tensor = self.tensor(f"{layer}.weight")
+        return Rounded.of(np.memmap(self.path, np.float32, "r", tensor.offset, tensor.shape))
+
+    def given(self) -> dict[str, NDArray[np.generic]]:
+        """Return what a session needs that does not lie in the file, by its name in the graph: 11 MB, made in 0.1 s."""
+        layers = [f"encoder.layer.{number}.{part}" for number in range(LAYERS) for part in _LINEAR]
+        return {name: array for layer in layers for name, array in self.rounded(layer).named(layer).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +206,8 @@ def _session(weights: Weights, *, threads: int) -> onnxruntime.InferenceSession:
     # Idle workers sleep: the core belongs to the services beside us.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights.path.parent))
+    given = weights.given()
+    options.add_external_initializers(
+        [*given], [onnxruntime.OrtValue.ortvalue_from_numpy(each) for each in given.values()]
+    )
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
