@@ -87,7 +87,8 @@ class Composed:
 def unused_ports() -> Iterator[str]:
     """Yield ports below those of outgoing connections, so that none is taken before its service starts."""
     for port in random.sample(range(20000, 32000), 12000):
-        with contextlib.suppress(OSError), contextlib.closing(socket.create_server(("127.0.0.1", port))):
+        with contextlib.suppress(OSError), contextlib.closing(socket.socket()) as probe:
+            probe.bind(("127.0.0.1", port))
             yield str(port)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnxruntime  # type: ignore[import-untyped] # ships neither annotations nor stubs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -113,6 +115,29 @@ def test_a_weight_is_rounded_by_half_a_step_of_its_block_at_most(weights: list[f
     assert rounded.shape == matrix.shape
     assert (np.abs(again - matrix.reshape(2, 2, BLOCK)) <= 0.5001 * steps).all()
     assert (again[1] == 0).all()
+
+
+async def test_what_a_session_does_not_copy_stays_as_long_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unpacked(onnxruntime.SessionOptions):  # type: ignore[misc]
+        """As on a processor that has no faster form of the weights."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.add_session_config_entry("session.disable_prepacking", "1")
+
+    monkeypatch.setattr(onnxruntime, "SessionOptions", Unpacked)
+    model = MiniLM.load(threads=1)
+    gc.collect()
+    # Something else in the memory that was let go of.
+    others = [np.full(array.shape, 77, array.dtype) for array in model.given.values()]
+
+    vectors = np.concatenate([model.vectors(model.tokens([text])) for text in TEXTS[:4]])
+
+    assert len(others) == len(model.given)
+    assert (
+        float((vectors * np.concatenate([MODEL.vectors(MODEL.tokens([text])) for text in TEXTS[:4]])).sum(1).min())
+        > 0.998
+    )
 
 
 async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
@@ -374,7 +399,7 @@ async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read
             return MODEL.tokens(texts)
 
     text = "The weather was fair and nobody had much to say about it. " * 1724
-    async with Embedder(Noting(MODEL.session, MODEL.reader, MODEL.splitter)) as embedder:
+    async with Embedder(Noting(MODEL.session, MODEL.given, MODEL.reader, MODEL.splitter)) as embedder:
         (vector,) = await embedder.embed([text])
 
     (whole,) = MODEL.vectors(MODEL.tokens([text]))

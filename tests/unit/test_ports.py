@@ -8,8 +8,9 @@ import pytest
 import zmq
 from grpc import aio
 
-from skein_cluster.ports import free_ports, kept_ports
+from skein_cluster.ports import PORTS, free_ports, kept_ports
 from skein_kit.service import PortTaken
+from skein_kit.settings import SettingInvalid
 
 HOST = "127.0.0.1"
 
@@ -30,8 +31,8 @@ def test_a_port_that_is_kept_is_found_by_nobody_else() -> None:
 def test_each_name_has_a_port_of_its_own_that_nobody_listens_on() -> None:
     with listening(0) as server:
         taken = server.getsockname()[1]
-        with free_ports(["one"], HOST, among=range(taken, taken + 30)) as ports:
-            assert int(ports["one"]) != taken
+        with pytest.raises(OSError, match=r"^no port of"), free_ports(["one"], HOST, among=range(taken, taken + 1)):
+            pass
     with free_ports(["one", "two", "three"], HOST) as ports:
         assert len(set(ports.values())) == 3
 
@@ -64,7 +65,7 @@ def test_a_port_that_is_wanted_is_kept_though_a_connection_ended_there() -> None
             accepted.close()
             assert caller.recv(1) == b""
 
-    with kept_ports({"SKEIN_HTTP_PORT": port, "SKEIN_GATEWAY_PORT": 0}, HOST) as ports:
+    with kept_ports({"SKEIN_HTTP_PORT": (HOST, port), "SKEIN_GATEWAY_PORT": (HOST, 0)}) as ports:
         assert ports["SKEIN_HTTP_PORT"] == str(port)
         with listening(port):
             pass
@@ -75,14 +76,38 @@ def test_a_port_that_somebody_listens_on_is_named_with_its_setting() -> None:
         port = server.getsockname()[1]
         with (
             pytest.raises(PortTaken, match=rf"^Port {port} is in use; set SKEIN_ADMIN_PORT to another port\.$"),
-            kept_ports({"SKEIN_ADMIN_PORT recall": port}, HOST),
+            kept_ports({"SKEIN_ADMIN_PORT recall": (HOST, port)}),
         ):
             pass
 
 
-def test_a_host_that_is_not_here_is_told_from_a_port_in_use() -> None:
+@pytest.mark.parametrize("host", ["192.0.2.1", "*"])
+@pytest.mark.parametrize("port", [0, 20_000])
+def test_a_host_that_is_not_here_is_left_to_whoever_listens(host: str, port: int) -> None:
+    with kept_ports({"SKEIN_HTTP_PORT": (host, port)}) as ports:
+        assert int(ports["SKEIN_HTTP_PORT"]) in ({port} if port else PORTS)
+
+
+def test_two_settings_with_one_port_are_told() -> None:
     with (
-        pytest.raises(PortTaken, match=r"^Port 20000 of 192\.0\.2\.1 cannot be had \("),
-        kept_ports({"SKEIN_HTTP_PORT": 20_000}, "192.0.2.1"),
+        pytest.raises(SettingInvalid, match=r"^SKEIN_HTTP_PORT and SKEIN_PC2_PORT_5570 both lead to port 20000;"),
+        kept_ports({"SKEIN_HTTP_PORT": (HOST, 20_000), "SKEIN_PC2_PORT_5570": ("0.0.0.0", 20_000)}),  # noqa: S104
+    ):
+        pass
+
+
+@pytest.mark.parametrize("port", [65_536, -1])
+def test_a_port_that_is_none_is_told(port: int) -> None:
+    with (
+        pytest.raises(SettingInvalid, match=rf"^SKEIN_ADMIN_PORT leads to port {port}; ports are 1 to 65535\.$"),
+        kept_ports({"SKEIN_ADMIN_PORT worker": (HOST, port)}),
+    ):
+        pass
+
+
+def test_a_free_port_is_none_that_another_wants() -> None:
+    with (
+        pytest.raises(OSError, match=r"^no port of"),
+        kept_ports({"SKEIN_AUTH_PORT": (HOST, 0), "SKEIN_PC2_PORT_5570": (HOST, 31_999)}, among=range(31_999, 32_000)),
     ):
         pass

