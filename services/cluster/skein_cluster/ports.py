@@ -31,7 +31,7 @@ def kept_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORTS) -
     Raises PortTaken where somebody listens on a port that is wanted, and SettingInvalid for a port that is none or is
     wanted twice.
     """
-    _must_differ({name: port for name, (_, port) in wanted.items() if port})
+    must_differ({name: port for name, (_, port) in wanted.items()})
     with ExitStack() as stack:
         # First those that are wanted: a free one is none of them.
         kept = {name: _keep(stack, name, host, port) for name, (host, port) in wanted.items() if port}
@@ -46,15 +46,16 @@ def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> Abst
     return kept_ports(dict.fromkeys(names, (host, 0)), among=among)
 
 
-def _must_differ(ports: Mapping[str, int]) -> None:
+def must_differ(ports: Mapping[str, int]) -> None:
+    """Raise SettingInvalid for a setting that leads to no port, and for two that lead to the same; 0 is any."""
     taken: dict[int, str] = {}
     for name, port in ports.items():
         setting = _setting(name)
-        if not 0 < port <= LAST_PORT:
-            message = f"{setting} leads to port {port}; ports are 1 to {LAST_PORT}."
+        if not 0 <= port <= LAST_PORT:
+            message = f"{setting} should be a port from 0 to {LAST_PORT}, not {port}."
             raise SettingInvalid(message)
-        if port in taken:
-            message = f"{taken[port]} and {setting} both lead to port {port}; set one of them to another."
+        if port and port in taken:
+            message = f"{taken[port]} and {setting} are both port {port}."
             raise SettingInvalid(message)
         taken[port] = setting
 

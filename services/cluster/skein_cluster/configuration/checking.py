@@ -14,6 +14,7 @@ from skein_auth.settings import AuthSettings, SystemKeys
 from skein_cluster import registry
 from skein_cluster.configuration.catalog import FILE, classes_of, readings
 from skein_cluster.configuration.names import unknown
+from skein_cluster.ports import must_differ
 from skein_gateway.cors import origins_of
 from skein_gateway.proxies import Proxies
 from skein_gateway.settings import GatewaySettings
@@ -113,14 +114,7 @@ def _check_ports(services: Collection[str], environment: Mapping[str, str]) -> N
         ports["SKEIN_HTTP_PORT"] = GatewaySettings.read(environment).http_port
     if "pc2" in services:
         ports |= registry.pc2_ports(environment)
-    taken: dict[int, str] = {}
-    for name, port in ports.items():
-        if port > LAST_PORT:
-            message = f"{name} should be a port from 0 to {LAST_PORT}, not {port}."
-            raise SettingInvalid(message)
-        if port and taken.setdefault(port, name) != name:
-            message = f"{taken[port]} and {name} are both port {port}."
-            raise SettingInvalid(message)
+    must_differ(ports)
 
 
 def _check_system_keys(environment: Mapping[str, str]) -> None:
