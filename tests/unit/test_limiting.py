@@ -84,8 +84,8 @@ async def test_a_busy_caller_costs_few_questions() -> None:
     assert set(tenancy.tokens) == {"signed"}
 
 
-@pytest.mark.parametrize(("rate", "asked"), [(500.0, 16), (100.0, 16), (60.0, 9), (40.0, 8), (1.0, 1), (math.inf, 16)])
-def test_a_slow_caller_asks_for_more_at_once_where_that_is_little_of_the_allowance(rate: float, asked: int) -> None:
+@pytest.mark.parametrize(("rate", "asked"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)])
+def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, asked: int) -> None:
     purse = Purse()
     assert purse.wish(0.0, 1) == 8
 
@@ -96,15 +96,58 @@ def test_a_slow_caller_asks_for_more_at_once_where_that_is_little_of_the_allowan
     assert purse.wish(1.0, 0) == asked
 
 
-@pytest.mark.parametrize(("spent", "at"), [(3, 1.0), (8, 5.0)])
-def test_what_lapsed_or_was_not_spent_is_no_reason_to_ask_for_more(spent: int, at: float) -> None:
+@pytest.mark.parametrize(("spent", "at", "asked"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
+def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, at: float, asked: int) -> None:
     purse = Purse()
     purse.put(8, rate=500.0, lapse_time=5.0, at=0.0)
 
     for _ in range(spent):
         purse.spend()
 
-    assert purse.wish(at, 1) == 8
+    assert purse.wish(at, 1) == asked
+
+
+@pytest.mark.parametrize(
+    ("spent", "at", "is_low"),
+    [
+        # 10 a second: 10 left last for a second, 2 do not last for a quarter of one.
+        (40, 4.0, False),
+        (48, 4.4, True),
+        # 200 a second: half of it is left, for an eighth of a second.
+        (24, 0.12, False),
+        (25, 0.12, True),
+        # It lapses soon.
+        (5, 4.4, False),
+        (5, 4.5, True),
+    ],
+)
+def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: float, is_low: bool) -> None:  # noqa: FBT001
+    purse = Purse()
+    purse.put(50, rate=500.0, lapse_time=5.0, at=0.0)
+
+    for _ in range(spent):
+        purse.spend()
+
+    assert purse.wants_ahead(at) is is_low
+
+
+async def test_who_calls_now_and_then_waits_for_the_first_lease_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenancy, loop = Tenancy(), asyncio.get_running_loop()
+    began, passed = loop.time(), 0.0
+    monkeypatch.setattr(loop, "time", lambda: began + passed, raising=False)
+
+    async with Limiter(tenancy.ask) as limiter:
+        for _ in range(100):
+            calling = asyncio.create_task(limiter.admit(call_of(CALLER)))
+            await asyncio.sleep(0)
+            assert passed == 0.0 or calling.done()
+            await calling
+            for _ in range(5):
+                await asyncio.sleep(0)
+            passed += 0.4
+
+    # Forty seconds, and leases of five.
+    assert len(tenancy.asked) <= 10
 
 
 async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:

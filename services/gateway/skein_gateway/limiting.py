@@ -47,12 +47,14 @@ MAX_PURSES = 20_000
 ANSWER_SECONDS = 1.0
 # An allowance that is exhausted is not asked more often.
 _PAUSE_SECONDS = 0.1
-# What is asked for in advance at least: this, and up to twice as much, a sixth of a second's worth, by whoever spends
-# what was leased.
+# What a purse is filled up to at least: this, and up to eight times as much, a sixth of a second's worth, for whoever
+# spends what was leased.
 _LEAST = 8
-_MODEST, _MODEST_SECONDS = 16, 0.16
-# When so much of a lease is left, the next one is asked for.
-_LOW = 0.5
+_MODEST, _MODEST_SECONDS = 64, 0.16
+# When what is left of a lease lasts no longer at the present pace, the next one is asked for: with half of it left at
+# the earliest, and with so much at the latest. And when it lapses so soon.
+_LOW_SECONDS, _LOW_SHARE, _LOW = 0.25, 0.5, 2
+_RENEW_SECONDS = 0.5
 # Spending is measured over no shorter time.
 _MEASURED_SECONDS = 0.05
 # What is leased for one second of the present pace.
@@ -96,7 +98,12 @@ class Purse:
 
     def is_low(self, at: float) -> bool:
         """Say whether more is needed soon, and asking is not known to be in vain."""
-        return self.left <= self.leased * _LOW and at >= self.empty_until and at >= self.open_until
+        if at < self.empty_until or at < self.open_until:
+            return False
+        if at >= self.lapse_time - _RENEW_SECONDS or self.left <= _LOW:
+            return True
+        # Most calls are through here.
+        return self.left <= self.leased * _LOW_SHARE and self.left <= self._pace(at) * _LOW_SECONDS
 
     def wants_ahead(self, at: float) -> bool:
         """Say whether to ask before a call has to wait: not for an allowance so small that nothing of it may lapse."""
@@ -104,13 +111,18 @@ class Purse:
 
     def wish(self, at: float, waiting: int) -> int:
         """Return how many calls to ask for: those that wait, and what the next second is going to take."""
-        pace = self.spent / max(at - self.lease_time, _MEASURED_SECONDS)
         most = max(1.0, min(self.rate, _MOST))
-        least = _LEAST
-        if at < self.lapse_time and 2 * self.spent >= self.leased:
+        least, left = _LEAST, self.left
+        if at >= self.lapse_time:
+            left = 0
+        elif 2 * self.spent >= self.leased:
             # Little of the last lease was going to lapse.
             least = max(_LEAST, int(min(_MODEST, self.rate * _MODEST_SECONDS)))
-        return int(min(most, max(waiting, least, math.ceil(pace * _AHEAD) - self.left)))
+        return int(min(most, max(waiting, 1, max(least, math.ceil(self._pace(at) * _AHEAD)) - left)))
+
+    def _pace(self, at: float) -> float:
+        """Return the calls a second that the lease is spent by."""
+        return self.spent / max(at - self.lease_time, _MEASURED_SECONDS)
 
     def put(self, count: int, *, rate: float, lapse_time: float, at: float) -> None:
         """Put a lease in. What is left from before a lower limit is thrown away."""
