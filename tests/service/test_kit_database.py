@@ -100,7 +100,7 @@ async def test_a_database_that_takes_no_connection_is_unavailable_and_not_busy()
 async def test_a_pool_whose_connections_all_work_is_busy(pool: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     async with pool.shared():
         # Its one connection took as long as it took; nobody waits so long for the next one.
-        monkeypatch.setattr(pool, "_timeout", 0.1)
+        monkeypatch.setattr(pool.connections, "_timeout", 0.1)
         with pytest.raises(DatabaseBusy):
             await backend(pool)
 

@@ -45,9 +45,9 @@ async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_n
     async with pool.tenant(uuid.uuid4()) as tx:
         await tx.value(PLANS)
 
-    connection = await pool._acquire()
+    connection = await pool.connections.acquire()
     left = [await connection.fetchval(query.text) for query in (PATH, TENANT, PREPARED)]
-    await pool._release(connection)
+    await pool.connections.release(connection)
 
     assert left == ['"$user", public', "", 0]
 

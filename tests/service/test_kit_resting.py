@@ -13,8 +13,7 @@ import pytest
 from fix_database import TestDatabase
 from prometheus_client import REGISTRY
 
-from skein_kit import database as kit
-from skein_kit import resting
+from skein_kit import connections, resting
 from skein_kit.call import Call, working_for
 from skein_kit.database import Database
 from skein_kit.errors import DatabaseUnavailable
@@ -88,7 +87,7 @@ async def test_who_waits_for_a_connection_gets_that_of_the_reader(pool: Database
     async with pool.tenant(ONE, reads=True) as tx:
         reading = await tx.value(BACKEND)
         waiting = asyncio.create_task(read(pool, OTHER))
-        while not pool.is_waited_for:
+        while not pool.connections.is_waited_for:
             await asyncio.sleep(0)
 
     assert (await waiting)["backend"] == reading
@@ -130,7 +129,7 @@ async def test_a_connection_that_the_server_ends_while_it_rests_is_replaced(
 async def test_none_of_the_old_connections_rests_after_the_server_did_not_answer(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kit, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(resting, "REST_SECONDS", 3600.0)
     async with Database.open(database.url, service="memory", size=2, timeout=30.0) as pool:
         async with pool.tenant(ONE, reads=True) as tx:

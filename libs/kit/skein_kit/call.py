@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,7 +16,7 @@ from skein_kit.errors import STATUS_DETAILS_KEY
 from skein_kit.revisions import MIN_REVISION_KEY, least_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     import grpc
 
@@ -173,6 +173,7 @@ def _hops(given: str) -> int:
     return int(given) if given.isdecimal() and len(given) <= _MAX_HOPS_DIGITS else 0
 
 
+@lru_cache(maxsize=4096)
 def address_of(peer: str) -> str:
     """Return the address in what grpc calls a peer: "ipv4:192.0.2.1:50", "ipv6:%5B::1%5D:50"; else empty."""
     kind, _, rest = peer.partition(":")
@@ -198,14 +199,22 @@ def current() -> Call | None:
     return _current.get()
 
 
-@contextmanager
-def working_for(call: Call) -> Iterator[None]:
-    """Make `call` the one on whose behalf outgoing calls are made."""
-    token = _current.set(call)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def working_for(call: Call) -> _Working:
+    """Make `call` the one on whose behalf outgoing calls are made, while a block runs."""
+    return _Working(call)
+
+
+class _Working:
+    __slots__ = ("_call", "_token")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._call)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 def caller(context: object) -> Caller:

@@ -7,9 +7,7 @@ one that only reads two, since whoever comes next ends it (skein_kit.resting).
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -18,31 +16,26 @@ import asyncpg
 
 from skein_kit import sql
 from skein_kit.call import current
-from skein_kit.connecting import CONNECT_SECONDS, connect_keywords, connected, of_a_transaction, role_of
-from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, Refusal
-from skein_kit.headroom import DELAYS
+from skein_kit.connecting import CONNECT_SECONDS, connect_keywords, connected, role_of
+from skein_kit.connections import ANSWER_SECONDS, Connections
+from skein_kit.errors import Refusal
 from skein_kit.observing import SLOW_SECONDS, Observer
 from skein_kit.replicas import POSITION, Replica
-from skein_kit.resting import Over, Resting
+from skein_kit.resting import Over
 from skein_kit.revisions import tells
-from skein_kit.telemetry import POOL_LIMIT, POOL_SIZE, POOL_WAIT
-from skein_kit.time_limits import time_limit
-from skein_kit.troubles import UNAVAILABLE, translated
+from skein_kit.troubles import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from skein_kit.call import Call
     from skein_kit.sql import Query
 
 # The nil UUID: no tenant has it.
 NO_TENANT = UUID(int=0)
 # Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
 STATEMENT_CACHE = 512
-# A server that is there begins and ends a transaction in less, whatever it has to do.
-_ANSWER_SECONDS = 5.0
-# Whoever leaves a transaction undone waits so long for its end, which goes on without them.
-_PARTING_SECONDS = 0.5
 
 
 class Transaction:
@@ -136,32 +129,15 @@ class Database:
 
         `pooled`: by way of a PgBouncer; `reads`: it follows another, and nothing is written to it.
         """
-        self._pool = pool
-        settings = of_a_transaction() if pooled else ""
-        self._begin_reading = f"BEGIN READ ONLY{settings}"
-        self._begin = self._begin_reading if reads else f"BEGIN{settings}"
         self._replica: Replica | None = None
-        self._tells_revision = reads
+        # A call hears up to where its answer shows what was written, because there is a replica to ask.
+        self.tells_revision = reads
         # What it shows may be older than what another database has shown.
         self.follows = reads
-        self._timeout = timeout
-        # Connections on their way back, which nobody waits for; and those whose next user ends what they are at.
-        self._taking: set[asyncio.Future[None]] = set()
-        self._resting = Resting(self._taken_back)
-        # A PgBouncer keeps a server for a transaction; one that rests would keep it from others.
-        self._lets_rest = not pooled
-        self._waiting = 0
-        # How often the server did not answer, so that all connections were given up.
-        self._given_up = 0
         self.service = service
         whose = f"{service}_replica" if reads else service
-        self._wait = POOL_WAIT.labels(whose)
-        self._resource = f"database connections of {whose}"
+        self.connections = Connections(pool, whose=whose, timeout=timeout, pooled=pooled, reads=reads)
         self.observed = Observer(service=service, database=name, slow_seconds=slow_seconds).observed
-        POOL_LIMIT.labels(whose).set(pool.get_max_size())
-        busy, idle = POOL_SIZE.labels(whose, "busy"), POOL_SIZE.labels(whose, "idle")
-        busy.set_function(lambda: pool.get_size() - pool.get_idle_size() - len(self._resting))
-        idle.set_function(lambda: pool.get_idle_size() + len(self._resting))
 
     @classmethod
     @asynccontextmanager
@@ -210,20 +186,14 @@ class Database:
                 yield database
             finally:
                 # The pool closes when all are back.
-                database.wake()
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Say whether somebody waits for a connection."""
-        return self._waiting > 0
+                database.connections.wake()
 
     def followed_by(self, follower: Database) -> None:
         """Leave reads that may come from a replica to this one, as far as it has what they must show."""
         self._replica = Replica(follower)
-        self._tells_revision = True
+        self.tells_revision = True
 
-    @asynccontextmanager
-    async def tenant(
+    def tenant(
         self,
         tenant_id: UUID,
         *,
@@ -231,7 +201,7 @@ class Database:
         plans_again: bool = True,
         aside: bool = False,
         reads: bool = False,
-    ) -> AsyncIterator[Transaction]:
+    ) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees one tenant's rows; it commits when the block ends well.
 
         Without `lasting` the commit does not wait for the disk, and the last ones may be lost when the server crashes:
@@ -246,38 +216,29 @@ class Database:
             settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not lasting:
             settings += "; SET LOCAL synchronous_commit = off"
-        call = current()
-        if self._replica is not None and not aside and call is not None and call.min_revision is not None:
-            async with AsyncExitStack() as stack:
-                transaction = await self._replica.entered(stack, settings, call)
-                if transaction is not None:
-                    yield transaction
-                    return
-        async with self._transaction(settings, is_told=not aside, reads=reads) as transaction:
-            yield transaction
+        running = _Running(self, settings, is_told=not aside, reads=reads)
+        if self._replica is not None and not aside:
+            call = current()
+            if call is not None and call.min_revision is not None:
+                return _by_replica(self._replica, settings, call, running)
+        return running
 
     def begun(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""
-        return self._transaction(settings)
+        return _Running(self, settings)
 
-    @asynccontextmanager
-    async def shared(self) -> AsyncIterator[Transaction]:
+    def shared(self) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees global tables and no tenant's rows."""
-        async with self._transaction("") as transaction:
-            yield transaction
+        return _Running(self, "")
 
-    @asynccontextmanager
-    async def operator(self) -> AsyncIterator[Transaction]:
+    def operator(self) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees the directory of all tenants, and of tenant data what no tenant owns.
 
         That is what is kept under NO_TENANT: the answers to the operator's own requests.
         """
-        settings = f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
-        async with self._transaction(settings) as transaction:
-            yield transaction
+        return _Running(self, f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'")
 
-    @asynccontextmanager
-    async def account(self, account_id: UUID, *, directory: bool = False) -> AsyncIterator[Transaction]:
+    def account(self, account_id: UUID, *, directory: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees what one account has in every tenant: its memberships, its sign-ins.
 
         With `directory` it sees the directory of all tenants as well, to find those that the account is a member of.
@@ -285,128 +246,83 @@ class Database:
         settings = f"; SET LOCAL skein.account_id = '{account_id}'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
         if directory:
             settings += "; SET LOCAL skein.operator = 'on'"
-        async with self._transaction(settings) as transaction:
-            yield transaction
+        return _Running(self, settings)
 
-    @asynccontextmanager
-    async def _transaction(
-        self, settings: str, *, is_told: bool = True, reads: bool = False
-    ) -> AsyncIterator[Transaction]:
-        is_told = is_told and self._tells_revision
-        with translated():
-            begin = self._begin_reading if reads else self._begin
-            given_up = self._given_up
-            connection = self._resting.take()
-            if connection is None:
-                connection = await self._acquire()
-            else:
-                begin = f"COMMIT; {begin}"
-                self._waited(0.0)
-            is_over, is_waited_for, is_resting = False, True, False
-            try:
-                await self._start(connection, begin + settings + time_limit(connection.get_server_version().major))
-                transaction = Transaction(connection, self)
-                try:
-                    yield transaction
-                finally:
-                    transaction.end()
-                if reads and not is_told:
-                    # Nothing was written, so nobody needs to hear how it ends.
-                    is_waited_for = False
-                    may_rest = self._lets_rest and not self.is_waited_for and self._given_up == given_up
-                    is_resting = may_rest and self._resting.put(connection)
-                    return
-                await connection.execute(f"{transaction.last_words}COMMIT")
+
+class _Running:
+    """One transaction from its beginning to its end, as `async with` runs it.
+
+    Written out, and not as a generator: every call comes by here.
+    """
+
+    __slots__ = ("_connection", "_database", "_given_up", "_is_told", "_reads", "_settings", "_transaction")
+
+    def __init__(self, database: Database, settings: str, *, is_told: bool = True, reads: bool = False) -> None:
+        self._database = database
+        self._settings = settings
+        self._is_told = is_told and database.tells_revision
+        self._reads = reads
+        self._connection: Any = None
+        self._transaction: Any = None
+        self._given_up = 0
+
+    async def __aenter__(self) -> Transaction:
+        connections = self._database.connections
+        self._given_up = connections.given_up
+        try:
+            self._connection = await connections.begun(self._settings, reads=self._reads)
+        except Exception as error:
+            if (refusal := refusal_of(error)) is not None:
+                raise refusal from error
+            raise
+        transaction = self._transaction = Transaction(self._connection, self._database)
+        return transaction
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._transaction.end()
+        try:
+            await self._end(error)
+        except Exception as failure:
+            if (refusal := refusal_of(failure)) is not None:
+                raise refusal from failure
+            raise
+        if error is not None and (refusal := refusal_of(error)) is not None:
+            raise refusal from error
+
+    async def _end(self, error: BaseException | None) -> None:
+        connections, connection = self._database.connections, self._connection
+        if error is None and self._reads and not self._is_told:
+            if not connections.rests(connection, self._given_up):
+                connections.read(connection)
+            return
+        is_over = False
+        try:
+            if error is None:
+                await connection.execute(f"{self._transaction.last_words}COMMIT")
                 is_over = True
-                if is_told:
+                if self._is_told:
                     await _tell_revision(connection)
-            except Refusal:
+            elif self._is_told and isinstance(error, Refusal):
                 # A refusal is an answer too: whoever is told that a row is there, or changed, finds it so afterwards.
-                if is_told:
-                    await connection.execute("ROLLBACK", timeout=_ANSWER_SECONDS)
-                    is_over = True
-                    await _tell_revision(connection)
-                raise
-            finally:
-                if is_over:
-                    # The pool itself finishes this, whatever happens to whoever waits for it.
-                    await self._release(connection)
-                elif not is_resting:
-                    # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on,
-                    # and nobody waits past their time for a server that does not answer.
-                    taking = self._taken_back(connection, "ROLLBACK" if is_waited_for else "COMMIT")
-                    if is_waited_for:
-                        await asyncio.wait({taking}, timeout=_PARTING_SECONDS)
-
-    async def _start(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], begin: str) -> None:
-        try:
-            await connection.execute(begin, timeout=_ANSWER_SECONDS)
-        except TimeoutError:
-            await self._give_up(connection)
-            raise DatabaseUnavailable from None
-
-    async def _acquire(self) -> asyncpg.pool.PoolConnectionProxy[asyncpg.Record]:
-        started = time.perf_counter()
-        self._waiting += 1
-        try:
-            return await self._pool.acquire(timeout=self._timeout)
-        except TimeoutError:
-            # With room in the pool, or a connection to spare, it was the connecting that took too long.
-            has_room = self._pool.get_size() < self._pool.get_max_size() or self._pool.get_idle_size() > 0
-            raise (DatabaseUnavailable if has_room else DatabaseBusy) from None
+                await connection.execute("ROLLBACK", timeout=ANSWER_SECONDS)
+                is_over = True
+                await _tell_revision(connection)
         finally:
-            self._waiting -= 1
-            self._waited(time.perf_counter() - started)
+            if is_over:
+                # The pool itself finishes this, whatever happens to whoever waits for it.
+                await connections.release(connection)
+            else:
+                await connections.left(connection)
 
-    def _waited(self, seconds: float) -> None:
-        self._wait.observe(seconds)
-        DELAYS.waited(self._resource, seconds)
 
-    def wake(self) -> None:
-        """Have all that rest go back to the pool, and none rest again."""
-        self._lets_rest = False
-        for connection in self._resting.dismiss():
-            self._taken_back(connection)
-
-    def _taken_back(
-        self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], ending: str = "COMMIT"
-    ) -> asyncio.Future[None]:
-        taking = asyncio.ensure_future(self._take_back(connection, ending))
-        self._taking.add(taking)
-        taking.add_done_callback(self._taking.discard)
-        return taking
-
-    async def _give_up(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-        """Hang up on a server that does not answer; the pool's other connections go the same way, so all are new."""
-        # If the pool has not taken it back by itself meanwhile.
-        with suppress(asyncpg.InterfaceError):
-            connection.terminate()
-        self._given_up += 1
-        for other in self._resting.dismiss():
-            with suppress(asyncpg.InterfaceError):
-                other.terminate()
-            await self._release(other)
-        await self._pool.expire_connections()
-
-    async def _take_back(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], ending: str) -> None:
-        try:
-            # Unasked: of a BEGIN that was cancelled on its way nobody knows yet whether it arrived.
-            if not connection.is_closed():
-                await connection.execute(ending, timeout=_ANSWER_SECONDS)
-        except TimeoutError:
-            await self._give_up(connection)
-        except (*UNAVAILABLE, asyncpg.PostgresError):
-            # The connection is of no more use; the pool replaces it.
-            with suppress(asyncpg.InterfaceError):
-                connection.terminate()
-        await self._release(connection)
-
-    async def _release(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-        self._resting.left(connection)
-        # A connection that the server closed meanwhile has gone back by itself, and a second time is refused. Whatever
-        # else goes wrong here concerns the next transaction, for which the pool opens a new connection.
-        with suppress(*UNAVAILABLE, asyncpg.PostgresError):
-            await self._pool.release(connection)
+@asynccontextmanager
+async def _by_replica(replica: Replica, settings: str, call: Call, otherwise: _Running) -> AsyncIterator[Transaction]:
+    """Run a transaction on a replica that shows what the call must show; without one, the other transaction."""
+    async with AsyncExitStack() as stack:
+        transaction = await replica.entered(stack, settings, call)
+        if transaction is None:
+            transaction = await stack.enter_async_context(otherwise)
+        yield transaction
 
 
 async def _tell_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
@@ -417,7 +333,7 @@ async def _tell_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Re
     """
     call = current()
     if call is not None and tells(call):
-        call.saw(await connection.fetchval(POSITION.text, timeout=_ANSWER_SECONDS))
+        call.saw(await connection.fetchval(POSITION.text, timeout=ANSWER_SECONDS))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What happens to every call, in this order, over a socket or in process.
 
-    masking      nothing but documented statuses leaves; a fault is logged whole and shown as INTERNAL
-    request_id   every log line and every outgoing call knows the call that it is for
+    masking      nothing but documented statuses leaves; a fault is logged whole and shown as INTERNAL; every log line
+                 and every outgoing call knows the call that it is for
     metrics      count, latency, in-flight
     trace        a server span, continuing the caller's trace or, at the edge, linked to it
     deadline     a time limit for calls without one and for those with too much; work is cancelled when the time is over
@@ -126,33 +126,23 @@ class Chain:
             handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
-        handler = request_id(handler)
         return masking(method, handler)
 
 
 def masking(method: Method, handler: Handler) -> Handler:
-    """Let nothing but documented statuses out."""
-
-    async def answer(request: Any, call: Call) -> Any:
-        try:
-            return await handler(request, call)
-        except Refusal as refusal:
-            raise Ended(refusal.status()) from None
-        except Ended:
-            raise
-        except Exception:
-            log.exception("fault", method=method.path, **call.facts())
-            raise Ended(errors.Fault(request_id=call.request_id).status()) from None
-
-    return answer
-
-
-def request_id(handler: Handler) -> Handler:
-    """Make the call the current one, whose request id goes along with everything done for it."""
+    """Let nothing but documented statuses out, and make the call the current one for all that is done for it."""
 
     async def answer(request: Any, call: Call) -> Any:
         with working_for(call):
-            return await handler(request, call)
+            try:
+                return await handler(request, call)
+            except Refusal as refusal:
+                raise Ended(refusal.status()) from None
+            except Ended:
+                raise
+            except Exception:
+                log.exception("fault", method=method.path, **call.facts())
+                raise Ended(errors.Fault(request_id=call.request_id).status()) from None
 
     return answer
 
@@ -197,9 +187,7 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
     name = method.path[1:]
     attributes = {rpc_attributes.RPC_SYSTEM_NAME: "grpc", rpc_attributes.RPC_METHOD: name}
 
-    async def answer(request: Any, call: Call) -> Any:
-        if not TRACING.on:
-            return await handler(request, call)
+    async def traced(request: Any, call: Call) -> Any:
         with TRACING.tracer.start_as_current_span(
             name,
             context=context_from(call.metadata) if continues else Context(),
@@ -222,6 +210,9 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
                 raise
             span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, "OK")
             return response
+
+    def answer(request: Any, call: Call) -> Awaitable[Any]:
+        return traced(request, call) if TRACING.on else handler(request, call)
 
     return answer
 

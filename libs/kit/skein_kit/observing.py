@@ -7,9 +7,7 @@ statement begins with.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import asyncpg
 from opentelemetry import trace
@@ -21,7 +19,8 @@ from skein_kit import logs
 from skein_kit.telemetry import QUERY_TIME, TRACING, exemplar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from skein_kit.sql import Query
 
@@ -29,14 +28,6 @@ SLOW_SECONDS = 1.0
 SLOW = Counter("skein_slow_queries_total", "Named queries that took longer than the limit.", ["service", "query"])
 
 log = logs.get("skein")
-
-
-@dataclass(slots=True)
-class Seen:
-    """What whoever runs a query says about it."""
-
-    # That it returned or touched.
-    rows: int | None = None
 
 
 class Observer:
@@ -49,48 +40,40 @@ class Observer:
         self._slow_seconds = slow_seconds
         self._timers: dict[str, Any] = {}
 
-    @contextmanager
-    def observed(self, query: Query, batch: int = 1) -> Iterator[Seen]:
-        """Time a query (of a `batch` of rows) and, when tracing is on, give it a span."""
-        timer = self._timers.get(query.name)
-        if timer is None:
-            timer = self._timers[query.name] = QUERY_TIME.labels(self._service, query.name)
-        seen = Seen()
-        started = time.perf_counter()
+    def observed(self, query: Query, batch: int = 1) -> Run:
+        """Time a query (of a `batch` of rows) while the block runs and, when tracing is on, give it a span."""
+        return Run(self, query, batch)
+
+    def begun(self, query: Query, batch: int) -> AbstractContextManager[trace.Span] | None:
+        """Return what a query's span is inside of; None while tracing is off."""
         if not TRACING.on:
-            outcome = "ok"
-            try:
-                yield seen
-            except BaseException as error:
-                outcome = _kind(error)
-                raise
-            finally:
-                seconds = time.perf_counter() - started
-                timer.observe(seconds)
-                self._judge(query, seconds, seen, outcome)
-            return
-        with TRACING.tracer.start_as_current_span(
+            return None
+        return TRACING.tracer.start_as_current_span(
             query.name,
             kind=SpanKind.CLIENT,
             attributes=self._attributes(query, batch),
             # The words of an error may quote values.
             record_exception=False,
             set_status_on_exception=False,
-        ) as span:
-            outcome = "ok"
-            try:
-                yield seen
-            except BaseException as error:
-                outcome = _kind(error)
-                if isinstance(error, asyncpg.PostgresError):
-                    span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, outcome)
-                span.set_attribute(error_attributes.ERROR_TYPE, outcome)
-                span.set_status(trace.StatusCode.ERROR)
-                raise
-            finally:
-                seconds = time.perf_counter() - started
-                timer.observe(seconds, exemplar(span))
-                self._judge(query, seconds, seen, outcome)
+        )
+
+    def ended(self, query: Query, seconds: float, rows: int | None, outcome: str, led: dict[str, str] | None) -> None:
+        """Count a query, and log it when it was slow; the call that it was for is known to the log."""
+        timer = self._timers.get(query.name)
+        if timer is None:
+            timer = self._timers[query.name] = QUERY_TIME.labels(self._service, query.name)
+        timer.observe(seconds, led)
+        if not 0 < self._slow_seconds <= seconds:
+            return
+        SLOW.labels(self._service, query.name).inc()
+        log.warning(
+            "slow_query",
+            service=self._service,
+            query_name=query.name,
+            milliseconds=round(seconds * 1000, 1),
+            rows=rows,
+            outcome=outcome,
+        )
 
     def _attributes(self, query: Query, batch: int) -> dict[str, Any]:
         attributes: dict[str, Any] = {
@@ -104,19 +87,43 @@ class Observer:
             attributes[db_attributes.DB_OPERATION_BATCH_SIZE] = batch
         return attributes
 
-    def _judge(self, query: Query, seconds: float, seen: Seen, outcome: str) -> None:
-        """Log a query that was slow; the call that it was for is known to the log."""
-        if not 0 < self._slow_seconds <= seconds:
+
+class Run:
+    """One run of a query, from when its block begins until it ends."""
+
+    __slots__ = ("_batch", "_observer", "_query", "_span", "_spanning", "_started", "rows")
+
+    def __init__(self, observer: Observer, query: Query, batch: int) -> None:
+        """Tell `observer` of it."""
+        self._observer = observer
+        self._query = query
+        self._batch = batch
+        self._started = 0.0
+        self._spanning: AbstractContextManager[trace.Span] | None = None
+        self._span: trace.Span | None = None
+        # That it returned or touched, as whoever runs it says.
+        self.rows: int | None = None
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        self._spanning = self._observer.begun(self._query, self._batch)
+        if self._spanning is not None:
+            self._span = self._spanning.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        seconds = time.perf_counter() - self._started
+        outcome = "ok" if error is None else _kind(error)
+        if self._spanning is None or self._span is None:
+            self._observer.ended(self._query, seconds, self.rows, outcome, None)
             return
-        SLOW.labels(self._service, query.name).inc()
-        log.warning(
-            "slow_query",
-            service=self._service,
-            query_name=query.name,
-            milliseconds=round(seconds * 1000, 1),
-            rows=seen.rows,
-            outcome=outcome,
-        )
+        if error is not None:
+            if isinstance(error, asyncpg.PostgresError):
+                self._span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, outcome)
+            self._span.set_attribute(error_attributes.ERROR_TYPE, outcome)
+            self._span.set_status(trace.StatusCode.ERROR)
+        self._observer.ended(self._query, seconds, self.rows, outcome, exemplar(self._span))
+        self._spanning.__exit__(kind, error, at)
 
 
 def _kind(error: BaseException) -> str:

@@ -100,10 +100,8 @@ class Overload:
         is_internal = path.split("/")[1].endswith(_INTERNAL_SERVICES)
         cost = _FIRST_GUESS_SECONDS
 
-        async def answer(request: Any, call: Call) -> Any:
+        async def counted(request: Any, call: Call) -> Any:
             nonlocal cost
-            if not self._enters(call):
-                return await handler(request, call)
             key, first = (_INTERNAL, True) if is_internal else _flow(call)
             turn = await self._turn(
                 key, call, cost=cost, size=len(request) if type(request) is bytes else 0, first=first
@@ -115,6 +113,9 @@ class Overload:
                 ended = time.monotonic()
                 self._turns.leave(turn, ended)
                 cost += (ended - started - cost) * _NEWEST
+
+        def answer(request: Any, call: Call) -> Awaitable[Any]:
+            return counted(request, call) if self._enters(call) else handler(request, call)
 
         return answer
 

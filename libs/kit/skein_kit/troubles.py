@@ -13,9 +13,6 @@ Whatever else the database says is a fault of ours.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
 import asyncpg
 
 from skein_kit.errors import (
@@ -26,9 +23,6 @@ from skein_kit.errors import (
     TextNotStorable,
     TransactionConflict,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # A statement's or a transaction's own limit of time. Repeating it at once would take as long again, so it is not
 # UNAVAILABLE.
@@ -56,20 +50,18 @@ _CONFLICT = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
 _NOT_STORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn what the driver raises when the database is away, full, slow or in conflict into refusals."""
-    try:
-        yield
-    except Refusal:
-        raise
-    except asyncpg.DiskFullError as error:
-        raise DatabaseFull from error
-    except _TOO_SLOW as error:
-        raise DeadlineExceeded from error
-    except UNAVAILABLE as error:
-        raise DatabaseUnavailable from error
-    except _CONFLICT as error:
-        raise TransactionConflict from error
-    except _NOT_STORABLE as error:
-        raise TextNotStorable from error
+def refusal_of(error: BaseException) -> Refusal | None:
+    """Return the refusal for what the driver raises when the database is away, full, slow or in conflict; else None."""
+    if isinstance(error, Refusal):
+        return None
+    return next((refusal() for kinds, refusal in _REFUSALS if isinstance(error, kinds)), None)
+
+
+# The first that fits counts: a full disk is one of the errors that a database which is not there raises, too.
+_REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[Refusal]], ...] = (
+    (asyncpg.DiskFullError, DatabaseFull),
+    (_TOO_SLOW, DeadlineExceeded),
+    (UNAVAILABLE, DatabaseUnavailable),
+    (_CONFLICT, TransactionConflict),
+    (_NOT_STORABLE, TextNotStorable),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein_kit.purging import purge
@@ -17,7 +16,6 @@ from skein_recall.store.reindexing import ReindexStore
 from skein_recall.store.vectors import VectorStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from uuid import UUID
 
     import asyncpg
@@ -68,14 +66,13 @@ class Store:
         self.reindexes = ReindexStore(database)
         self.vectors = VectorStore(database)
 
-    @asynccontextmanager
-    async def reading(self, tenant_id: UUID, *, filtered: bool) -> AsyncIterator[Reading]:
-        """Open a transaction to find and read items.
+    def reading(self, tenant_id: UUID, *, filtered: bool) -> Reading:
+        """Return a transaction to find and read items, which begins and ends with the block that it is used for.
 
         Which index serves a filter depends on its values; `filtered` says that those statements come first.
         """
-        async with self._database.tenant(tenant_id, plans_again=filtered, reads=True) as tx:
-            yield Reading(tx, tenant_id, plans_again=filtered)
+        transaction = self._database.tenant(tenant_id, plans_again=filtered, reads=True)
+        return Reading(transaction, tenant_id, plans_again=filtered)
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove some of what is left of a deleted tenant, the vectors of every registered model first.

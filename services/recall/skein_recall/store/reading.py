@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from pgvector import HalfVector
@@ -19,7 +19,9 @@ from skein_recall.store.queries import LISTED_READ, NEAREST_READ, QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
+    from types import TracebackType
     from uuid import UUID
 
     import asyncpg
@@ -109,13 +111,24 @@ class Measured:
 
 
 class Reading:
-    """One transaction that finds and reads items of one tenant."""
+    """One transaction that finds and reads items of one tenant, while its block runs."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, *, plans_again: bool = True) -> None:
-        """Read in a transaction which `plans_again`, or not."""
-        self._tx = tx
+    def __init__(
+        self, transaction: AbstractAsyncContextManager[Transaction], tenant_id: UUID, *, plans_again: bool
+    ) -> None:
+        """Read in a transaction which `plans_again`, or not, and begins and ends with the block."""
+        self._transaction = transaction
         self._tenant_id = tenant_id
         self._plans_again = plans_again
+
+    async def __aenter__(self) -> Self:
+        self._tx = await self._transaction.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._transaction.__aexit__(kind, error, at)
 
     async def _rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Run a statement that has one good plan: to make it again would take longer, of items ten times as long."""
