@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from skein_recall.store import Store, prepare_connection
 
 if TYPE_CHECKING:
     from fix_recall import Place
+
+    from skein_recall.store import Reading
 
 OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()
@@ -69,3 +72,32 @@ async def test_a_memory_of_many_chunks_is_read_once(place: Place) -> None:
     read = [row["memory_id"] for row in rows if row["memory_id"] is not None]
     assert len(rows) > len({row["item_id"] for row in rows}) == len(read) == len(set(read)) == 2
     assert [row["distance"] for row in rows] == sorted(row["distance"] for row in rows)
+
+
+async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_changed(place: Place) -> None:
+    edited, other = [await place.remember(text) for text in ("The kettle is red.", "The kettle is blue.")]
+    items = [UUID(item_id) for item_id in (edited, other)]
+
+    async with Database.open(
+        place.service.url, service="recall", size=2, timeout=30.0, init=prepare_connection
+    ) as database:
+        store = Store(database)
+        (model,) = [model for model in await store.models.list_models() if model.active]
+        horizon = (await store.holding.moment()).horizon
+
+        async def changed(reading: Reading) -> dict[UUID, bool]:
+            terms = await reading.terms("kettle", ["memory"], "english")
+            found = await reading.measured(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
+            return dict(zip(found.item_ids, found.changed.tolist(), strict=True))
+
+        async with store.reading(place.tenant_id, filtered=False) as reading:
+            before = await changed(reading)
+            # Another transaction, committed between two statements of this one.
+            async with place.service.memory.tenant(place.tenant_id) as tx:
+                document = postings.Document(item_id=items[0], kind="memory", text="The kettle is green.")
+                await postings.remove(tx, place.tenant_id, items[:1])
+                await postings.put(tx, place.tenant_id, [document])
+            after = await changed(reading)
+
+    assert before == dict.fromkeys(items, False)
+    assert after == {items[0]: True, items[1]: False}
