@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from skein_auth.bootstrap import OperatorKeyRefused, ensure_operator_key
 from skein_cluster import credentials, registry
 from skein_cluster.backups import archive
+from skein_cluster.ports import must_be_free
 from skein_kit import postgres
 from skein_kit.migrate import migrate
 from skein_kit.service import PortTaken, running
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
     from skein_cluster.credentials import Credentials
@@ -58,7 +59,8 @@ async def embedded_cluster(
 
     Raises PortTaken, and the embedded server's errors; either says what to do.
     """
-    async with prepared(data_dir, environment=environment, durable=durable) as base:
+    async with prepared(data_dir, _wanted_ports, environment=environment, durable=durable) as base:
+        must_be_free(_wanted_ports(base.environment))
         settings = ProcessSettings.read(base.environment)
         host = registry.host_of(settings, base.environment)
         async with running(registry.load(), host) as cluster:
@@ -98,11 +100,22 @@ class Base:
 
 @asynccontextmanager
 async def prepared(
-    data_dir: Path, *, environment: Mapping[str, str] | None = None, durable: bool = True
+    data_dir: Path,
+    wanted_ports: Callable[[Mapping[str, str]], Mapping[str, tuple[str, int]]] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    durable: bool = True,
 ) -> AsyncIterator[Base]:
-    """Run the embedded Postgres, migrated and with an operator key, until the block ends."""
-    credentials.make_private(data_dir)
+    """Run the embedded Postgres, migrated and with an operator key, until the block ends.
+
+    Of what is going to be listened on, `wanted_ports` of the environment, all must be free before a database is made:
+    that takes some seconds. Where there is one already, whoever has its folder may well have the ports too, and is
+    told of first.
+    """
     values = dict(os.environ if environment is None else environment)
+    if wanted_ports is not None and not (data_dir / "postgres" / "PG_VERSION").exists():
+        must_be_free(wanted_ports(values))
+    credentials.make_private(data_dir)
     async with archive.server(data_dir, archive.kept(values), durable=durable, keep=True) as server:
         values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
         if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
@@ -120,6 +133,11 @@ async def prepare(server: Server) -> None:
     await postgres.create_database(server, DATABASE, if_missing=True)
     url = server.url(user="postgres", database=DATABASE)
     await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+
+
+def _wanted_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    settings = ProcessSettings.read(environment)
+    return registry.ports(settings, environment) | {"SKEIN_ADMIN_PORT": (settings.host, settings.admin_port)}
 
 
 def _must_all_be_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:

@@ -46,6 +46,12 @@ def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> Abst
     return kept_ports(dict.fromkeys(names, (host, 0)), among=among)
 
 
+def must_be_free(wanted: Mapping[str, tuple[str, int]]) -> None:
+    """Raise, for the ports that settings want now, what `kept_ports` raises; 0 wants none."""
+    with kept_ports({name: (host, port) for name, (host, port) in wanted.items() if port}):
+        pass
+
+
 def must_differ(ports: Mapping[str, int]) -> None:
     """Raise SettingInvalid for a setting that leads to no port, and for two that lead to the same; 0 is any."""
     taken: dict[int, str] = {}

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _POLL_SECONDS = 0.05
-_HTTP_PORT = 8080
 _ADMIN = "SKEIN_ADMIN_PORT"
 # Over the time that a service takes by its own settings.
 _STOP_MARGIN_SECONDS = 10.0
@@ -120,12 +119,12 @@ async def separate_processes(
 
     Raises PortTaken, Failure with a service's own words when it cannot start, and the embedded server's errors.
     """
+    copies = _copies(replicas)
     async with (
-        prepared(data_dir, environment=environment, durable=durable) as base,
+        prepared(data_dir, lambda own: _wanted_ports(own, copies), environment=environment, durable=durable) as base,
         contextlib.AsyncExitStack() as stack,
     ):
         values = base.environment
-        copies = _copies(replicas)
         # Kept to the end: some are listened on only once the others are ready.
         chosen = stack.enter_context(_chosen_ports(values, copies))
         for name in dict.fromkeys(copies.values()):
@@ -217,20 +216,19 @@ def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> 
 
     `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process; those of further replicas are free ones.
     """
+    with kept_ports(_wanted_ports(environment, copies)) as kept:
+        yield kept
+
+
+def _wanted_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
-    wanted = {f"SKEIN_{name.upper()}_PORT": registry.port_of(name, environment) for name in registry.PORTS}
-    wanted["SKEIN_HTTP_PORT"] = registry.port_in("SKEIN_HTTP_PORT", environment, _HTTP_PORT)
+    wanted = registry.ports(settings, environment)
     for number, name in enumerate(registry.NAMES):
-        wanted[f"{_ADMIN} {name}"] = settings.admin_port and settings.admin_port + number
+        wanted[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
     for label, name in copies.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
-        wanted |= dict.fromkeys((f"{variable} {label}" for variable in own), 0)
-    of_assistants = Pc2Settings.read(environment).host
-    with kept_ports(
-        {name: (settings.host, port) for name, port in wanted.items()}
-        | {name: (of_assistants, port) for name, port in registry.pc2_ports(environment).items()}
-    ) as kept:
-        yield kept
+        wanted |= {f"{variable} {label}": (settings.host, 0) for variable in own}
+    return wanted
 
 
 def _environment_of(name: str, environment: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:

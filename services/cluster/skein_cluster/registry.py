@@ -33,6 +33,8 @@ PORTS: Mapping[str, int] = {
     "pc2": 50057,
 }
 
+# The gateway's other one.
+HTTP_PORT = 8080
 # The ports of the assistants' protocol, in pc2's own order.
 PC2_PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240)
 # Settings of the other ports that services open.
@@ -52,6 +54,19 @@ def load(names: Iterable[str] = NAMES) -> list[Service]:
 def port_of(name: str, environment: Mapping[str, str]) -> int:
     """Return the port that a service shall have; 0 for any. Raises SettingInvalid."""
     return port_in(f"SKEIN_{name.upper()}_PORT", environment, PORTS[name])
+
+
+def ports(settings: ProcessSettings, environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Return the host and port of all that services listen on, by setting, but for metrics; 0 for any port.
+
+    Raises SettingInvalid.
+    """
+    own = {f"SKEIN_{name.upper()}_PORT": port_of(name, environment) for name in PORTS}
+    own["SKEIN_HTTP_PORT"] = port_in("SKEIN_HTTP_PORT", environment, HTTP_PORT)
+    of_assistants = Pc2Settings.read(environment).host
+    return {name: (settings.host, port) for name, port in own.items()} | {
+        name: (of_assistants, port) for name, port in pc2_ports(environment).items()
+    }
 
 
 def port_in(variable: str, environment: Mapping[str, str], default: int) -> int:
