@@ -110,15 +110,17 @@ def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int
 @pytest.mark.parametrize(
     ("spent", "at", "is_low"),
     [
-        # 10 a second: 10 left last for a second, 2 do not last for a quarter of one.
-        (40, 4.0, False),
-        (48, 4.4, True),
-        # 200 a second: half of it is left, for an eighth of a second.
-        (24, 0.12, False),
-        (25, 0.12, True),
+        # 10 a second: 15 left last for more than a second, 5 for half of one, and 2 are too few at any pace.
+        (35, 3.5, False),
+        (44, 3.9, False),
+        (46, 3.9, True),
+        (48, 3.9, True),
+        # 100 a second: half of it is left, for half a second.
+        (24, 0.25, False),
+        (25, 0.25, True),
         # It lapses soon.
-        (5, 4.4, False),
-        (5, 4.5, True),
+        (5, 3.9, False),
+        (5, 4.0, True),
     ],
 )
 def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: float, is_low: bool) -> None:  # noqa: FBT001
@@ -131,23 +133,52 @@ def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: flo
     assert purse.wants_ahead(at) is is_low
 
 
-async def test_who_calls_now_and_then_waits_for_the_first_lease_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_that_is_not_spent_lapses() -> None:
+    purse = Purse()
+    purse.put(600, rate=500.0, lapse_time=5.0, at=0.0)
+
+    for _ in range(400):
+        purse.spend()
+
+    assert not purse.wants_ahead(4.9)
+
+
+@pytest.mark.parametrize("gap", [0.1, 0.4, 0.9])
+async def test_who_calls_now_and_then_waits_for_the_first_lease_only(
+    gap: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tenancy, loop = Tenancy(), asyncio.get_running_loop()
     began, passed = loop.time(), 0.0
     monkeypatch.setattr(loop, "time", lambda: began + passed, raising=False)
 
     async with Limiter(tenancy.ask) as limiter:
-        for _ in range(100):
+        for _ in range(round(40 / gap)):
             calling = asyncio.create_task(limiter.admit(call_of(CALLER)))
             await asyncio.sleep(0)
             assert passed == 0.0 or calling.done()
             await calling
             for _ in range(5):
                 await asyncio.sleep(0)
-            passed += 0.4
+            passed += gap
 
-    # Forty seconds, and leases of five.
-    assert len(tenancy.asked) <= 10
+    # Forty seconds, and leases of five, the last second of which is left.
+    assert len(tenancy.asked) <= 12
+
+
+async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> None:
+    tenancy = Tenancy(tenant=2)
+
+    async with Limiter(tenancy.ask) as limiter:
+        tenants, callers = limiter._purses_of(CALLER)
+        at = asyncio.get_running_loop().time()
+        tenants.put(1, rate=1000.0, lapse_time=at + 5, at=at)
+        callers.put(8, rate=500.0, lapse_time=at + 0.5, at=at)
+        await limiter.admit(call_of(CALLER))
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    # Of the caller's, which lapses soon, there is more; of the tenant's two nothing was taken for nobody.
+    assert [(asked.tenant_count, asked.caller_count > 0) for asked in tenancy.asked] == [(0, True)]
 
 
 async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:

@@ -23,7 +23,7 @@ from skein_kit.observing import SLOW_SECONDS, Observer
 from skein_kit.replicas import POSITION, Replica
 from skein_kit.resting import Over
 from skein_kit.revisions import tells
-from skein_kit.troubles import refusal_of
+from skein_kit.troubles import refuse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -272,8 +272,7 @@ class _Running:
         try:
             self._connection = await connections.begun(self._settings, reads=self._reads)
         except Exception as error:
-            if (refusal := refusal_of(error)) is not None:
-                raise refusal from error
+            refuse(error)
             raise
         transaction = self._transaction = Transaction(self._connection, self._database)
         return transaction
@@ -283,11 +282,10 @@ class _Running:
         try:
             await self._end(error)
         except Exception as failure:
-            if (refusal := refusal_of(failure)) is not None:
-                raise refusal from failure
+            refuse(failure)
             raise
-        if error is not None and (refusal := refusal_of(error)) is not None:
-            raise refusal from error
+        if error is not None:
+            refuse(error)
 
     async def _end(self, error: BaseException | None) -> None:
         connections, connection = self._database.connections, self._connection

@@ -122,8 +122,10 @@ class Run:
                 self._span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, outcome)
             self._span.set_attribute(error_attributes.ERROR_TYPE, outcome)
             self._span.set_status(trace.StatusCode.ERROR)
-        self._observer.ended(self._query, seconds, self.rows, outcome, exemplar(self._span))
-        self._spanning.__exit__(kind, error, at)
+        try:
+            self._observer.ended(self._query, seconds, self.rows, outcome, exemplar(self._span))
+        finally:
+            self._spanning.__exit__(kind, error, at)
 
 
 def _kind(error: BaseException) -> str:

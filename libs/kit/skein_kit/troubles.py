@@ -50,13 +50,6 @@ _CONFLICT = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
 _NOT_STORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
 
 
-def refusal_of(error: BaseException) -> Refusal | None:
-    """Return the refusal for what the driver raises when the database is away, full, slow or in conflict; else None."""
-    if isinstance(error, Refusal):
-        return None
-    return next((refusal() for kinds, refusal in _REFUSALS if isinstance(error, kinds)), None)
-
-
 # The first that fits counts: a full disk is one of the errors that a database which is not there raises, too.
 _REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[Refusal]], ...] = (
     (asyncpg.DiskFullError, DatabaseFull),
@@ -65,3 +58,16 @@ _REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ty
     (_CONFLICT, TransactionConflict),
     (_NOT_STORABLE, TextNotStorable),
 )
+
+
+def refuse(error: BaseException) -> None:
+    """Raise the refusal for what the driver raises when the database is away, full, slow or in conflict.
+
+    Whatever else it is, a refusal for one, is left to whoever asks.
+    """
+    if isinstance(error, Refusal):
+        return
+    for kinds, refusal in _REFUSALS:
+        if isinstance(error, kinds):
+            # Its name is the class's: a local one for the refusal itself would hold the frames that it has come by.
+            raise refusal from error

@@ -2,8 +2,8 @@
 
 An allowance is a token bucket in tenancy, one of each tenant and one of each caller. A gateway leases about as much as
 is spent in a second and gives it out by itself, so a busy caller costs a question a second and waits for none; only a
-first call, and what goes beyond the lease, waits. What is not spent lapses. While tenancy does not answer everybody is
-let through: limits protect the cluster, they are no reason to be down.
+first call, and what goes beyond the lease, waits. What is not spent lapses when its caller stops. While tenancy does
+not answer everybody is let through: limits protect the cluster, they are no reason to be down.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _PAUSE_SECONDS = 0.1
 _LEAST = 8
 _MODEST, _MODEST_SECONDS = 64, 0.16
 # When what is left of a lease lasts no longer at the present pace, the next one is asked for: with half of it left at
-# the earliest, and with so much at the latest. And when it lapses so soon.
-_LOW_SECONDS, _LOW_SHARE, _LOW = 0.25, 0.5, 2
-_RENEW_SECONDS = 0.5
+# the earliest, and with so much at the latest. And when it lapses so soon, unless that would keep more than is needed.
+_LOW_SECONDS, _LOW_SHARE, _LOW = 0.5, 0.5, 2
+_RENEW_SECONDS = 1.0
 # Spending is measured over no shorter time.
 _MEASURED_SECONDS = 0.05
 # What is leased for one second of the present pace.
@@ -100,8 +100,10 @@ class Purse:
         """Say whether more is needed soon, and asking is not known to be in vain."""
         if at < self.empty_until or at < self.open_until:
             return False
-        if at >= self.lapse_time - _RENEW_SECONDS or self.left <= _LOW:
+        if self.left <= _LOW:
             return True
+        if at >= self.lapse_time - _RENEW_SECONDS:
+            return self.left <= max(_MODEST, self._pace(at) * _AHEAD)
         # Most calls are through here.
         return self.left <= self.leased * _LOW_SHARE and self.left <= self._pace(at) * _LOW_SECONDS
 
@@ -221,7 +223,12 @@ class Limiter:
         at = loop.time()
         purses = self._purses_of(caller)
         waiting = self._waiting.get((caller.tenant_id, caller.principal), 0)
-        wishes = [purse.wish(at, waiting) if purse.is_low(at) or not purse.has(at) else 0 for purse in purses]
+        wishes = [
+            purse.wish(at, waiting) if purse.wants_ahead(at) or (waiting and not purse.has(at)) else 0
+            for purse in purses
+        ]
+        if not any(wishes):
+            return
         request = pb.LeaseRequestsRequest(tenant_count=wishes[0] if len(purses) > 1 else 0, caller_count=wishes[-1])
         call = Call(path=_PATH, metadata={}, deadline=at + ANSWER_SECONDS, peer="gateway")
         call.token = token
