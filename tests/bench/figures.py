@@ -22,6 +22,8 @@ class Figures:
     # Processor time of everything that served the calls, Postgres included, and of the process that made them.
     server_cpu: float
     client_cpu: float
+    # How many calls ended in each whole second: how steady the machine was.
+    by_second: tuple[int, ...] = ()
 
     @classmethod
     def of_rounds(cls, rounds: Sequence[Figures]) -> Figures:
@@ -32,6 +34,7 @@ class Figures:
             latencies=tuple(latency for one in rounds for latency in one.latencies),
             server_cpu=sum(one.server_cpu for one in rounds),
             client_cpu=sum(one.client_cpu for one in rounds),
+            by_second=tuple(calls for one in rounds for calls in one.by_second),
         )
 
     @property

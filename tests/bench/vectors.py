@@ -188,6 +188,7 @@ def _speed(alone: Figures, together: Figures) -> dict[str, Any]:
         "p50_ms": round(alone.p50, 2),
         "p95_ms": round(alone.p95, 2),
         "per_second": round(together.per_second, 1),
+        "by_second": list(together.by_second),
         "in_flight_p95_ms": round(together.p95, 2),
         "server_cpu_ms": round(alone.server_cpu_per_thousand, 2),
         "client_cpu_ms": round(alone.client_cpu_per_thousand, 2),

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from bench.figures import Cell, Figures, growth, percentile, ratio
-from bench.load import Limits, measured
+from bench.load import Limits, measured, whole_seconds
 from bench.report import goal
 from bench.sentences import Sentences
 from bench.ways import GATEWAY, RECALL, SQL
@@ -33,6 +33,11 @@ def test_figures_are_given_per_call_and_per_second() -> None:
 
     assert (measured_figures.per_second, measured_figures.p50, measured_figures.p95) == (2.0, 2.0, 10.0)
     assert measured_figures.server_cpu_per_thousand == pytest.approx(5.0)
+
+
+def test_it_is_told_how_many_calls_ended_in_each_whole_second() -> None:
+    assert whole_seconds([0.1, 0.9, 1.0, 3.5, 4.2], 4.3) == (2, 1, 0, 1)
+    assert whole_seconds([0.1], 0.2) == ()
 
 
 def test_rounds_are_put_together() -> None:
