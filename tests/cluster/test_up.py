@@ -106,7 +106,8 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
         started = descendants(running.process.pid)
         credentials = running.credentials
         told = await status(environment=running.environment)
-        second = await skein("up", environment=running.environment)
+        _, _, port = credentials["endpoint"].rpartition(":")
+        second = await skein("up", environment={**running.environment, "SKEIN_GATEWAY_PORT": port})
         code = await running.stop()
 
     for text in (
@@ -123,7 +124,7 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
     assert set(credentials) >= {"endpoint", "http", "api_key", "tenant_id"}
     assert await all_gone(started)
     assert told.code == code == Exit.OK
-    # A second one on the same data folder is told who has it.
+    # A second one on the same data folder is told who has it, and so its ports.
     assert second.code == Exit.CANNOT_START
     assert f"in use by process {running.process.pid}" in second.err
     log = (data_dir / "skein.log").read_text("utf-8")
@@ -131,12 +132,15 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
     assert all(json.loads(line) for line in log.splitlines())
 
 
+@pytest.mark.parametrize("command", ["up", "cluster"])
 @pytest.mark.parametrize("setting", ["SKEIN_MEMORY_PORT", "SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_PORT_5570"])
-async def test_a_taken_port_is_named_with_its_setting_before_anything_is_made(data_dir: Path, setting: str) -> None:
+async def test_a_taken_port_is_named_with_its_setting_before_anything_is_made(
+    data_dir: Path, setting: str, command: str
+) -> None:
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
         values = {**test_environment(), "SKEIN_DATA_DIR": str(data_dir), setting: port}
-        refused = await skein("up", environment=values)
+        refused = await skein(command, environment=values)
 
     assert refused.code == Exit.CANNOT_START
     assert refused.err == f"Error: Port {port} is in use; set {setting} to another port.\n"

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,19 +32,6 @@ async def test_a_cluster_of_processes_answers_tells_which_one_ended_and_leaves_n
     assert len(set(cluster.processes.values())) == len(registry.NAMES)
     assert first_ended == "worker"
     assert await all_gone({*cluster.processes.values(), cluster.postgres.pid})
-
-
-@pytest.mark.parametrize("setting", ["SKEIN_MEMORY_PORT", "SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_PORT_5570"])
-async def test_a_taken_port_is_named_with_its_setting(tmp_path: Path, setting: str) -> None:
-    folder = tmp_path / "data"
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = str(taken.getsockname()[1])
-        values = {**test_environment(), "SKEIN_DATA_DIR": str(folder), setting: port}
-        refused = await skein("cluster", environment=values)
-
-    assert refused.code == Exit.CANNOT_START
-    assert refused.err == f"Error: Port {port} is in use; set {setting} to another port.\n"
-    assert not (folder / "postgres").exists()
 
 
 async def test_a_process_that_cannot_start_ends_the_others_and_is_quoted(tmp_path: Path) -> None:

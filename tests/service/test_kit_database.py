@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -14,7 +16,7 @@ from fix_database import TestDatabase
 
 from skein_kit.call import Call, working_for
 from skein_kit.database import Database
-from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded, TransactionConflict
 from skein_kit.pulse import Pulse
 from skein_kit.sql import Query
 
@@ -186,3 +188,29 @@ async def test_a_statement_prepared_before_a_migration_fails_once_as_unavailable
 
     async with pool.shared() as tx:
         assert await tx.rows(read) == []
+
+
+async def test_a_refusal_for_what_the_driver_raised_keeps_nothing_of_the_call(pool: Database) -> None:
+    """While the database is away every call ends so, large requests and all."""
+
+    class Held:
+        pass
+
+    async def call() -> weakref.ref[Held]:
+        held = Held()
+        found = weakref.ref(held)
+        try:
+            await failing(held)
+        except TransactionConflict:
+            return found
+        raise AssertionError
+
+    async def failing(_held: Held) -> None:
+        async with pool.shared():
+            raise asyncpg.SerializationError
+
+    gc.disable()
+    try:
+        assert (await call())() is None
+    finally:
+        gc.enable()

@@ -16,14 +16,15 @@ from typing import Any
 import asyncpg
 import pytest
 from fix_database import TestDatabase
+from opentelemetry import trace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import REGISTRY
 
-from skein_kit import postgres
+from skein_kit import observing, postgres
 from skein_kit.call import Call, working_for
 from skein_kit.database import Database
-from skein_kit.errors import DeadlineExceeded
+from skein_kit.errors import DatabaseUnavailable, DeadlineExceeded
 from skein_kit.migrate import migrate
 from skein_kit.sql import Query
 from skein_kit.telemetry import TRACING
@@ -134,3 +135,20 @@ async def test_postgres_s_own_log_has_the_same_name_with_the_service_and_no_valu
     (line,) = (line for line in written.splitlines() if "pg_sleep" in line and " ms  execute " in line)
     assert re.search(r"\[\d+\] postgres skein_memory LOG:  duration: \d+\.\d+ ms .*: /\* slow_read \*/ SELECT", line)
     assert "okapi" not in written
+
+
+async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
+    database: TestDatabase, traced: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    async with opened(database, 0.001) as pool:
+        monkeypatch.setattr(observing.log, "warning", closed, raising=False)
+        with pytest.raises(DatabaseUnavailable):
+            async with pool.shared() as tx:
+                await tx.rows(SLOW, said=SECRET)
+        left = trace.get_current_span()
+
+    assert [span.name for span in traced.get_finished_spans()] == [SLOW.name]
+    assert not left.get_span_context().is_valid

@@ -123,7 +123,7 @@ def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int
         (5, 4.0, True),
     ],
 )
-def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: float, is_low: bool) -> None:  # noqa: FBT001
+def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: float, *, is_low: bool) -> None:
     purse = Purse()
     purse.put(50, rate=500.0, lapse_time=5.0, at=0.0)
 

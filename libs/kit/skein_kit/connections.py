@@ -83,7 +83,7 @@ class Connections:
             is_begun = True
         finally:
             if not is_begun:
-                await self.left(connection)
+                await self.abandon(connection)
         return connection
 
     def rests(self, connection: Connection, given_up: int) -> bool:
@@ -94,13 +94,13 @@ class Connections:
         may = self._lets_rest and not self._waiting and self.given_up == given_up
         return may and self._resting.put(connection)
 
-    async def left(self, connection: Connection) -> None:
+    async def abandon(self, connection: Connection) -> None:
         """End a transaction that was left undone, and wait for that, but not for long."""
         # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on, and nobody
         # waits past their time for a server that does not answer.
         await asyncio.wait({self._taken_back(connection, "ROLLBACK")}, timeout=_PARTING_SECONDS)
 
-    def read(self, connection: Connection) -> None:
+    def end_aside(self, connection: Connection) -> None:
         """End a transaction that only read: nothing was written, so nobody needs to hear how it ends."""
         self._taken_back(connection)
 

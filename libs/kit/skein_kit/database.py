@@ -291,7 +291,7 @@ class _Running:
         connections, connection = self._database.connections, self._connection
         if error is None and self._reads and not self._is_told:
             if not connections.rests(connection, self._given_up):
-                connections.read(connection)
+                connections.end_aside(connection)
             return
         is_over = False
         try:
@@ -310,7 +310,7 @@ class _Running:
                 # The pool itself finishes this, whatever happens to whoever waits for it.
                 await connections.release(connection)
             else:
-                await connections.left(connection)
+                await connections.abandon(connection)
 
 
 @asynccontextmanager
