@@ -11,6 +11,7 @@ from fix_cluster import Tenant, refused
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_memory.store import finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -273,3 +274,32 @@ async def test_many_readers_at_once_each_get_their_own(tenant: Tenant) -> None:
     )
 
     assert [response.memory for response in read] == memories
+
+
+async def test_every_page_tells_how_many_pass_when_it_is_wished(tenant: Tenant) -> None:
+    await create(tenant, *({"session_id": "ana"} for _ in range(5)), *({"session_id": "bob"} for _ in range(3)))
+    request = pb.ListMemoriesRequest(
+        page_size=2, filter=pb.MemoryFilter(session_id="ana"), show_total_size=True, order_by="update_time desc"
+    )
+
+    first = await tenant.memory.ListMemories(request)
+    request.page_token = first.next_page_token
+    second = await tenant.memory.ListMemories(request)
+    whole = await tenant.memory.ListMemories(
+        pb.ListMemoriesRequest(filter=pb.MemoryFilter(session_id="bob"), show_total_size=True)
+    )
+    silent = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=pb.MemoryFilter(session_id="bob")))
+
+    assert (first.total_size, second.total_size, whole.total_size) == (5, 5, 3)
+    assert not silent.HasField("total_size")
+
+
+async def test_a_total_that_takes_too_long_a_look_is_left_out(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "LOOKS", 4)
+    await create(tenant, *({"session_id": "ana"} for _ in range(6)))
+    request = pb.ListMemoriesRequest(page_size=2, filter=pb.MemoryFilter(session_id="ana"), show_total_size=True)
+
+    answer = await tenant.memory.ListMemories(request)
+
+    assert len(answer.memories) == 2
+    assert not answer.HasField("total_size")

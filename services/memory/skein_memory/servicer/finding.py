@@ -41,8 +41,16 @@ class FindingRpcs(Rpcs):
             memories = await self._parts.finding.read_memories(tenant_id, rest[:portion], wanted.as_of_time, at=at)
             rest = rest[portion:]
         place = listed.after if is_shown else listed.places[answer.items[-1].memory_id]
+        total_size: int | None = None
+        if request.show_total_size:
+            is_whole = after is None and place is None
+            total_size = (
+                len(answer.items) if is_whole else await self._parts.finding.count_memories(tenant_id, wanted, at=at)
+            )
         return pb.ListMemoriesResponse(
-            memories=answer.items, next_page_token=write_token(place.token, tenant_id, request) if place else ""
+            memories=answer.items,
+            next_page_token=write_token(place.token, tenant_id, request) if place else "",
+            total_size=total_size,
         )
 
     async def ListMemoryVersions(

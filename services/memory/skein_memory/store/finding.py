@@ -93,6 +93,12 @@ class FindingStore(Store):
             after=ordered.after,
         )
 
+    async def count_memories(self, tenant_id: UUID, wanted: Filter, *, at: datetime) -> int | None:
+        """Count the memories that pass; None when that takes a look at more than LOOKS of them."""
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            found = await find(tx, tenant_id, wanted, after=None, count=LOOKS, at=at)
+        return len(found.memory_ids) if found.after is None else None
+
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
     ) -> list[Memory]:
