@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from skein_pc2 import service
 from skein_pc2.service import SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator
 
 # Deployed agents wait for three and five seconds; a machine that runs tests may stand still for one of them.
 CLIENT_MILLISECONDS = 30_000
@@ -27,7 +28,25 @@ CLIENT_MILLISECONDS = 30_000
 PATIENT_SECONDS = 25.0
 ORCHESTRATOR_PORTS = (5570, 5576)
 MAIN_PORTS = (5570, 5576, 5596, 5574, 7140)
-HEALTH_PORTS = (5617, 5597, 5599, 5575, 7141)
+HEALTH_PORTS = (5617, 5597, 5599, 5575, 7141, 8140)
+# What a message to the orchestrator's ports belongs to that names no other.
+SESSION = "session-kitchen"
+
+
+class OpenPorts(Mapping[int, str]):
+    """The ports that are open now, which may be more later: "127.0.0.1:41234" by the protocol's port."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self._addresses = addresses
+
+    def __getitem__(self, port: int) -> str:
+        return self._addresses[f"pc2:{port}"]
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(name.removeprefix("pc2:")) for name in self._addresses if name.startswith("pc2:"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True)
@@ -57,8 +76,14 @@ class Assistant:
             return json.loads(await peer.recv())
 
     async def ask(self, action: str, *, port: int = 5570, **envelope: Any) -> Any:
-        """Send an orchestrator's request and return its whole answer."""
-        return await self.say(port, json.dumps({"action": action, **envelope}).encode())
+        """Send an orchestrator's request and return its whole answer; as its client does, in a session."""
+        message: dict[str, Any] = {"action": action, **envelope}
+        if port in ORCHESTRATOR_PORTS:
+            if action != "create_session":
+                message.setdefault("session_id", SESSION)
+            if action == "create":
+                message["payload"] = {"memory_type": "conversation", **message.get("payload", {})}
+        return await self.say(port, json.dumps(message).encode())
 
     async def create(self, text: str, **payload: Any) -> str:
         """Store a memory and return its id."""
@@ -91,12 +116,7 @@ async def assistant_of(
                 for name in ("ANSWER_SECONDS", "PATIENT_SECONDS") if patient else ():
                     patched.setattr(service, name, PATIENT_SECONDS)
                 pc2 = await stack.enter_async_context(running([SERVICE], host))
-            ports = {
-                int(door.removeprefix("pc2:")): address
-                for door, address in host.addresses.items()
-                if door.startswith("pc2:")
-            }
-            yield Alone(context, ports, values, pc2)
+            yield Alone(context, OpenPorts(host.addresses), values, pc2)
     finally:
         context.term()
 

@@ -16,6 +16,7 @@ from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, ass
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
+from skein_cluster import registry
 from skein_kit.service import NotReady
 from skein_pc2.router import Door, listening
 
@@ -83,7 +84,7 @@ async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistan
     answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
 
     assert answer["data"]["memory_id"] == stored.memory_id
-    assert answer["data"]["content"] == {"text": "Stored by RPC", "source_agent": None, "metadata": {}}
+    assert answer["data"]["content"] == {"text": "Stored by RPC"}
     assert (answer["data"]["memory_type"], answer["data"]["priority"]) == ("fact", round(1 + 9 * 0.5))
     assert answer["data"]["expires_at"] is None
 
@@ -203,9 +204,15 @@ async def test_another_tenants_memory_is_not_found(assistant: Assistant, other_t
         ('{"action": "create", "session_id": 5, "payload": {"content": {"text": "a"}}}', "validation_error"),
         ('{"action": "read", "payload": {}}', "validation_error"),
         ('{"action": "read", "payload": {"memory_id": "mem-0000000000000000"}}', "memory_not_found"),
-        ('{"action": "search", "payload": {"query": " "}}', "validation_error"),
-        ('{"action": "search", "payload": {"query": "a", "search_type": "magic"}}', "validation_error"),
-        ('{"action": "search", "payload": {"query": "a", "filters": {"limit": 0}}}', "validation_error"),
+        ('{"action": "search", "session_id": "s", "payload": {"query": " "}}', "validation_error"),
+        (
+            '{"action": "search", "session_id": "s", "payload": {"query": "a", "search_type": "magic"}}',
+            "validation_error",
+        ),
+        (
+            '{"action": "search", "session_id": "s", "payload": {"query": "a", "filters": {"limit": 0}}}',
+            "validation_error",
+        ),
     ],
 )
 async def test_a_bad_request_is_answered_with_its_code(assistant: Assistant, request_text: str, code: str) -> None:
@@ -450,7 +457,7 @@ async def test_a_long_text_is_refused_by_the_tenants_plan(assistant: Assistant) 
 async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, 5570) as peer:
         for number in range(100):
-            payload = {"content": {"text": f"number {number}"}}
+            payload = {"memory_type": "context", "content": {"text": f"number {number}"}}
             await peer.send(json.dumps({"action": "create", "request_id": f"r{number}", "payload": payload}).encode())
         answers = [json.loads(await peer.recv()) for _ in range(100)]
 
@@ -506,22 +513,26 @@ async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: T
         await assistant.running.wait_ready(60)
 
 
-async def test_the_key_may_come_later(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_port_without_an_identity_accepts_nobody_and_opens_with_it(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({}, patient=True, gateway=cluster.endpoint) as assistant:
-        before = await assistant.ask("read", payload={"memory_id": "m"})
+        open_at_first = set(assistant.ports)
         health = await assistant.say(5617, b"")
         assistant.environment["SKEIN_PC2_API_KEY"] = tenant.api_key
+        await assistant.running.wait_ready(60)
         after = await assistant.ask("read", payload={"memory_id": "m"})
+        open_later = set(assistant.ports)
 
-    assert before["error"]["code"] == "storage_error"
+    # The health ports say that their agents start; those of SUB sockets say so as well.
+    assert open_at_first == {*HEALTH_PORTS, 6583}
     assert (health["status"], health["ready"]) == ("ok", False)
     assert after["error"]["code"] == "memory_not_found"
+    assert open_later == set(registry.PC2_PORTS)
 
 
 async def test_a_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
-    async with assistant_of({}) as first:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}) as first:
         taken = first.ports[5570].rpartition(":")[2]
-        async with assistant_of({"SKEIN_PC2_PORT_5576": taken}) as second:
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5576": taken}) as second:
             answer = await second.ask("ping")
 
     assert 5576 not in second.ports

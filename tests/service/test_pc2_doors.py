@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
-from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, Alone, Assistant, assert_healthy, assistant_of
+from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Alone, Assistant, assert_healthy, assistant_of
 
 from skein_kit.service import NotReady
 from skein_pc2.router import ANSWER_SECONDS, GRACE_SECONDS, PATIENT_SECONDS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The most impatient of the deployed clients give up then, and those of the orchestrator.
 IMPATIENT_CLIENT_SECONDS, PATIENT_CLIENT_SECONDS = 3.0, 5.0
 ORCHESTRATED = {
-    "create": {"content": {"text": "a"}},
+    "create": {"memory_type": "context", "content": {"text": "a"}},
     "read": {"memory_id": "m"},
     "update": {"memory_id": "m", "priority": 1},
     "delete": {"memory_id": "m"},
@@ -32,7 +32,9 @@ ORCHESTRATED = {
     "create_session": {"user_id": "ana"},
     "end_session": {"session_id": "s"},
     "bulk_delete": {"filter": {"tags": ["a"]}},
-    "summarize": {},
+    "summarize": {"memory_type": "conversation"},
+    "upsert": {"memory_id": "m", "memory_type": "context", "content": {"text": "a"}},
+    "save": {"text": "a"},
 }
 # Every verb of every dialect; a port refuses those of the others in its own form.
 ACTIONS = (
@@ -116,7 +118,10 @@ async def test_every_action_of_the_orchestrator_says_that_skein_is_away(
     gateway_listens: bool,  # noqa: FBT001 - one of the two cases.
     code: set[str],
 ) -> None:
-    messages = [json.dumps({"action": name, "payload": payload}).encode() for name, payload in ORCHESTRATED.items()]
+    messages = [
+        json.dumps({"action": name, "session_id": "s", "payload": payload}).encode()
+        for name, payload in ORCHESTRATED.items()
+    ]
     # The system accepts the connection and nobody reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1] if gateway_listens else 1}"
@@ -150,7 +155,9 @@ async def test_peers_that_go_before_their_answer_disturb_nobody(assistant: Assis
     for number in range(50):
         async with assistant.socket(zmq.DEALER, 5570) as peer:
             peer.setsockopt(zmq.LINGER, 1000)
-            await peer.send(json.dumps({"action": "create", "payload": {"content": {"text": f"{number}"}}}).encode())
+            await peer.send(
+                json.dumps({"action": "create", "payload": {"memory_type": "context", "content": f"{number}"}}).encode()
+            )
 
     memory_id = await assistant.create("said by one who stayed")
 
@@ -158,7 +165,8 @@ async def test_peers_that_go_before_their_answer_disturb_nobody(assistant: Assis
 
 
 async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: Cluster, tenant: Tenant) -> None:
-    message = json.dumps({"action": "search", "payload": {"query": "tea", "search_type": "keyword"}}).encode()
+    payload = {"query": "tea", "search_type": "keyword"}
+    message = json.dumps({"action": "search", "session_id": "s", "payload": payload}).encode()
     # Room for few, so that a machine of any speed is through with them in the time of a client.
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_WAITING": "40"}
     async with (
@@ -184,8 +192,8 @@ async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: C
 async def test_a_client_that_fires_and_forgets_has_said_what_it_said(assistant: Assistant) -> None:
     for number in range(5):
         async with assistant.socket(zmq.REQ, 5570) as peer:
-            payload = {"content": {"text": f"turn {number}"}, "tags": ["said"]}
-            await peer.send(json.dumps({"action": "create", "session_id": "s", "payload": payload}).encode())
+            payload = {"memory_type": "conversation", "content": {"text": f"turn {number}"}, "tags": ["said"]}
+            await peer.send(json.dumps({"action": "create", "session_id": SESSION, "payload": payload}).encode())
             assert json.loads(await peer.recv())["status"] == "success"
 
     listed = await assistant.ask("batch_read", payload={"filter": {"tags": ["said"]}})

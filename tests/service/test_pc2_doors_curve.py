@@ -80,11 +80,16 @@ async def test_an_admitted_client_is_answered(secured: Alone, folder: Path, port
 
 async def test_an_admitted_client_stores_and_reads(secured: Alone, folder: Path) -> None:
     secret = folder / "kitchen.key_secret"
+    payload = {"memory_type": "context", "content": {"text": "in secret"}}
 
-    created = await said(secured, 5570, folder, secret, action="create", payload={"content": {"text": "in secret"}})
+    created = await said(secured, 5570, folder, secret, action="create", payload=payload)
     read = await said(secured, 5570, folder, secret, action="read", payload={"memory_id": created["data"]["memory_id"]})
 
     assert read["data"]["content"]["text"] == "in secret"
+
+
+async def test_a_health_port_that_publishes_answers_alone_with_curve(secured: Alone, folder: Path) -> None:
+    assert_healthy(await said(secured, 5599, folder, folder / "kitchen.key_secret", action="ping"))
 
 
 @pytest.mark.parametrize("port", [5570, 5596, 5617])

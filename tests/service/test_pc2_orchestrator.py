@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_pc2 import SESSION
 
 from skein.memory.v1 import memory_pb2
 
@@ -61,7 +62,7 @@ async def test_update_can_empty_tags_and_metadata(assistant: Assistant) -> None:
 
     assert with_room["content"]["room"] == "kitchen"
     data = await read(assistant, memory_id)
-    assert (data["content"], data["tags"]) == ({"text": "tea", "source_agent": None, "metadata": {}}, [])
+    assert (data["content"], data["tags"]) == ({"text": "tea", "metadata": {}}, [])
 
 
 async def test_a_ttl_counts_from_the_update(assistant: Assistant) -> None:
@@ -123,7 +124,7 @@ async def test_another_tenants_memory_cannot_be_touched(
 
 
 async def test_an_expired_memory_is_neither_read_nor_listed(assistant: Assistant, tenant: Tenant) -> None:
-    memory = memory_pb2.Memory(content="gone", external_id="mem-gone")
+    memory = memory_pb2.Memory(content="gone", external_id="mem-gone", session_id=SESSION)
     memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
     memory.expire_time.FromJsonString("2024-01-01T00:00:00Z")
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
@@ -137,7 +138,7 @@ async def test_an_expired_memory_is_neither_read_nor_listed(assistant: Assistant
 
 
 async def test_the_same_request_sent_at_once_stores_one_memory(assistant: Assistant) -> None:
-    request: dict[str, Any] = {"session_id": "s", "request_id": "req-1", "payload": {"content": {"text": "once"}}}
+    request: dict[str, Any] = {"request_id": "req-1", "payload": {"content": {"text": "once"}}}
 
     answers = await asyncio.gather(*(assistant.ask("create", **request) for _ in range(5)))
 
@@ -166,7 +167,7 @@ async def test_spaces_around_a_text_and_fields_of_the_senders_own_come_back(assi
 
     data = await read(assistant, created["data"]["memory_id"])
 
-    assert data["content"] == {**content, "source_agent": None, "metadata": {}}
+    assert data["content"] == content
     assert '"floor": 1' in json.dumps(data)
     assert '"floor": 1.' not in json.dumps(data)
 
@@ -191,3 +192,94 @@ async def test_spaces_around_a_text_and_fields_of_the_senders_own_come_back(assi
 )
 async def test_an_update_that_makes_no_sense_is_refused(assistant: Assistant, payload: dict[str, Any]) -> None:
     assert code(await assistant.ask("update", payload=payload)) == "validation_error"
+
+
+async def test_a_record_is_read_by_both_of_its_names(assistant: Assistant) -> None:
+    content = {"text": "tea", "role": "user", "timestamp": "2026-11-23T10:00:00", "source_agent": "SessionMemoryAgent"}
+    memory_id = await assistant.create("unused", content=content)
+
+    record = await read(assistant, memory_id)
+
+    assert record["memory"]["content"] == record["content"] == content
+    assert (record["source_agent"], record["session_id"]) == ("SessionMemoryAgent", SESSION)
+
+
+@pytest.mark.parametrize("payload", [{"content": {"text": "a"}, "memory_type": None}, {"memory_type": "context"}])
+async def test_a_memory_without_type_or_content_is_refused(assistant: Assistant, payload: dict[str, Any]) -> None:
+    assert code(await assistant.ask("create", payload=payload)) == "validation_error"
+
+
+async def test_an_upsert_stores_a_memory_under_the_id_that_its_caller_chose(assistant: Assistant) -> None:
+    memory_id = "translation_session:7f3a"
+    first = {"history": [{"source": "Tee", "target": "tea"}], "languages": ["de", "en"]}
+    second = {"history": [], "languages": ["tl", "en"]}
+    payload: dict[str, Any] = {"memory_id": memory_id, "memory_type": "translation_session", "tags": ["z", "a"]}
+
+    async def upsert(content: dict[str, Any], **more: Any) -> Any:
+        answer = await assistant.ask(
+            "upsert", port=5576, session_id=None, payload={**payload, "content": content, **more}
+        )
+        assert answer["status"] == "success", answer
+        return await assistant.ask("read", port=5576, session_id=None, payload={"memory_id": memory_id})
+
+    stored = await upsert(first, ttl=3600)
+    replaced = await upsert(second)
+
+    assert stored["data"]["memory"]["content"] == stored["data"]["content"] == first
+    assert stored["data"]["expires_at"] is not None
+    assert replaced["data"]["memory"]["content"] == second
+    assert (replaced["data"]["expires_at"], sorted(replaced["data"]["tags"])) == (None, ["a", "z"])
+
+
+async def test_an_upsert_of_a_deleted_memory_stores_it_again(assistant: Assistant) -> None:
+    payload = {"memory_id": "chosen", "memory_type": "context", "content": {"text": "first"}}
+    await assistant.ask("upsert", payload=payload)
+    await assistant.ask("delete", payload={"memory_id": "chosen"})
+
+    again = await assistant.ask("upsert", payload={**payload, "content": {"text": "second"}})
+
+    assert again["status"] == "success"
+    assert (await read(assistant, "chosen"))["content"] == {"text": "second"}
+
+
+async def test_upserts_of_one_id_at_once_leave_one_memory(assistant: Assistant, tenant: Tenant) -> None:
+    answers = await asyncio.gather(
+        *(
+            assistant.ask(
+                "upsert", payload={"memory_id": "one", "memory_type": "context", "content": {"text": f"{number}"}}
+            )
+            for number in range(8)
+        )
+    )
+
+    assert {answer["status"] for answer in answers} == {"success"}
+    listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+    assert [memory.external_id for memory in listed.memories] == ["one"]
+
+
+@pytest.mark.parametrize("data", [{"user": "ana", "last_intent": {"name": "lights", "on": True}}, "lights on", [1, 2]])
+async def test_what_a_coordinator_saves_is_stored(assistant: Assistant, data: Any) -> None:
+    answer = await assistant.ask("save", port=5576, session_id=None, data=data)
+
+    record = await read(assistant, answer["data"]["memory_id"])
+    content = record["content"]
+    assert content == (data if isinstance(data, dict) else {"text": data} if isinstance(data, str) else {"value": data})
+    assert record["memory_type"] == "context"
+
+
+@pytest.mark.parametrize("message", [{}, {"data": {}}, {"data": ""}, {"data": None}])
+async def test_a_save_of_nothing_is_refused(assistant: Assistant, message: dict[str, Any]) -> None:
+    assert code(await assistant.ask("save", **message)) == "validation_error"
+
+
+async def test_a_session_that_was_ended_can_still_be_cleared(assistant: Assistant) -> None:
+    session_id = "2f0c1f3e-uuid-of-the-agent"
+    await assistant.ask("create", session_id=session_id, payload={"content": {"text": "hello", "role": "user"}})
+
+    ended = await assistant.ask("end_session", session_id=session_id, payload={"summary": "", "archive": True})
+    cleared = await assistant.ask(
+        "bulk_delete", session_id=session_id, payload={"filter": {"memory_type": "conversation"}}
+    )
+
+    assert ended["data"]["is_archived"] is True
+    assert cleared["data"]["deleted_count"] == 1

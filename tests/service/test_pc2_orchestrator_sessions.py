@@ -114,7 +114,7 @@ async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assis
 async def test_a_session_is_put_away_when_that_is_wished(assistant: Assistant, tenant: Tenant) -> None:
     await assistant.ask("create_session", session_id="s-2", payload={"user_id": "ana"})
 
-    ended = await assistant.ask("end_session", payload={"session_id": "s-2", "archive": True})
+    ended = await assistant.ask("end_session", session_id=None, payload={"session_id": "s-2", "archive": True})
     again = await assistant.ask("end_session", session_id="s-2", payload={"archive": True})
 
     assert ended["data"]["is_archived"] is True
@@ -134,7 +134,7 @@ async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assi
     ("action", "message", "expected"),
     [
         ("end_session", {"session_id": "nobody-opened-it"}, "session_not_found"),
-        ("end_session", {}, "validation_error"),
+        ("end_session", {"session_id": None}, "validation_error"),
         ("end_session", {"session_id": "s", "payload": {"archive": "yes"}}, "validation_error"),
         ("end_session", {"session_id": "s", "payload": {"summary": 5}}, "validation_error"),
         ("end_session", {"session_id": "s" * 256}, "validation_error"),

@@ -22,7 +22,7 @@ from skein_kit.settings import SettingInvalid
 from skein_pc2.curve import SERVER, Certificates, admitting, made
 from skein_pc2.publishing import DROPPED, publishing
 from skein_pc2.router import Door, PortInUse
-from skein_pc2.settings import speaks_jarvis
+from skein_pc2.settings import only_answers
 
 if TYPE_CHECKING:
     import io
@@ -378,9 +378,9 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
 
 
 async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
-    async with assistant_of({}) as first:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}) as first:
         taken = first.ports[7240].rpartition(":")[2]
-        async with assistant_of({"SKEIN_PC2_PORT_5598": taken}) as second:
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5598": taken}) as second:
             answer = await second.ask("ping", port=7140)
 
     assert 5598 not in second.ports
@@ -401,11 +401,26 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
             context.term()
 
 
-@pytest.mark.parametrize(("text", "jarvis"), [("", False), ("events", False), ("jarvis", True), (" Jarvis ", True)])
-def test_what_port_5598_is_may_be_said(text: str, *, jarvis: bool) -> None:
-    assert speaks_jarvis({"SKEIN_PC2_5598": text}) is jarvis
-    with pytest.raises(SettingInvalid, match="events or jarvis"):
-        speaks_jarvis({"SKEIN_PC2_5598": f"{text}x"})
+@pytest.mark.parametrize(
+    ("number", "text", "answers"),
+    [
+        (5598, "", False),
+        (5598, "events", False),
+        (5598, "jarvis", True),
+        (5598, " Jarvis ", True),
+        (6583, "pub", False),
+        (6583, "rep", True),
+        (7240, "rep", False),
+    ],
+)
+def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *, answers: bool) -> None:
+    assert only_answers({f"SKEIN_PC2_{number}": text}, number) is answers
+
+
+@pytest.mark.parametrize(("number", "roles"), [(5598, "events or jarvis"), (6583, "pub or rep")])
+def test_a_role_that_a_port_does_not_have_is_refused(number: int, roles: str) -> None:
+    with pytest.raises(SettingInvalid, match=roles):
+        only_answers({f"SKEIN_PC2_{number}": "x"}, number)
 
 
 async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluster, tenant: Tenant) -> None:

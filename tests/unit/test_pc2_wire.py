@@ -26,7 +26,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def memory(**payload: Any) -> memory_pb2.Memory:
-    return wire.memory({"content": {"text": "a"}, **payload}, session_id="", at=AT)
+    return wire.memory({"memory_type": "context", "content": {"text": "a"}, **payload}, session_id="", at=AT)
 
 
 @pytest.mark.parametrize("priority", range(1, 11))
@@ -50,7 +50,7 @@ def test_a_memory_is_expired_from_the_very_moment() -> None:
 
 
 def test_content_may_be_a_text_alone() -> None:
-    stored = wire.memory({"content": "only words"}, session_id="s", at=AT)
+    stored = wire.memory({"memory_type": "context", "content": "only words"}, session_id="s", at=AT)
 
     assert (stored.content, stored.session_id) == ("only words", "s")
     assert wire.data(stored)["content"]["text"] == "only words"
@@ -69,6 +69,21 @@ def test_spaces_around_a_text_come_back() -> None:
     stored.content = "a"
 
     assert wire.data(stored)["content"]["text"] == " a "
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"text": "a", "role": "user", "timestamp": "2026-01-02T03:04:05"},
+        {"text": "a", "source_agent": "x", "metadata": {"n": 1}},
+        {"text": "a", "source_agent": None, "metadata": {}},
+        {"text": "a", "source_agent": "", "metadata": None},
+        {"text": "", "history": [1, {"de": "Tee"}]},
+        {"history": []},
+    ],
+)
+def test_a_content_comes_back_as_it_was_sent(content: dict[str, Any]) -> None:
+    assert wire.data(memory(content=content))["content"] == content
 
 
 def test_content_without_a_text_is_kept_when_it_says_something() -> None:
@@ -111,7 +126,7 @@ def test_ids_have_the_protocols_form(request_id: str) -> None:
 
 def test_only_a_search_by_meaning_has_a_threshold() -> None:
     def threshold(**payload: Any) -> float:
-        return Search({"query": "q", **payload}).request().min_similarity
+        return Search({"query": "q", **payload}, session_id="s").request().min_similarity
 
     assert threshold(search_type="semantic") == pytest.approx(0.7)
     assert threshold(search_type="semantic", filters={"min_similarity": 0.3}) == pytest.approx(0.3)
@@ -121,7 +136,7 @@ def test_only_a_search_by_meaning_has_a_threshold() -> None:
 
 def test_search_times_are_read_in_any_usual_form() -> None:
     time_range = {"start": "2026-01-02T03:04:05", "end": 1767323045}
-    found = Search({"query": "q", "filters": {"time_range": time_range}}).request().filter
+    found = Search({"query": "q", "filters": {"time_range": time_range}}, session_id="s").request().filter
 
     assert found.start_time.ToDatetime(tzinfo=UTC) == AT
     assert found.end_time.ToDatetime(tzinfo=UTC) == AT
@@ -145,7 +160,7 @@ def test_each_kind_of_search_ranks_by_its_own_signal() -> None:
     )
 
     def order(search_type: str) -> list[str]:
-        results = Search({"query": "q", "search_type": search_type}).results(response)
+        results = Search({"query": "q", "search_type": search_type}, session_id="s").results(response)
         return [result["memory_id"] for result in results]
 
     assert order("hybrid") == ["both", "meaning", "words"]
@@ -156,6 +171,8 @@ def test_each_kind_of_search_ranks_by_its_own_signal() -> None:
 @pytest.mark.parametrize(
     "payload",
     [
+        {"memory_type": None},
+        {"memory_type": ""},
         {"content": None},
         {"content": []},
         {"content": {"text": "a", "metadata": [1]}},
@@ -194,7 +211,7 @@ def test_what_cannot_be_stored_is_a_validation_error(payload: dict[str, Any]) ->
 )
 def test_a_filter_that_makes_no_sense_is_a_validation_error(filters: dict[str, Any]) -> None:
     with pytest.raises(Rejected) as caught:
-        Search({"query": "q", "filters": filters})
+        Search({"query": "q", "filters": filters}, session_id="s")
 
     assert caught.value.code == "validation_error"
 
@@ -236,9 +253,9 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
     "read",
     [
         lambda half: wire.memory_id({"memory_id": half}),
-        lambda half: Search({"query": "tea", "filters": {"tags": [half]}}),
-        lambda half: Search({"query": half}).request(),
-        lambda half: wire.memory({"content": "tea", "tags": [half]}, session_id="", at=AT),
+        lambda half: Search({"query": "tea", "filters": {"tags": [half]}}, session_id="s"),
+        lambda half: Search({"query": half}, session_id="s").request(),
+        lambda half: wire.memory({"memory_type": "context", "content": "tea", "tags": [half]}, session_id="", at=AT),
     ],
 )
 def test_half_a_surrogate_pair_is_refused_wherever_it_stands(read: Callable[[str], object]) -> None:

@@ -36,7 +36,7 @@ PORTS: Mapping[str, int] = {
 # The gateway's other one.
 HTTP_PORT = 8080
 # The ports of the assistants' protocol, in pc2's own order.
-PC2_PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240)
+PC2_PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240, 8140)
 # Settings of the other ports that services open.
 OTHER_PORTS = ("SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_BASE_PORT")
 

@@ -3,6 +3,9 @@
 One ZeroMQ socket for all would not do: where a subscriber is slow, PUB passes it over without a word, and XPUB_NODROP
 says so for the first message alone. So each connection gets a PUB socket for itself, whose only subscriber it is; the
 bytes are handed on, so what is agreed between the two ends (the version, CURVE) is agreed end to end.
+
+A port may answer requests as well: then the first bytes of a connection, in which its peer names its type of socket,
+are read here, and the connection is handed to the publisher's socket or to the one that answers.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import tempfile
+from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -18,7 +22,8 @@ import zmq
 import zmq.asyncio
 
 from skein_kit import logs
-from skein_pc2.router import PortInUse
+from skein_pc2.router import HANDSHAKE_MILLISECONDS, PortInUse
+from skein_pc2.transport import zmtp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -29,6 +34,10 @@ if TYPE_CHECKING:
 QUEUED_MESSAGES = 10_000
 # Each takes some file descriptors; more are sent away.
 MOST_SUBSCRIBERS = 100
+# Connections of a port, subscribers and others, and those from one address.
+MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200
+# Types of sockets that listen, and that ask.
+_SUBSCRIBING, _REQUESTING = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
 # What a subscriber says is what it wants to hear: a few bytes.
 _LONGEST_TOPIC = 4096
 _PORTION = 64 * 1024
@@ -45,11 +54,16 @@ log = logs.get("pc2")
 class Publisher:
     """One port that publishes."""
 
-    def __init__(self, context: zmq.asyncio.Context, door: Door, *, queued: int) -> None:
-        """Let so many messages wait for each subscriber."""
+    def __init__(self, context: zmq.asyncio.Context, door: Door, *, queued: int, requests: str = "") -> None:
+        """Let so many messages wait for each subscriber.
+
+        `requests` is the path of the Unix socket that answers requests; "" for a port that only publishes.
+        """
         self._context = context
         self._door = door
         self._queued = queued
+        self._requests = requests
+        self._addresses: Counter[str] = Counter()
         self._sockets: set[zmq.Socket[bytes]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         port = str(door.number)
@@ -98,23 +112,46 @@ class Publisher:
         task = asyncio.current_task()
         if task is None:
             return
+        address = writer.get_extra_info("peername", ("",))[0]
         self._tasks.add(task)
+        self._addresses[address] += 1
         try:
-            address = writer.get_extra_info("peername", ("",))[0]
-            if self._door.admits(address) and len(self._tasks) <= MOST_SUBSCRIBERS:
+            if self._has_room(address) and self._door.admits(address):
                 _notice_who_is_gone(writer)
                 await self._serve(reader, writer)
-        except OSError:
-            # The peer is gone.
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.NotZmtp):
+            # The peer is gone, or it is none of the protocol's.
             pass
         except Exception:
             log.exception("fault", port=self._door.number)
         finally:
             self._tasks.discard(task)
+            self._addresses[address] -= 1
+            if not self._addresses[address]:
+                del self._addresses[address]
             writer.transport.abort()
 
+    def _has_room(self, address: str) -> bool:
+        return len(self._tasks) <= MAX_CONNECTIONS and self._addresses[address] <= MAX_CONNECTIONS_PER_ADDRESS
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Give a connection a socket of its own until either end is gone."""
+        """Connect a peer with the socket that is for its type, until either end is gone."""
+        if not self._requests:
+            await self._subscribe(reader, writer, opening=b"")
+            return
+        async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
+            writer.write(zmtp.GREETING)
+            greeting = await zmtp.read_greeting(reader)
+            ready, kind = await zmtp.read_ready(reader)
+        if kind in _SUBSCRIBING:
+            await self._subscribe(reader, writer, opening=greeting + ready)
+        elif kind in _REQUESTING:
+            await _splice(reader, writer, self._requests, opening=greeting + ready)
+
+    async def _subscribe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, opening: bytes) -> None:
+        """Give a connection a publishing socket of its own until either end is gone."""
+        if len(self._sockets) >= MOST_SUBSCRIBERS:
+            return
         own: zmq.Socket[bytes] = zmq.Socket(self._context, zmq.PUB)
         try:
             own.setsockopt(zmq.LINGER, 0)
@@ -122,18 +159,17 @@ class Publisher:
             # A message that finds no room is told to us.
             own.setsockopt(zmq.XPUB_NODROP, 1)
             own.setsockopt(zmq.MAXMSGSIZE, _LONGEST_TOPIC)
+            own.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
             if self._door.certificates is not None:
                 self._door.certificates.secure(own)
-            # Where this process alone may go, and only until the two are connected.
-            with tempfile.TemporaryDirectory(prefix="skein-pc2-") as folder:
-                own.bind(f"ipc://{folder}/own")
-                inner_reader, inner_writer = await asyncio.open_unix_connection(f"{folder}/own")
             self._sockets.add(own)
             self._subscribers.inc()
             try:
-                await _either(_pump(reader, inner_writer), _pump(inner_reader, writer))
+                # Where this process alone may go.
+                with tempfile.TemporaryDirectory(prefix="skein-pc2-") as folder:
+                    own.bind(f"ipc://{folder}/own")
+                    await _splice(reader, writer, f"{folder}/own", opening=opening)
             finally:
-                inner_writer.transport.abort()
                 self._sockets.discard(own)
                 self._subscribers.dec()
         finally:
@@ -142,10 +178,10 @@ class Publisher:
 
 @asynccontextmanager
 async def publishing(
-    context: zmq.asyncio.Context, door: Door, *, queued: int = QUEUED_MESSAGES
+    context: zmq.asyncio.Context, door: Door, *, queued: int = QUEUED_MESSAGES, requests: str = ""
 ) -> AsyncIterator[Publisher]:
-    """Publish on a port until the block ends. Raises PortInUse."""
-    publisher = Publisher(context, door, queued=queued)
+    """Publish on a port until the block ends; requests go to the Unix socket `requests`. Raises PortInUse."""
+    publisher = Publisher(context, door, queued=queued, requests=requests)
     async with publisher.open():
         yield publisher
 
@@ -163,6 +199,21 @@ def _sent_after_all(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
     """Look again: a socket in haste does not look whether its queue was read in the last millisecond, unless asked."""
     subscriber.getsockopt(zmq.EVENTS)
     return _sent(subscriber, frame)
+
+
+async def _splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, *, opening: bytes) -> None:
+    """Connect a peer with the Unix socket at `path` until either end is gone.
+
+    `opening` is what the peer has said already. It was greeted then, so the greeting of the socket is left out.
+    """
+    inner_reader, inner_writer = await asyncio.open_unix_connection(path)
+    try:
+        if opening:
+            inner_writer.write(opening)
+            await inner_reader.readexactly(zmtp.GREETING_BYTES)
+        await _either(_pump(reader, inner_writer), _pump(inner_reader, writer))
+    finally:
+        inner_writer.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

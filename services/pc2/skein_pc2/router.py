@@ -37,6 +37,8 @@ GRACE_SECONDS = 0.2
 _FRAME_LIMIT = 16 * 1024 * 1024
 # A message is one frame, after those that lead back to its sender: one for each proxy on the way, and an empty one.
 _MOST_FRAMES = 16
+# A connection that does not say by then what it is, is closed.
+HANDSHAKE_MILLISECONDS = 10_000
 # Messages that a peer may have under way to us, or answers to a peer that does not read them; more are dropped.
 _QUEUED_MESSAGES = 1000
 _LINGER_MILLISECONDS = 500
@@ -74,6 +76,8 @@ class Door:
     answer_seconds: float = ANSWER_SECONDS
     # Set: only clients with a certificate may speak, and in secret.
     certificates: Certificates | None = None
+    # Set: the path of a Unix socket to listen on instead. What connects there has admitted the peers.
+    path: str = ""
 
     def admits(self, address: str) -> bool:
         """Say whether a peer may speak."""
@@ -154,7 +158,7 @@ class Router:
         """Begin with the answer to a message, or refuse it unread."""
         deadline = asyncio.get_running_loop().time() + self._door.answer_seconds
         frames = Frames.of([part.bytes for part in parts[:_MOST_FRAMES]])
-        if not self._door.admits(_peer(parts[-1])):
+        if not self._door.path and not self._door.admits(_peer(parts[-1])):
             refusal = self._dialect.refused(PERMISSION_DENIED, "This address may not speak to this port")
             await self._send(frames, refusal)
         elif len(parts) > _MOST_FRAMES:
@@ -222,6 +226,7 @@ async def listening(
     socket.setsockopt(zmq.MAXMSGSIZE, _FRAME_LIMIT)
     socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES)
     socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
     # A client that comes back under the name it had gets its answers.
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.IPV6, int(":" in door.host))
@@ -230,7 +235,7 @@ async def listening(
     host = f"[{door.host}]" if ":" in door.host else door.host
     try:
         try:
-            socket.bind(f"tcp://{host}:{door.port or '*'}")
+            socket.bind(f"ipc://{door.path}" if door.path else f"tcp://{host}:{door.port or '*'}")
         except zmq.ZMQError as error:
             raise PortInUse(str(error)) from None
         router = Router(socket, door, dialect, waiting=waiting)

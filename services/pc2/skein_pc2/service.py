@@ -7,40 +7,44 @@ from typing import TYPE_CHECKING
 
 import zmq.asyncio
 
-from skein_kit import logs
 from skein_kit.background import alongside
 from skein_kit.service import Host, Service, Servicers
 from skein_pc2.api import Apis
 from skein_pc2.curve import Certificates, admitting
 from skein_pc2.dialects import HealthPort
+from skein_pc2.envelope.background_deletion import BackgroundDeletions
 from skein_pc2.events import Events
 from skein_pc2.health import Health
 from skein_pc2.memory_service import MemoryService
 from skein_pc2.orchestrator import Orchestrator
-from skein_pc2.publishing import publishing
 from skein_pc2.reasoning.jarvis import Jarvis
 from skein_pc2.reasoning.port import Reasoning
-from skein_pc2.router import ANSWER_SECONDS, PATIENT_SECONDS, Door, PortInUse, listening
+from skein_pc2.router import ANSWER_SECONDS, PATIENT_SECONDS, Door
 from skein_pc2.session_agent import Pulse, SessionAgent
-from skein_pc2.settings import EVERYWHERE, Pc2Settings, is_secure, port_of, setting_of, speaks_jarvis
+from skein_pc2.settings import EVERYWHERE, Pc2Settings, is_secure, only_answers, port_of
+from skein_pc2.transport.ports import Port, Ports
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 
     from skein_pc2.api import Api
     from skein_pc2.dialects import Dialect
     from skein_pc2.publishing import Publisher
-    from skein_pc2.router import Router
-
-    Work = Callable[[], Awaitable[None]]
 
 # Ports whose clients wait for five seconds, as their document has it.
 _PATIENT = (5570, 5576)
-# The port that says that the session agent is alive, and those that tell of events, each with the port of its agent.
+# The port that says that the session agent is alive, and those that publish events.
 _PULSE = 6583
-_EVENTS = {5598: 5598, 7240: 7140}
-
-log = logs.get("pc2")
+_EVENTS = (5598, 7240, 5599)
+# Ports that act as the agent of another port.
+_AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | {
+    **dict.fromkeys((5617, 5597), 5596),
+    **dict.fromkeys((5575, 6583), 5574),
+    **dict.fromkeys((7141, 8140, 7240), 7140),
+    5599: 5598,
+}
+# Health ports that publish as well; with CURVE, which hides what a peer is, they do not.
+_HEALTH = frozenset({5599})
 
 
 @asynccontextmanager
@@ -48,89 +52,121 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     """Listen on the ports of the protocol. A port in use is logged and the others start."""
     settings = Pc2Settings.read(host.environment)
     certificates = Certificates.read(settings.certificates) if is_secure(host.environment) else None
-    # Who has a certificate may come from anywhere, unless it is said from where.
-    networks = settings.networks() or (EVERYWHERE if certificates else ())
     apis = Apis(host.channel("gateway"), host.environment)
+    deletions = BackgroundDeletions()
+    dialects = _dialects(apis, deletions, at_once=settings.at_once)
+    publishers = _publishers(apis)
     servicers = Servicers()
-    opened: list[Router | Publisher] = []
-    publishers: dict[int, Publisher] = {}
-
-    async def is_ready() -> bool:
-        return bool(opened) and all(port.is_listening for port in opened) and await apis.are_accepted()
-
-    servicers.ready_checks.append(is_ready)
     async with AsyncExitStack() as stack:
         context = zmq.asyncio.Context()
         stack.callback(context.term)
         await stack.enter_async_context(admitting(context, certificates))
-        jarvis = speaks_jarvis(host.environment)
-        for position, (number, dialect) in enumerate(_dialects(apis, settings, jarvis=jarvis).items()):
-            port = port_of(host.environment, number, position=position, base_port=settings.base_port)
-            door = Door(
-                number=number,
-                host=settings.host,
-                port=port,
-                networks=networks,
-                certificates=certificates,
-                answer_seconds=PATIENT_SECONDS if number in _PATIENT else ANSWER_SECONDS,
+        ports = await stack.enter_async_context(Ports(context, host.addresses, max_waiting=settings.waiting))
+
+        async def is_ready() -> bool:
+            return ports.are_open() and await apis.are_accepted()
+
+        servicers.ready_checks.append(is_ready)
+        doors = _doors(host.environment, settings, certificates, list(dialects))
+        await ports.open(
+            Port(
+                door=doors[number],
+                has_identity=_always if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
+                dialect=dialect,
+                publishers=published,
             )
-            listener: Router | Publisher
-            try:
-                if dialect is None:
-                    listener = await stack.enter_async_context(publishing(context, door))
-                    publishers[number] = listener
-                else:
-                    listener = await stack.enter_async_context(
-                        listening(context, door, dialect, waiting=settings.waiting)
-                    )
-            except PortInUse as error:
-                # The others start, so this is no failure of ours: an event without a traceback.
-                log.error("port_in_use", port=port, setting=setting_of(number), error=str(error))  # noqa: TRY400
-                continue
-            opened.append(listener)
-            host.addresses[f"pc2:{number}"] = listener.address
-        await stack.enter_async_context(alongside(**_works(apis, publishers, settings)))
+            for number, dialect, published in _roles(dialects, publishers, host.environment, certificates)
+        )
+        works = _publications(apis, publishers, settings)
+        works |= {"pc2 ports": ports.open_waiting, "pc2 deletions": deletions.run}
+        await stack.enter_async_context(alongside(**works))
         yield servicers
 
 
-def _works(apis: Apis, publishers: Mapping[int, Publisher], settings: Pc2Settings) -> dict[str, Work]:
+def _doors(
+    environment: Mapping[str, str], settings: Pc2Settings, certificates: Certificates | None, numbers: Sequence[int]
+) -> dict[int, Door]:
+    """Return where each port listens, and for whom."""
+    # A client with a certificate may come from anywhere, unless it is set from where.
+    networks = settings.networks() or (EVERYWHERE if certificates else ())
+    return {
+        number: Door(
+            number=number,
+            host=settings.host,
+            port=port_of(environment, number, position=position, base_port=settings.base_port),
+            networks=networks,
+            certificates=certificates,
+            answer_seconds=PATIENT_SECONDS if number in _PATIENT else ANSWER_SECONDS,
+        )
+        for position, number in enumerate(numbers)
+    }
+
+
+def _roles(
+    dialects: Mapping[int, Dialect],
+    publishers: Mapping[int, list[Publisher]],
+    environment: Mapping[str, str],
+    certificates: Certificates | None,
+) -> Iterator[tuple[int, Dialect | None, list[Publisher] | None]]:
+    """Yield each port with what answers there, and with the list of its publishers."""
+    for number, dialect in dialects.items():
+        if number not in publishers or only_answers(environment, number):
+            yield number, dialect, None
+        elif certificates is None:
+            yield number, dialect, publishers[number]
+        elif number in _HEALTH:
+            yield number, dialect, None
+        else:
+            yield number, None, publishers[number]
+
+
+def _publishers(apis: Apis) -> dict[int, list[Publisher]]:
+    """Return where each publishing port enters its publisher: ports of events that act as one share one list."""
+    events: dict[Api, list[Publisher]] = {}
+    return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENTS} | {_PULSE: []}
+
+
+def _publications(
+    apis: Apis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
+) -> dict[str, Callable[[], Awaitable[None]]]:
     """Return what keeps the publishing ports busy: each acts as the agent that it belongs to."""
-    works: dict[str, Work] = {}
-    told: dict[Api, list[Publisher]] = {}
-    for number, agent in _EVENTS.items():
-        if number in publishers:
-            told.setdefault(apis.of(agent), []).append(publishers[number])
-    for api, ports in told.items():
-        works[f"pc2 events {len(works)}"] = Events(api, ports).tell
-    if _PULSE in publishers:
-        works["pc2 pulse"] = Pulse(apis.of(5574), publishers[_PULSE], seconds=settings.pulse_seconds).beat
-    return works
+    by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENTS}
+    works = {f"pc2 events {count}": Events(*pair).tell for count, pair in enumerate(by_api.items())}
+    pulse = Pulse(apis.of(_AGENTS[_PULSE]), publishers[_PULSE], seconds=settings.pulse_seconds)
+    return {**works, "pc2 pulse": pulse.beat}
 
 
-def _dialects(apis: Apis, settings: Pc2Settings, *, jarvis: bool) -> dict[int, Dialect | None]:
-    """Return how each port of the protocol talks, None for those that publish; `apis.of(port)` is as whom it acts."""
+def _always() -> bool:
+    return True
+
+
+def _dialects(apis: Apis, deletions: BackgroundDeletions, *, at_once: int) -> dict[int, Dialect]:
+    """Return how each port answers requests; `apis.of(port)` is as whom it acts."""
 
     def health(agent: str, port: int) -> Health:
         """Make the document of an agent that listens on `port`, whose health port is another."""
         return Health(agent, apis.of(port).has_key)
 
     def orchestrator(port: int) -> Dialect:
-        return Orchestrator(apis.of(port), health("MemoryOrchestrator", port), at_once=settings.at_once)
+        return Orchestrator(apis.of(port), health("MemoryOrchestrator", port), deletions, at_once=at_once)
 
+    service = MemoryService(apis.of(7140), health("MemoryOrchestratorService", 7140), at_once=at_once)
     return {
         5570: orchestrator(5570),
         5576: orchestrator(5576),
-        5596: Reasoning(apis.of(5596), health("UnifiedMemoryReasoningAgent", 5596), at_once=settings.at_once),
-        5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), at_once=settings.at_once),
-        7140: MemoryService(apis.of(7140), health("MemoryOrchestratorService", 7140), at_once=settings.at_once),
+        5596: Reasoning(apis.of(5596), health("UnifiedMemoryReasoningAgent", 5596), at_once=at_once),
+        5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), at_once=at_once),
+        7140: service,
         5617: HealthPort(health("UnifiedMemoryReasoningAgent", 5596)),
         5597: HealthPort(health("UnifiedMemoryReasoningAgent", 5596)),
         5599: HealthPort(health("DreamWorldAgent", 5598)),
         5575: HealthPort(health("SessionMemoryAgent", 5574)),
         7141: HealthPort(health("MemoryOrchestratorService", 7140)),
-        5598: Jarvis(apis.of(5598), health("DreamWorldAgent", 5598), at_once=settings.at_once) if jarvis else None,
-        6583: None,
-        7240: None,
+        5598: Jarvis(apis.of(5598), health("DreamWorldAgent", 5598), at_once=at_once),
+        6583: HealthPort(health("SessionMemoryAgent", 5574)),
+        # Containers map this port to 7140.
+        7240: service,
+        8140: HealthPort(health("MemoryOrchestratorService", 7140)),
     }
 
 

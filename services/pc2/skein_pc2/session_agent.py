@@ -20,6 +20,8 @@ from skein_pc2.verbs import Verbs
 from skein_pc2.work import Errand, Lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skein_pc2.api import Api
     from skein_pc2.health import Health
     from skein_pc2.messages import Message
@@ -172,9 +174,9 @@ async def create_session(api: Api, ask: Ask) -> str:
 class Pulse:
     """Publishes again and again that the agent is alive, and how many sessions are active."""
 
-    def __init__(self, api: Api, publisher: Publisher, *, seconds: float) -> None:
+    def __init__(self, api: Api, publishers: Sequence[Publisher], *, seconds: float) -> None:
         self._api = api
-        self._publisher = publisher
+        self._publishers = publishers
         self._seconds = seconds
         self._active: int | None = None
         self._count_again = 0.0
@@ -184,9 +186,10 @@ class Pulse:
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + self._seconds
-            if self._publisher.has_subscribers:
+            if any(publisher.has_subscribers for publisher in self._publishers):
                 await self._look()
-                self._publisher.publish(json.dumps(self._status()))
+                for publisher in self._publishers:
+                    publisher.publish(json.dumps(self._status()))
             await asyncio.sleep(max(0.0, due - loop.time()))
 
     def _status(self) -> dict[str, Any]:

@@ -18,8 +18,9 @@ EVERYWHERE: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.
 
 _LAST_PORT = 65535
 _API_KEY = "SKEIN_PC2_API_KEY"
-# What port 5598 is.
-_ROLE = "SKEIN_PC2_5598"
+# Ports that publish and answer, and the values of their settings: the first for both (with CURVE: it publishes), the
+# second for requests alone.
+_ROLES = {5598: ("events", "jarvis"), 6583: ("pub", "rep")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,13 +121,33 @@ def _of_port(environment: Mapping[str, str], number: int) -> dict[str, str]:
     return {name: environment[variable] for variable, name in names.items() if environment.get(variable)}
 
 
-def speaks_jarvis(environment: Mapping[str, str]) -> bool:
-    """Say whether port 5598 is the Jarvis memory agent's, instead of publishing events. Raises SettingInvalid."""
-    text = environment.get(_ROLE, "").strip().lower()
-    if text not in {"", "events", "jarvis"}:
-        message = f"{_ROLE} should be events or jarvis, not {text!r}."
+def only_answers(environment: Mapping[str, str], number: int) -> bool:
+    """Say whether a port that publishes was set to answer requests alone. Raises SettingInvalid."""
+    if number not in _ROLES:
+        return False
+    publishes, answers = _ROLES[number]
+    name = role_setting_of(number)
+    text = environment.get(name, "").strip().lower()
+    if text not in {"", publishes, answers}:
+        message = f"{name} should be {publishes} or {answers}, not {text!r}."
         raise SettingInvalid(message)
-    return text == "jarvis"
+    return text == answers
+
+
+def check_roles(environment: Mapping[str, str]) -> None:
+    """Raise SettingInvalid for a port whose role is none."""
+    for number in _ROLES:
+        only_answers(environment, number)
+
+
+def role_setting_of(number: int) -> str:
+    """Return the name of the setting that says what a port does."""
+    return f"SKEIN_PC2_{number}"
+
+
+def default_roles() -> dict[str, str]:
+    """Return the settings that say what ports do, with their defaults."""
+    return {role_setting_of(number): publishes for number, (publishes, _) in _ROLES.items()}
 
 
 def setting_of(number: int) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LOWEST_PRIORITY, _DEFAULT_PRIORITY, _HIGHEST_PRIORITY = 1, 5, 10
+# The type of what is saved without one.
+SAVED_TYPE = "context"
 # What of a content has a field of its own; the rest is data.
 _ABOUT = frozenset({"text", "source_agent", "metadata"})
 _MOST_TYPES, _MOST_TAGS = 50, 50
@@ -32,17 +34,18 @@ def new_memory_id() -> str:
 
 
 def memory(payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
-    """Read the payload of `create`, but for the id."""
+    """Read the payload of `create`, but for the id. Raises Rejected."""
+    if payload.get("memory_type") in (None, ""):
+        raise invalid("memory_type", "is needed, such as conversation")
     content = _given_content(payload)
     result = pb.Memory(
-        type=memory_type(payload.get("memory_type") or "conversation"),
+        type=memory_type(payload["memory_type"]),
         tags=texts(payload.get("tags"), "tags"),
         importance=_importance(payload.get("priority", _DEFAULT_PRIORITY)),
         session_id=session_id,
     )
     _say(result, content)
-    if not result.content.strip() and not content.keys() - _ABOUT:
-        raise invalid("content.text", "needs at least one character that is not a space")
+    _must_say_something(result, content)
     _expire(result, payload.get("ttl"), at)
     return result
 
@@ -57,8 +60,8 @@ def update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[st
     if payload.get("content") is not None:
         content = _given_content(payload)
         changed += ["data", *_say(result, content)]
-        if "content" in changed and not result.content.strip() and not content.keys() - _ABOUT:
-            raise invalid("content.text", "needs at least one character that is not a space")
+        if "content" in changed:
+            _must_say_something(result, content)
     if payload.get("tags") is not None:
         result.tags.extend(texts(payload["tags"], "tags"))
         changed.append("tags")
@@ -71,6 +74,17 @@ def update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[st
     if not changed:
         raise invalid("payload", "has nothing to change: content, tags, ttl or priority")
     return result, changed
+
+
+def saved(message: Mapping[str, Any], payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
+    """Read a `save`: its `data`, beside the action or as the payload, is the content, whatever its shape."""
+    value = payload if message.get("data") is None else message["data"]
+    content = value if isinstance(value, dict) else {"text": value} if isinstance(value, str) else {"value": value}
+    kind = payload.get("memory_type") or content.get("memory_type") or SAVED_TYPE
+    result = memory({"memory_type": kind, "content": content}, session_id=session_id, at=at)
+    if not result.content and isinstance(content.get("content"), str):
+        result.content = text(content, "content", "data.content")
+    return result
 
 
 def memory_type(value: object) -> str:
@@ -87,15 +101,18 @@ def memory_id(payload: Mapping[str, Any]) -> str:
     return needed(payload, "memory_id")
 
 
-def condition(filters: Mapping[str, Any], field: str) -> pb.MemoryFilter:
-    """Read the conditions that all filters of the protocol share; any one of several types or tags will do."""
-    types = texts(filters.get("memory_types", filters.get("memory_type")), f"{field}.memory_types")
+def condition(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.MemoryFilter:
+    """Read the conditions that all filters of the protocol share, within one session.
+
+    A memory passes with any one of several types or tags.
+    """
+    types = texts(filters.get("memory_types") or filters.get("memory_type"), f"{field}.memory_types")
     tags = texts(filters.get("tags"), f"{field}.tags")
     if len(types) > _MOST_TYPES:
         raise invalid(f"{field}.memory_types", f"are at most {_MOST_TYPES}")
     if len(tags) > _MOST_TAGS:
         raise invalid(f"{field}.tags", f"are at most {_MOST_TAGS}")
-    result = pb.MemoryFilter(types=[memory_type(name) for name in types], tags_any=tags)
+    result = pb.MemoryFilter(types=[memory_type(name) for name in types], tags_any=tags, session_id=session_id)
     span = mapping(filters.get("time_range"), f"{field}.time_range")
     for name, target in (("start", result.start_time), ("end", result.end_time)):
         if span.get(name) is not None:
@@ -124,6 +141,7 @@ def data(stored: pb.Memory) -> dict[str, Any]:
         "session_id": stored.session_id or None,
         "memory_type": stored.type,
         "content": _content(stored),
+        "source_agent": stored.source_agent or None,
         "tags": list(stored.tags),
         "created_at": time_of(stored, "create_time"),
         "updated_at": time_of(stored, "update_time"),
@@ -161,6 +179,11 @@ def _given_content(payload: Mapping[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _must_say_something(memory: pb.Memory, content: Mapping[str, Any]) -> None:
+    if not memory.content.strip() and not content.keys() - _ABOUT:
+        raise invalid("content.text", "needs at least one character that is not a space")
+
+
 def _say(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
     """Let a memory say what a content does; return the names of the fields that it speaks of, beside `data`."""
     metadata = mapping(content.get("metadata"), "content.metadata")
@@ -168,9 +191,9 @@ def _say(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
     memory.source_agent = text(content, "source_agent", "content.source_agent")
     if metadata:
         memory.metadata.CopyFrom(struct(metadata, "content.metadata"))
-    more = {name: value for name, value in content.items() if name not in _ABOUT}
+    # Fields of the memory do not tell an empty value from none, and the service takes the spaces around a text away.
+    more = {name: value for name, value in content.items() if name not in _ABOUT or not value}
     if memory.content != memory.content.strip():
-        # The service takes the spaces around a text away.
         more["text"] = memory.content
     if more:
         memory.data.CopyFrom(struct(more, "content"))
@@ -201,10 +224,12 @@ def _expire(memory: pb.Memory, ttl: object, at: datetime) -> None:
 
 
 def _content(stored: pb.Memory) -> dict[str, Any]:
+    """Write a content as it was sent. What a typed client has changed since in the memory's own fields leads."""
     content = plain(stored.data) if stored.HasField("data") else {}
-    if str(content.get("text", "")).strip() != stored.content:
-        # The text is the truth: a typed client may have changed it since.
+    if str(content.get("text") or "").strip() != stored.content:
         content["text"] = stored.content
-    content["source_agent"] = stored.source_agent or None
-    content["metadata"] = plain(stored.metadata)
+    if stored.source_agent:
+        content["source_agent"] = stored.source_agent
+    if stored.metadata.fields:
+        content["metadata"] = plain(stored.metadata)
     return content

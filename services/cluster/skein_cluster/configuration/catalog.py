@@ -15,7 +15,7 @@ from skein_kit.mail import MailSettings
 from skein_kit.outbound import OutboundSettings
 from skein_kit.settings import ProcessSettings, Reading, SettingInvalid, Settings, default_data_dir, text_of
 from skein_memory.settings import MemorySettings, SecretSettings
-from skein_pc2.settings import Pc2Identity, Pc2Security, Pc2Settings, setting_of
+from skein_pc2.settings import Pc2Identity, Pc2Security, Pc2Settings, default_roles, setting_of
 from skein_recall.settings import EmbeddingsSettings, RecallSettings
 from skein_session.settings import SessionSettings
 from skein_tenancy.settings import TenancySettings
@@ -50,7 +50,6 @@ READ_BY: Mapping[type[Settings], tuple[str, ...]] = {
 }
 # Settings that have no dataclass, with what they are when nothing is said; the README's second table.
 DATA_DIR = "SKEIN_DATA_DIR"
-PC2_ROLE = "SKEIN_PC2_5598"
 PC2_KEY = "SKEIN_PC2_API_KEY"
 MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
 # What the command and the client call with, which a service never reads.
@@ -69,7 +68,7 @@ def names() -> frozenset[str]:
             *(f"{password_of(name)}{end}" for name in registry.WITH_DATABASE for end in ("", FILE)),
             *(setting_of(number) for number in registry.PC2_PORTS),
             *(f"{PC2_KEY}_{number}{end}" for number in registry.PC2_PORTS for end in ("", FILE)),
-            *(DATA_DIR, PC2_ROLE, *OF_CALLERS, *OF_TOOLS),
+            *(DATA_DIR, *default_roles(), *OF_CALLERS, *OF_TOOLS),
         )
     )
 
@@ -111,7 +110,8 @@ def _without_dataclass(services: Collection[str], environment: Mapping[str, str]
         yield _plain(f"SKEIN_{name.upper()}_ADDRESS", environment, "its port on this host")
     yield _plain(DATA_DIR, environment, default_data_dir())
     if "pc2" in services:
-        yield _plain(PC2_ROLE, environment, "events")
+        for name, role in default_roles().items():
+            yield _plain(name, environment, role)
         for number in registry.PC2_PORTS:
             yield _plain(setting_of(number), environment, "as SKEIN_PC2_BASE_PORT says")
             if has_text(environment, f"{PC2_KEY}_{number}"):

@@ -26,7 +26,7 @@ from skein_kit.tls import Tls
 from skein_memory.sealing import MasterKeys
 from skein_memory.settings import SecretSettings
 from skein_pc2.curve import Certificates
-from skein_pc2.settings import Pc2Settings, is_secure, speaks_jarvis
+from skein_pc2.settings import Pc2Settings, check_roles, is_secure
 from skein_recall.providers.keys import Keys
 from skein_session.model import ChatModel
 from skein_session.settings import SessionSettings
@@ -169,5 +169,5 @@ _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
         lambda environment: Proxies.of(GatewaySettings.read(environment).trusted_proxies),
         lambda environment: origins_of(GatewaySettings.read(environment).cors_origins),
     ),
-    "pc2": (_check_certificates, speaks_jarvis),
+    "pc2": (_check_certificates, check_roles),
 }

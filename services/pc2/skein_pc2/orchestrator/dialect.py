@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skein_pc2.api import Api
+    from skein_pc2.envelope.background_deletion import BackgroundDeletions
     from skein_pc2.health import Health
     from skein_pc2.orchestrator.request import Action
 
@@ -25,13 +26,13 @@ SEARCH = "search"
 class Orchestrator:
     """Answers every action of the Memory Orchestrator."""
 
-    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+    def __init__(self, api: Api, health: Health, deletions: BackgroundDeletions, *, at_once: int) -> None:
         """Work on so many requests at the same time; others wait for their turn, health never does."""
         self._health = health
         self._turns = Turns(at_once)
         self._actions: dict[str, Action] = {
             **memories.Memories(api).actions(),
-            **lists.Lists(api).actions(),
+            **lists.Lists(api, deletions).actions(),
             **talks.Talks(api).actions(),
             SEARCH: searching.Searching(api).search,
         }

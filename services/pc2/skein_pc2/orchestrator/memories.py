@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2 import wire
-from skein_pc2.errors import MEMORY_NOT_FOUND, Rejected, reason_of_call
+from skein_pc2.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, Rejected, reason_of_call
 from skein_pc2.gathering import Gathering
 from skein_pc2.sessions import ensured
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from skein_pc2.api import Api
     from skein_pc2.orchestrator.request import Action, Request
     from skein_pc2.work import Errand
+
+
+# What an upsert says anew; the session, in which the memory was stored first, stays.
+_REPLACED = ("type", "content", "data", "source_agent", "metadata", "tags", "importance", "expire_time")
 
 
 class Memories:
@@ -33,11 +37,26 @@ class Memories:
 
     def actions(self) -> dict[str, Action]:
         """Return what it does, by the names of the protocol."""
-        return {"create": self._create, "read": self._read, "update": self._update, "delete": self._delete}
+        return {
+            "create": self._create,
+            "read": self._read,
+            "upsert": self._upsert,
+            "save": self._save,
+            "update": self._update,
+            "delete": self._delete,
+        }
 
     async def _create(self, request: Request) -> dict[str, Any]:
         """Store a memory; a request that is sent again with its id finds the memory that it stored before."""
         memory = wire.memory(request.payload, session_id=request.session_id, at=datetime.now(UTC))
+        return await self._create_memory(memory, request)
+
+    async def _save(self, request: Request) -> dict[str, Any]:
+        """Store the `data` that a message brings; its type is context unless it says another."""
+        memory = wire.saved(request.message, request.payload, session_id=request.session_id, at=datetime.now(UTC))
+        return await self._create_memory(memory, request)
+
+    async def _create_memory(self, memory: pb.Memory, request: Request) -> dict[str, Any]:
         memory.external_id = request.new_id("mem")
         await ensured(self._api, request, memory.session_id)
         try:
@@ -56,7 +75,45 @@ class Memories:
         return wire.created(await self._stored(memory, request))
 
     async def _read(self, request: Request) -> dict[str, Any]:
-        return wire.data(_alive(await self._found(wire.memory_id(request.payload), request)))
+        record = wire.data(_alive(await self._found(wire.memory_id(request.payload), request)))
+        # The orchestrator's own client reads the record itself, the translation service `memory`.
+        return {**record, "memory": record}
+
+    async def _upsert(self, request: Request) -> dict[str, Any]:
+        """Store a memory under the id that its caller chose; what was stored under it before is replaced whole."""
+        memory = wire.memory(request.payload, session_id=request.session_id, at=datetime.now(UTC))
+        memory.external_id = wire.memory_id(request.payload)
+        stored = await self._replaced(memory, request)
+        if stored is None:
+            await ensured(self._api, request, memory.session_id)
+            try:
+                stored = await self._stored(memory, request)
+            except aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                    raise
+                stored = await self._restored(memory, request)
+        return {**wire.created(stored), **wire.updated(stored)}
+
+    async def _replaced(self, memory: pb.Memory, request: Request) -> pb.Memory | None:
+        """Replace what a memory says; None when there is no memory of its id."""
+        call = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=_REPLACED))
+        call.memory.memory_id = memory.external_id
+        try:
+            return (await self._api.call(self._api.memories.UpdateMemory, call, request)).memory
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+        return None
+
+    async def _restored(self, memory: pb.Memory, request: Request) -> pb.Memory:
+        """Bring a deleted memory back, whose id stays taken, and replace what it says."""
+        call = pb.RestoreMemoryRequest(memory_id=memory.external_id)
+        await self._api.call(self._api.memories.RestoreMemory, call, request)
+        replaced = await self._replaced(memory, request)
+        if replaced is None:
+            text = "The memory was deleted meanwhile; send the message again"
+            raise Rejected(STORAGE_ERROR, text)
+        return replaced
 
     async def _update(self, request: Request) -> dict[str, Any]:
         memory, changed = wire.update(request.payload, datetime.now(UTC))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Orders without an index are made of the whole, as long as that is no more than this.
 MOST_SORTED = 1000
-_MOST_IDS = 200
+_MOST_IDS = 1000
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
 # What comes before a page is read to be passed over.
 _HIGHEST_OFFSET = 1000
@@ -37,22 +37,22 @@ class Page:
     filter: pb.MemoryFilter
     limit: int
     offset: int
-    # The sender said how; else what is named comes as it was named, and the rest newest first.
-    is_sorted: bool
     column: str
     is_descending: bool
 
     @classmethod
-    def of(cls, payload: Mapping[str, Any]) -> Page:
-        """Read it. Raises Rejected."""
+    def of(cls, payload: Mapping[str, Any], *, session_id: str) -> Page:
+        """Read it. Memories that are named all come, as they are named; clients send limit and order all the same.
+
+        Raises Rejected.
+        """
         filters = mapping(payload.get("filter"), "filter")
         memory_ids = texts(payload.get("memory_ids"), "memory_ids")
         if len(memory_ids) > _MOST_IDS:
             raise invalid("memory_ids", f"are at most {_MOST_IDS}")
         if payload.get("memory_ids") == [] and not filters:
             raise invalid("memory_ids", "names no memory, and there is no filter")
-        default = _HIGHEST_LIMIT if memory_ids else _DEFAULT_LIMIT
-        limit = whole(filters.get("limit"), "filter.limit", default=default, least=1)
+        limit = whole(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, least=1)
         offset = whole(filters.get("offset"), "filter.offset", default=0, least=0)
         if offset > _HIGHEST_OFFSET:
             rule = f"is at most {_HIGHEST_OFFSET}; narrow the time_range to go further"
@@ -60,10 +60,9 @@ class Page:
         column, is_descending = _order(filters.get("sort"))
         return cls(
             memory_ids=memory_ids,
-            filter=wire.condition(filters, "filter"),
-            limit=min(limit, _HIGHEST_LIMIT),
-            offset=offset,
-            is_sorted=filters.get("sort") is not None,
+            filter=wire.condition(filters, "filter", session_id=session_id),
+            limit=len(memory_ids) or min(limit, _HIGHEST_LIMIT),
+            offset=0 if memory_ids else offset,
             column=column,
             is_descending=is_descending,
         )
@@ -81,6 +80,8 @@ class Page:
 
 def matches(memory: pb.Memory, condition: pb.MemoryFilter) -> bool:
     """Say whether a memory passes the conditions that `wire.condition` reads."""
+    if condition.session_id and memory.session_id != condition.session_id:
+        return False
     if condition.types and memory.type not in condition.types:
         return False
     if condition.tags_any and not set(condition.tags_any) & set(memory.tags):
@@ -107,7 +108,7 @@ def _order(sort: object) -> tuple[str, bool]:
     if isinstance(sort, str):
         sort = {"field": sort}
     asked = mapping(sort, "filter.sort")
-    field, order = asked.get("field", "created_at"), asked.get("order", "desc")
+    field, order = asked.get("field") or "created_at", asked.get("order") or "desc"
     if not isinstance(field, str) or field not in _FIELDS:
         raise invalid("filter.sort.field", f"is one of {', '.join(_FIELDS)}")
     if not isinstance(order, str) or order.lower() not in _DESCENDING:

@@ -51,6 +51,14 @@ class Request(Errand):
         """The session that the message names, beside its payload or in it; empty for none. Raises Rejected."""
         return text(self.message, "session_id") or text(self.payload, "session_id")
 
+    def scope(self) -> str:
+        """Return the session that a list, a search or a deletion keeps to. Raises Rejected without one."""
+        session_id = self.session_id
+        if not session_id:
+            words = f"{self.action} keeps to one session: the message needs its session_id"
+            raise Rejected(INVALID_REQUEST, words)
+        return session_id
+
     def new_id(self, prefix: str) -> str:
         """Make an id of the protocol's form; the same one for a message that is sent again."""
         if not self.repeat_id:

@@ -32,8 +32,8 @@ class Searching:
         self._api = api
 
     async def search(self, request: Request) -> dict[str, Any]:
-        """Find the memories that answer a query best."""
-        search = Search(request.payload)
+        """Find the memories of a session that answer a query best."""
+        search = Search(request.payload, session_id=request.scope())
         response = await self._api.call(self._api.index.Recall, search.request(), request)
         if search.type == SEMANTIC and response.dense_unavailable:
             text = "The model that understands meaning does not answer; search by keyword or try again soon"
@@ -53,7 +53,7 @@ class Searching:
 class Search:
     """The payload of `search`."""
 
-    def __init__(self, payload: Mapping[str, Any]) -> None:
+    def __init__(self, payload: Mapping[str, Any], *, session_id: str) -> None:
         self._query = needed(payload, "query")
         filters = mapping(payload.get("filters"), "filters")
         self.type = payload.get("search_type") or HYBRID
@@ -62,7 +62,7 @@ class Search:
         limit = filters.get("limit", payload.get("limit"))
         self.limit = min(whole(limit, "filters.limit", default=_DEFAULT_LIMIT, least=1), _HIGHEST_LIMIT)
         self._min_similarity = _similarity(filters.get("min_similarity"))
-        self._filter = wire.condition(filters, "filters")
+        self._filter = wire.condition(filters, "filters", session_id=session_id)
 
     def request(self) -> recall_pb2.RecallRequest:
         """Write the call that finds candidates."""

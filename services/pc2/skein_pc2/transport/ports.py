@@ -1,0 +1,118 @@
+"""Opening the ports of the protocol: each as soon as it has an identity to act with, one that is in use left out."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from skein_kit import logs
+from skein_pc2.publishing import Publisher, publishing
+from skein_pc2.router import Door, PortInUse, Router, listening
+from skein_pc2.settings import setting_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
+    from contextlib import AbstractAsyncContextManager
+
+    import zmq.asyncio
+
+    from skein_pc2.dialects import Dialect
+
+_IDENTITY_POLL_SECONDS = 0.1
+
+log = logs.get("pc2")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Port:
+    """One port of the protocol, with a dialect, publishers or both.
+
+    With both, the peers' types of socket tell requests from subscriptions; CURVE hides them, so a port has one then.
+    """
+
+    door: Door
+    # Says whether there is a key to act with; the port opens then.
+    has_identity: Callable[[], bool]
+    # Answers requests.
+    dialect: Dialect | None = None
+    # What is published here is sent to every publisher of this list; None for a port that publishes nothing.
+    publishers: MutableSequence[Publisher] | None = None
+
+
+class Ports:
+    """The ports of one process."""
+
+    def __init__(self, context: zmq.asyncio.Context, addresses: MutableMapping[str, str], *, max_waiting: int) -> None:
+        """Write "127.0.0.1:5570" for "pc2:5570" into `addresses` when it opens. See Router for `max_waiting`."""
+        self._context = context
+        self._addresses = addresses
+        self._max_waiting = max_waiting
+        self._waiting: dict[int, Port] = {}
+        self._is_listening: list[Callable[[], bool]] = []
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stack.aclose()
+
+    def are_open(self) -> bool:
+        """Say whether every port that could be opened listens, and there is one."""
+        return not self._waiting and bool(self._is_listening) and all(listens() for listens in self._is_listening)
+
+    async def open(self, ports: Iterable[Port]) -> None:
+        """Open the ports that have an identity; `open_waiting` opens the others."""
+        for port in ports:
+            if port.has_identity():
+                await self._open(port)
+            else:
+                log.info("port_waits_for_identity", port=port.door.number)
+                self._waiting[port.door.number] = port
+
+    async def open_waiting(self) -> None:
+        """Open each remaining port when its identity is there. Runs until cancelled."""
+        while True:
+            for number, port in list(self._waiting.items()):
+                if port.has_identity():
+                    await self._open(port)
+                    del self._waiting[number]
+            # The key appears in the environment or in a file; neither tells.
+            await asyncio.sleep(_IDENTITY_POLL_SECONDS)
+
+    async def _open(self, port: Port) -> None:
+        number = port.door.number
+        try:
+            listener = await self._listener(port)
+        except PortInUse as error:
+            # The others open, so this is an event without a traceback.
+            log.error("port_in_use", port=port.door.port, setting=setting_of(number), error=str(error))  # noqa: TRY400
+            return
+        self._is_listening.append(lambda: listener.is_listening)
+        self._addresses[f"pc2:{number}"] = listener.address
+
+    async def _listener(self, port: Port) -> Router | Publisher:
+        async with AsyncExitStack() as stack:
+            requests = ""
+            if port.dialect is not None:
+                if port.publishers is None:
+                    router = await stack.enter_async_context(self._router(port.door, port.dialect))
+                    self._stack.push_async_exit(stack.pop_all())
+                    return router
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="skein-pc2-"))
+                requests = str(Path(folder) / "requests")
+                inner = Door(number=port.door.number, host="", port=0, networks=(), path=requests)
+                await stack.enter_async_context(self._router(inner, port.dialect))
+            publisher = await stack.enter_async_context(publishing(self._context, port.door, requests=requests))
+            if port.publishers is not None:
+                port.publishers.append(publisher)
+            self._stack.push_async_exit(stack.pop_all())
+            return publisher
+
+    def _router(self, door: Door, dialect: Dialect) -> AbstractAsyncContextManager[Router]:
+        return listening(self._context, door, dialect, waiting=self._max_waiting)

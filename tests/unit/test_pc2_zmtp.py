@@ -1,0 +1,91 @@
+"""The opening of a ZMTP connection, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein_pc2.transport import zmtp
+
+
+def reader(data: bytes) -> asyncio.StreamReader:
+    """Return a stream that ends after some bytes."""
+    stream = asyncio.StreamReader()
+    stream.feed_data(data)
+    stream.feed_eof()
+    return stream
+
+
+def ready(*properties: tuple[bytes, bytes]) -> bytes:
+    """Write the body of a READY."""
+    written = (bytes([len(name)]) + name + len(value).to_bytes(4, "big") + value for name, value in properties)
+    return b"\x05READY" + b"".join(written)
+
+
+@pytest.mark.parametrize("kind", ["REQ", "DEALER", "SUB", "XSUB", "PUSH"])
+async def test_a_ready_names_the_type_of_its_socket(kind: str) -> None:
+    body = ready((b"Identity", b"kitchen"), (b"Socket-Type", kind.encode()))
+    frame = bytes([0x04, len(body)]) + body
+
+    assert await zmtp.read_ready(reader(frame + b"more")) == (frame, kind)
+
+
+async def test_a_long_ready_is_read_whole() -> None:
+    body = ready((b"Identity", b"k" * 255), (b"X-Note", b"n" * 200), (b"socket-type", b"REQ"))
+    frame = b"\x06" + len(body).to_bytes(8, "big") + body
+
+    assert await zmtp.read_ready(reader(frame)) == (frame, "REQ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\x05READY",
+        b"\x05ERROR\x00",
+        ready((b"Identity", b"kitchen")),
+        b"\x05READY\x0bSocket-Type\xff\xff\xff\xffREQ",
+        b"\x05READY\xff",
+    ],
+)
+def test_a_ready_that_names_no_type_is_refused(body: bytes) -> None:
+    with pytest.raises(zmtp.NotZmtp):
+        zmtp.socket_type(body)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_type_or_refused(body: bytes) -> None:
+    try:
+        found = zmtp.socket_type(b"\x05READY" + body)
+    except zmtp.NotZmtp:
+        return
+    assert found.encode("ascii", "replace").decode() or not found
+
+
+async def test_a_greeting_of_version_three_without_security_is_taken() -> None:
+    assert await zmtp.read_greeting(reader(zmtp.GREETING + b"more")) == zmtp.GREETING
+    assert len(zmtp.GREETING) == zmtp.GREETING_BYTES
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"GET / HTTP/1.1\r\nHost: kitchen\r\n\r\n".ljust(64),
+        # An older version.
+        zmtp.GREETING[:10] + b"\x01" + zmtp.GREETING[11:],
+        zmtp.GREETING[:12] + b"CURVE".ljust(20, b"\0") + zmtp.GREETING[32:],
+        zmtp.GREETING[:12] + b"PLAIN".ljust(20, b"\0") + zmtp.GREETING[32:],
+    ],
+)
+async def test_any_other_greeting_is_refused(greeting: bytes) -> None:
+    with pytest.raises(zmtp.NotZmtp):
+        await zmtp.read_greeting(reader(greeting))
+
+
+@pytest.mark.parametrize("head", [b"\x00\x05READY", b"\x04\xff", b"\x06" + (1 << 40).to_bytes(8, "big")])
+async def test_what_is_no_ready_is_refused_or_ends(head: bytes) -> None:
+    with pytest.raises((zmtp.NotZmtp, asyncio.IncompleteReadError)):
+        await zmtp.read_ready(reader(head))
