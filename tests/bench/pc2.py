@@ -106,12 +106,17 @@ def _update(talk: Talk, number: int) -> Message:
     return _request("update", {"memory_id": talk.memory_id(number), "priority": 1 + number % 10})
 
 
-def _batch_read(_talk: Talk, _number: int) -> Message:
-    return _request("batch_read", {"filter": {"memory_type": "conversation", "limit": 20}})
+def _batch_read(talk: Talk, number: int) -> Message:
+    payload = {"filter": {"memory_type": "conversation", "limit": 20}}
+    return _request("batch_read", payload, session_id=talk.session_id(number))
 
 
 def _search(kind: str) -> Callable[[Talk, int], Message]:
-    return lambda talk, _: _request("search", {"query": talk.sentences.question(), "search_type": kind})
+    def message(talk: Talk, number: int) -> Message:
+        payload = {"query": talk.sentences.question(), "search_type": kind}
+        return _request("search", payload, session_id=talk.session_id(number))
+
+    return message
 
 
 def _request(action: str, payload: Message, **envelope: Any) -> Message:

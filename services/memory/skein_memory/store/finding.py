@@ -95,9 +95,17 @@ class FindingStore(Store):
 
     async def count_memories(self, tenant_id: UUID, wanted: Filter, *, at: datetime) -> int | None:
         """Count the memories that pass; None when that takes a look at more than LOOKS of them."""
+        spans = list(wanted.spans(None, at))
+        if not spans:
+            return 0
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            found = await find(tx, tenant_id, wanted, after=None, count=LOOKS, at=at)
-        return len(found.memory_ids) if found.after is None else None
+            if wanted.lead.kind in {"ids", "external_ids"}:
+                found = await find(tx, tenant_id, wanted, after=None, count=LOOKS, at=at)
+                return len(found.memory_ids)
+            # The newest may well not be all, so there is no use in looking at them first.
+            walk = _Walk(tx, tenant_id, wanted, at)
+            looked = await walk.look(wanted.lead, spans[-1][0], spans[0][1], LOOKS + 1)
+        return sum(passes for _, passes in looked) if len(looked) <= LOOKS else None
 
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
