@@ -85,7 +85,7 @@ async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistan
 
     assert answer["data"]["memory_id"] == stored.memory_id
     assert answer["data"]["content"] == {"text": "Stored by RPC"}
-    assert (answer["data"]["memory_type"], answer["data"]["priority"]) == ("fact", round(1 + 9 * 0.5))
+    assert (answer["data"]["memory_type"], answer["data"]["priority"]) == ("fact", 5)
     assert answer["data"]["expires_at"] is None
 
 

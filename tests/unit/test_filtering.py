@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skein_kit.errors import FilterFieldUnknown, FilterInvalid
 from skein_kit.filtering import And, Compare, Contains, Expression, Has, In, Not, Or, Tags, holds, read, written
-from skein_kit.filtering.fields import OVERFLOW, properties_of, property_text
+from skein_kit.filtering.fields import OVERFLOW, importance_of, priority_of, properties_of, property_text
 
 READ: list[tuple[str, Expression]] = [
     ("type = fact", Compare(("type",), "=", "fact")),
@@ -156,3 +156,13 @@ def test_a_long_value_is_known_by_its_digest_and_too_many_by_none() -> None:
     assert property_text("x" * 256).startswith("sha256:")
     assert properties_of(str({f"k{n}": n for n in range(101)}).replace("'", '"'), None) == [OVERFLOW]
     assert properties_of(f'{{"{"k" * 260}": 1}}', None) == [OVERFLOW]
+
+
+@pytest.mark.parametrize("priority", range(1, 11))
+def test_every_priority_comes_back_from_the_importance_that_it_is(priority: int) -> None:
+    assert priority_of(importance_of(priority)) == priority
+
+
+def test_the_default_importance_is_the_default_priority() -> None:
+    assert (priority_of(0.5), importance_of(5)) == (5, 0.5)
+    assert (priority_of(0.0), priority_of(1.0)) == (1, 10)

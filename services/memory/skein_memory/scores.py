@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from skein_kit.filtering.fields import priority_of
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -273,7 +275,7 @@ def weighted(memory: Memory, around: Circumstances, at: datetime) -> list[Compon
     fades depends on the priority: critical from 9 of ten on, high from 7, medium from 4.
     """
     draft = memory.draft
-    rate = next(rate for least, rate in _DECAY_RATES if round(1 + 9 * draft.importance) >= least)
+    rate = next(rate for least, rate in _DECAY_RATES if priority_of(draft.importance) >= least)
     hours = max(0.0, (at - last_used(memory, around)).total_seconds() / _HOUR_SECONDS)
     days = max(1.0, days_between(draft.create_time, at))
     per_day = around.access_count / days

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.filtering.fields import DEFAULT_PRIORITY, importance_of, priority_of
 from skein_pc2.fields import invalid, mapping, moment, needed, plain, struct, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_LOWEST_PRIORITY, _DEFAULT_PRIORITY, _HIGHEST_PRIORITY = 1, 5, 10
+_LOWEST_PRIORITY, _HIGHEST_PRIORITY = 1, 10
 # The type of what is saved without one.
 SAVED_TYPE = "context"
 # What of a content has a field of its own; the rest is data.
@@ -41,7 +42,7 @@ def memory(payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.M
     result = pb.Memory(
         type=memory_type(payload["memory_type"]),
         tags=texts(payload.get("tags"), "tags"),
-        importance=_importance(payload.get("priority", _DEFAULT_PRIORITY)),
+        importance=_importance(payload.get("priority")),
         session_id=session_id,
     )
     _say(result, content)
@@ -146,7 +147,7 @@ def data(stored: pb.Memory) -> dict[str, Any]:
         "created_at": time_of(stored, "create_time"),
         "updated_at": time_of(stored, "update_time"),
         "expires_at": time_of(stored, "expire_time"),
-        "priority": round(_LOWEST_PRIORITY + (_HIGHEST_PRIORITY - _LOWEST_PRIORITY) * stored.importance),
+        "priority": priority_of(stored.importance),
     }
 
 
@@ -203,14 +204,14 @@ def _say(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
 
 def _importance(priority: object) -> float:
     if priority is None:
-        priority = _DEFAULT_PRIORITY
+        priority = DEFAULT_PRIORITY
     if (
         not isinstance(priority, int)
         or isinstance(priority, bool)
         or not _LOWEST_PRIORITY <= priority <= _HIGHEST_PRIORITY
     ):
         raise invalid("priority", f"is a whole number from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}")
-    return (priority - _LOWEST_PRIORITY) / (_HIGHEST_PRIORITY - _LOWEST_PRIORITY)
+    return importance_of(priority)
 
 
 def _expire(memory: pb.Memory, ttl: object, at: datetime) -> None:

@@ -47,7 +47,7 @@ VERSIONS = Source(
         "content_hash": "sha256(convert_to(versions.type || E'\\n' || versions.content, 'UTF8'))",
     },
 )
-_PRIORITY = "round(1 + 9 * {})"
+_PRIORITY = "ceil(0.5 + 9 * {})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -70,11 +71,18 @@ FIELDS: Mapping[str, Field] = _fields()
 MAX_PROPERTIES = 100
 MAX_PROPERTY_CHARACTERS = 255
 OVERFLOW = ("", "")
+# What a memory has that names no importance.
+DEFAULT_PRIORITY = 5
 
 
 def priority_of(importance: float) -> int:
-    """Return the priority, 1 to 10, that an importance is."""
-    return round(1 + 9 * importance)
+    """Return the priority, 1 to 10, that an importance of 0 to 1 is: ceil(0.5 + 9 * importance), so that 0.5 is 5."""
+    return math.ceil(0.5 + 9 * importance)
+
+
+def importance_of(priority: float) -> float:
+    """Return the importance, 0 to 1, of a priority of 1 to 10: (priority - 1) / 9, but 0.5, the default, for 5."""
+    return 0.5 if priority == DEFAULT_PRIORITY else (priority - 1) / 9
 
 
 def property_text(value: Value) -> str:

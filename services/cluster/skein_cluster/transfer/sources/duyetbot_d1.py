@@ -27,6 +27,7 @@ from skein_cluster.transfer.records import Kind, Record
 from skein_cluster.transfer.sources.rows import Row, Unusable, iso, parsed, stamp, storable
 from skein_cluster.transfer.sources.sqlite import Table, open_sqlite, seconds
 from skein_cluster.transfer.sources.stores import brought, metadata_of, one_realm, tags_of
+from skein_kit.filtering.fields import importance_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -283,4 +284,4 @@ def _importance(row: Row) -> float | None:
     nearest = min(max(float(value), 1.0), float(_MOST_IMPORTANT))
     if nearest != value:
         row.coerced("importance", "brought within 1 to 10")
-    return (nearest - 1) / (_MOST_IMPORTANT - 1)
+    return importance_of(nearest)

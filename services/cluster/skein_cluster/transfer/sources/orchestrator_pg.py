@@ -18,6 +18,7 @@ from skein_cluster.transfer.records import Kind, Record, Unreadable
 from skein_cluster.transfer.sources.base import Realm
 from skein_cluster.transfer.sources.postgres import Table, open_database
 from skein_cluster.transfer.sources.rows import Row, Unusable, iso, stamp, struct
+from skein_kit.filtering.fields import importance_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -319,7 +320,7 @@ def _importance(row: Row) -> float | None:
     if nearest != value:
         row.coerced("priority", "moved into 1 to 10")
     row.coerced("priority", "1 to 10 became importance 0 to 1")
-    return (nearest - _LOWEST) / (_HIGHEST - _LOWEST)
+    return importance_of(nearest)
 
 
 def _times(row: Row, *columns: str, unless_as: str = "") -> dict[str, Any]:
