@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg
 import grpc
 from fix_accounts import Account
 from fix_cluster import Cluster, Tenant, refused
-from fix_oauth import App
+from fix_oauth import DEVICE, App
 from grpc import aio
 
 from skein.auth.v1 import oauth_pb2
@@ -42,11 +44,57 @@ async def test_a_device_is_let_in_once_a_person_agreed(
     assert (await app.refresh(tokens.refresh_token)).access_token
 
 
+async def test_a_device_that_asks_once_more_gets_the_same_tokens_again(
+    app: App, account: Account, tenant: Tenant
+) -> None:
+    started = await approved(app, account, tenant)
+
+    tokens = await poll(app, started)
+    again = await poll(app, started)
+
+    assert again.refresh_token == tokens.refresh_token
+    assert (await app.introspect(again.access_token)).active
+    assert (await app.introspect(tokens.access_token)).active
+    assert (await app.refresh(tokens.refresh_token)).access_token
+
+
+async def test_a_device_that_asks_twice_at_once_is_let_in_once(app: App, account: Account, tenant: Tenant) -> None:
+    started = await approved(app, account, tenant)
+
+    answers = await asyncio.gather(*(poll(app, started) for _ in range(4)))
+
+    assert len({tokens.refresh_token for tokens in answers}) == 1
+    assert (await app.refresh(answers[0].refresh_token)).access_token
+
+
+async def test_a_device_that_asks_once_more_after_its_refresh_keeps_its_grant(
+    app: App, account: Account, tenant: Tenant
+) -> None:
+    started = await approved(app, account, tenant)
+    renewed = await app.refresh((await poll(app, started)).refresh_token)
+
+    with refused(INVALID, "OAUTH_INVALID_GRANT"):
+        await poll(app, started)
+
+    assert (await app.refresh(renewed.refresh_token)).access_token
+
+
+async def test_a_device_of_a_client_without_refresh_tokens_may_ask_once_more(
+    direct: aio.Channel, account: Account, tenant: Tenant
+) -> None:
+    app = await App.registered(direct, grant_types=[DEVICE], redirect_uris=[], response_types=[])
+    started = await approved(app, account, tenant)
+
+    tokens = await poll(app, started)
+    again = await poll(app, started)
+
+    assert (tokens.refresh_token, again.refresh_token) == ("", "")
+    assert (await app.introspect(again.access_token)).active
+    assert (await app.introspect(tokens.access_token)).active
+
+
 async def test_a_device_code_works_once(cluster: Cluster, app: App, account: Account, tenant: Tenant) -> None:
-    started = await start_device(app)
-    await (await app.person(account)).ApproveDevice(
-        oauth_pb2.ApproveDeviceRequest(user_code=started.user_code, approved=True, tenant_id=str(tenant.tenant_id))
-    )
+    started = await approved(app, account, tenant)
     tokens = await poll(app, started)
 
     await waited(cluster)
@@ -78,6 +126,14 @@ async def test_a_device_s_codes_are_of_no_use_to_others(direct: aio.Channel, app
         await (await app.person(account)).GetDeviceAuthorization(
             oauth_pb2.GetDeviceAuthorizationRequest(user_code="BBBB-BBBB")
         )
+
+
+async def approved(app: App, account: Account, tenant: Tenant) -> oauth_pb2.StartDeviceAuthorizationResponse:
+    started = await start_device(app)
+    await (await app.person(account)).ApproveDevice(
+        oauth_pb2.ApproveDeviceRequest(user_code=started.user_code, approved=True, tenant_id=str(tenant.tenant_id))
+    )
+    return started
 
 
 async def start_device(app: App) -> oauth_pb2.StartDeviceAuthorizationResponse:

@@ -6,13 +6,14 @@ from uuid import UUID
 
 from skein_auth import device_grants
 from skein_auth.device_grants import Device, DeviceState, Poll
-from skein_auth.grants import Fault, Now, SignIn, Step, Successors, Terms
+from skein_auth.grants import NOTHING, Fault, Now, SignIn, Step, Successors, Terms
 from skein_auth.sign_ins import Luck
 from skein_kit.tokens import Token
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 SCOPES = frozenset({"memory.read"})
 RESOURCES = ("https://skein.example",)
+GRACE = Terms().grace
 
 
 def after(seconds: float) -> Now:
@@ -51,7 +52,7 @@ def waiting(**changes: object) -> tuple[Device, Token]:
 
 
 def asked(device: Device, token: Token, seconds: float, client_id: str = "tv") -> Poll:
-    found = device_grants.poll(device, token, client_id, (), after(seconds).at)
+    found = device_grants.poll(device, token, client_id, (), after(seconds).at, GRACE)
     assert isinstance(found, Poll)
     return found
 
@@ -81,11 +82,22 @@ def test_an_approved_device_is_let_in_once() -> None:
     device, token = waiting(state=DeviceState.APPROVED)
 
     first = asked(device, token, 1)
-    second = asked(first.device, token, 10)
+    second = asked(first.device, token, 11)
 
     assert first.fault is None
     assert first.device.state is DeviceState.USED
     assert second.fault is Fault.REUSED
+
+
+def test_asking_again_does_not_prolong_the_grace_of_a_device() -> None:
+    device, token = waiting(state=DeviceState.APPROVED)
+    used = asked(device, token, 1).device
+
+    again = asked(used, token, 10.9)
+    late = asked(again.device, token, 11)
+
+    assert (again.fault, again.device) == (None, used)
+    assert late.fault is Fault.REUSED
 
 
 def test_a_device_learns_of_a_no_and_of_its_end() -> None:
@@ -101,14 +113,41 @@ def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:
     guessed = Token.made(device_grants.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
     at = after(1).at
 
-    assert device_grants.poll(device, token, "radio", (), at) is Fault.INVALID
-    assert device_grants.poll(device, guessed, "tv", (), at) is Fault.INVALID
-    assert device_grants.poll(None, token, "tv", (), at) is Fault.INVALID
-    assert device_grants.poll(device, token, "tv", ("https://else.example",), at) is Fault.TARGET
+    assert device_grants.poll(device, token, "radio", (), at, GRACE) is Fault.INVALID
+    assert device_grants.poll(device, guessed, "tv", (), at, GRACE) is Fault.INVALID
+    assert device_grants.poll(None, token, "tv", (), at, GRACE) is Fault.INVALID
+    assert device_grants.poll(device, token, "tv", ("https://else.example",), at, GRACE) is Fault.TARGET
 
 
 def test_a_revoked_approval_lets_no_device_in() -> None:
     live, revoked = grant(), grant(revoke_time=START)
+    _, token = waiting()
 
-    assert device_grants.let_in(live, (), after(1), refreshes=True).issue is not None
-    assert device_grants.let_in(revoked, (), after(1), refreshes=True) == Step(fault=Fault.INVALID)
+    assert device_grants.let_in(live, None, token, (), after(1), refreshes=True).issue is not None
+    assert device_grants.let_in(revoked, None, token, (), after(1), refreshes=True) == Step(fault=Fault.INVALID)
+
+
+def test_a_device_that_asks_again_gets_the_same_refresh_token_and_changes_nothing() -> None:
+    _, token = waiting()
+    first = device_grants.let_in(grant(), None, token, (), after(1), refreshes=True)
+    assert first.issue is not None
+
+    again = device_grants.let_in(first.issue.sign_in, first.changes.refresh_token, token, (), after(2), refreshes=True)
+
+    assert again.issue is not None
+    assert (again.issue.refresh, again.issue.is_first) == (first.issue.refresh, False)
+    assert again.changes == NOTHING
+
+
+def test_a_device_that_renewed_its_tokens_gets_none_for_its_code_and_loses_none() -> None:
+    _, token = waiting()
+    _, other = waiting()
+    other = dataclasses.replace(other, secret=b"e" * 32)
+    renewed = device_grants.let_in(grant(), None, other, (), after(1), refreshes=True)
+    assert renewed.issue is not None
+
+    again = device_grants.let_in(
+        renewed.issue.sign_in, renewed.changes.refresh_token, token, (), after(2), refreshes=True
+    )
+
+    assert again == Step(fault=Fault.INVALID)

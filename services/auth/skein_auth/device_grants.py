@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_auth.grants import Fault, Now, SignIn, Step, first
+from skein_auth.grants import Fault, Issue, Now, RefreshToken, SignIn, Step, first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ class Device:
     resources: tuple[str, ...]
     state: DeviceState
     interval: timedelta
+    # Of a used device: when its approval was redeemed.
     poll_time: datetime | None = None
     expire_time: datetime
     # The sign-in that the answer made.
@@ -60,16 +61,20 @@ class Poll:
 
 
 def poll(  # noqa: PLR0911 - one for each answer of RFC 8628.
-    device: Device | None, presented: Token, client_id: str, resources: Sequence[str], at: datetime
+    device: Device | None, presented: Token, client_id: str, resources: Sequence[str], at: datetime, grace: timedelta
 ) -> Poll | Fault:
-    """Let a device ask for its answer. Asking too fast makes it wait longer; an approval is redeemed once."""
+    """Let a device ask for its answer. Asking too fast makes it wait longer.
+
+    An approval is redeemed once. A device that did not read the answer may ask again within `grace` of that.
+    """
     if device is None or not presented.proves(device.secret_hash) or device.client_id != client_id:
         return Fault.INVALID
     if not set(resources) <= set(device.resources):
         return Fault.TARGET
     asked = replace(device, poll_time=at)
     if device.state is DeviceState.USED:
-        return Poll(device=device, fault=Fault.REUSED)
+        in_grace = device.poll_time is not None and at < device.poll_time + grace
+        return Poll(device=device, fault=None if in_grace else Fault.REUSED)
     if at >= device.expire_time:
         return Poll(device=device, fault=Fault.EXPIRED)
     if device.state is DeviceState.DENIED:
@@ -81,8 +86,36 @@ def poll(  # noqa: PLR0911 - one for each answer of RFC 8628.
     return Poll(device=replace(asked, state=DeviceState.USED), fault=None)
 
 
-def let_in(sign_in: SignIn, resources: Sequence[str], now: Now, *, refreshes: bool) -> Step:
-    """Give a device its first tokens once its approval is redeemed."""
+def let_in(
+    sign_in: SignIn,
+    live_token: RefreshToken | None,
+    presented: Token,
+    resources: Sequence[str],
+    now: Now,
+    *,
+    refreshes: bool,
+) -> Step:
+    """Give a device its first tokens once its approval is redeemed, and in the grace after that the same again.
+
+    `live_token` is the sign-in's live refresh token. A device that renewed its first one has read the answer: it gets
+    no tokens for the code any more, and keeps the grant.
+    """
     if not sign_in.lives(now.at):
         return Step(fault=Fault.INVALID)
-    return first(sign_in, now, tuple(resources) or sign_in.resources, refreshes=refreshes)
+    granted = tuple(resources) or sign_in.resources
+    if live_token is None:
+        token = now.successors.next(presented, sign_in.tenant_id, now.chance.id(now.at)) if refreshes else None
+        return first(sign_in, now, granted, token)
+    again = now.successors.again(presented, sign_in.tenant_id, live_token)
+    if again is None:
+        return Step(fault=Fault.INVALID)
+    return Step(
+        issue=Issue(
+            sign_in=sign_in,
+            scopes=sign_in.scopes,
+            resources=granted,
+            refresh=again,
+            refresh_expire_time=live_token.expire_time,
+            expire_time=min(now.at + now.terms.access, sign_in.expire_time),
+        )
+    )

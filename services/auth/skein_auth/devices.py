@@ -150,9 +150,12 @@ class Devices:
         if presented is None:
             return grants.Step(fault=Fault.INVALID), None
         refreshes = clients.REFRESH_TOKEN in client.grant_types
+        now_ = self._sign_ins.now(at)
         return await self._store.poll(
             presented,
-            lambda device: device_grants.poll(device, presented, client.client_id, resources, at),
-            lambda sign_in: device_grants.let_in(sign_in, resources, self._sign_ins.now(at), refreshes=refreshes),
+            lambda device: device_grants.poll(device, presented, client.client_id, resources, at, now_.terms.grace),
+            lambda sign_in, live_token: device_grants.let_in(
+                sign_in, live_token, presented, resources, now_, refreshes=refreshes
+            ),
             at,
         )

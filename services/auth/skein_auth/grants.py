@@ -158,23 +158,26 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Successors:
-    """How the next refresh token follows from the one before: with that and our key the same one is found again."""
+    """How a refresh token follows from the token before it: with that and our key the same one is found again.
+
+    The token before the first one of a device is its device code.
+    """
 
     # The current key first; the others were it before.
     keys: tuple[bytes, ...] = field(repr=False)
 
-    def next(self, before: Token, token_id: UUID) -> Token:
-        return self._next(self.keys[0], before, token_id)
+    def next(self, before: Token, tenant_id: UUID, token_id: UUID) -> Token:
+        return self._next(self.keys[0], before, tenant_id, token_id)
 
-    def again(self, before: Token, successor: RefreshToken) -> Token | None:
-        """Return the successor that was given out; None when it was made with a key that is gone."""
-        found = (self._next(key, before, successor.refresh_token_id) for key in self.keys)
+    def again(self, before: Token, tenant_id: UUID, successor: RefreshToken) -> Token | None:
+        """Return the successor that was given out; None when it follows from another token, or its key is gone."""
+        found = (self._next(key, before, tenant_id, successor.refresh_token_id) for key in self.keys)
         return next((token for token in found if token.proves(successor.secret_hash)), None)
 
     @staticmethod
-    def _next(key: bytes, before: Token, token_id: UUID) -> Token:
+    def _next(key: bytes, before: Token, tenant_id: UUID, token_id: UUID) -> Token:
         secret = hmac.digest(key, before.secret + token_id.bytes, "sha256")
-        return Token.made(REFRESH_PREFIX, before.tenant_id, token_id, secret)
+        return Token.made(REFRESH_PREFIX, tenant_id, token_id, secret)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,7 +242,7 @@ def proves(verifier: str, challenge: str) -> bool:
 
 def begin(sign_in: SignIn, now: Now) -> Step:
     """Begin a sign-in of an account's own, which is new."""
-    return first(sign_in, now, sign_in.resources, refreshes=True)
+    return first(sign_in, now, sign_in.resources, _random_refresh_token(sign_in, now))
 
 
 def approve(sign_in: SignIn, redirect_uri: str, code_challenge: str, now: Now) -> tuple[SignIn, Code, Token]:
@@ -270,7 +273,8 @@ def redeem(state: tuple[SignIn, Code] | None, presented: Token, with_: Redemptio
         return Step(fault=Fault.INVALID)
     if not set(with_.resources) <= set(sign_in.resources):
         return Step(fault=Fault.TARGET)
-    step = first(sign_in, now, with_.resources or sign_in.resources, refreshes=with_.refreshes)
+    token = _random_refresh_token(sign_in, now) if with_.refreshes else None
+    step = first(sign_in, now, with_.resources or sign_in.resources, token)
     return replace(step, changes=replace(step.changes, code_used=now.at))
 
 
@@ -289,7 +293,7 @@ def refresh(chain: Chain | None, presented: Token, with_: Renewal, now: Now) -> 
         in_grace = now.at < token.replace_time + now.terms.grace
         if not in_grace or successor is None or successor.replace_time is not None:
             return reused(sign_in, now.at, "refresh_token_reused")
-        given = now.successors.again(presented, successor)
+        given = now.successors.again(presented, sign_in.tenant_id, successor)
         if given is None:
             return Step(fault=Fault.INVALID)
     if not with_.scopes <= sign_in.scopes:
@@ -298,7 +302,7 @@ def refresh(chain: Chain | None, presented: Token, with_: Renewal, now: Now) -> 
         return Step(fault=Fault.TARGET)
     changes = NOTHING
     if given is None or successor is None:
-        given = now.successors.next(presented, now.chance.id(now.at))
+        given = now.successors.next(presented, sign_in.tenant_id, now.chance.id(now.at))
         successor = _stored(given, now.at, min(now.at + now.terms.refresh, sign_in.expire_time))
         changes = Changes(replaced=token.refresh_token_id, refresh_token=successor, used=now.at)
     issue = Issue(
@@ -345,13 +349,13 @@ def _fault_of(chain: Chain | None, presented: Token, client_id: str, at: datetim
     return Fault.EXPIRED if is_over else None
 
 
-def first(sign_in: SignIn, now: Now, resources: tuple[str, ...], *, refreshes: bool) -> Step:
-    """Give out the first tokens of a sign-in, which from now on lives as long as they can be renewed."""
+def first(sign_in: SignIn, now: Now, resources: tuple[str, ...], token: Token | None) -> Step:
+    """Give out the first tokens of a sign-in, which from now on lives as long as they can be renewed.
+
+    `token` is its first refresh token; None for a client that takes none.
+    """
     at, terms = now.at, now.terms
-    ends = at + (terms.sign_in if refreshes else terms.access)
-    token = None
-    if refreshes:
-        token = Token.made(REFRESH_PREFIX, sign_in.tenant_id, now.chance.id(at), now.chance.secret())
+    ends = at + (terms.access if token is None else terms.sign_in)
     stored = None if token is None else _stored(token, at, min(at + terms.refresh, ends))
     issue = Issue(
         sign_in=until(sign_in, ends),
@@ -363,6 +367,10 @@ def first(sign_in: SignIn, now: Now, resources: tuple[str, ...], *, refreshes: b
         is_first=True,
     )
     return Step(changes=Changes(refresh_token=stored, used=at, expire_time=ends), issue=issue)
+
+
+def _random_refresh_token(sign_in: SignIn, now: Now) -> Token:
+    return Token.made(REFRESH_PREFIX, sign_in.tenant_id, now.chance.id(now.at), now.chance.secret())
 
 
 def _stored(token: Token, at: datetime, expire_time: datetime) -> RefreshToken:

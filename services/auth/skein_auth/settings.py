@@ -44,7 +44,7 @@ class AuthSettings(Settings):
     refresh_token_seconds: int = 2_592_000
     # Seconds that it lives however much it is used.
     sign_in_seconds: int = 7_776_000
-    # Seconds in which a lost answer to a refresh can be asked for again.
+    # Seconds in which a lost answer to a refresh, or to a device that was let in, can be asked for again.
     refresh_grace_seconds: int = 10
     # Seconds that an authorization code lives, 600 at most.
     code_seconds: int = 60

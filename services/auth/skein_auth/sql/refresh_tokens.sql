@@ -12,6 +12,12 @@ FROM auth.refresh_tokens t
 LEFT JOIN auth.refresh_tokens n ON n.tenant_id = t.tenant_id AND n.refresh_token_id = t.replaced_by
 WHERE t.tenant_id = :tenant_id AND t.refresh_token_id = :refresh_token_id;
 
+-- get_live_refresh_token --
+-- Read the refresh token of a sign-in that no other one took the place of.
+SELECT refresh_token_id, secret_hash, create_time, expire_time
+FROM auth.refresh_tokens
+WHERE tenant_id = :tenant_id AND sign_in_id = :sign_in_id AND replace_time IS NULL;
+
 -- replace_refresh_token --
 -- Let a live refresh token give way to the next one.
 UPDATE auth.refresh_tokens

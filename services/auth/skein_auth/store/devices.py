@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_auth.device_grants import Device, DeviceState, Poll
-from skein_auth.grants import Fault, SignIn, Step, reused
-from skein_auth.store.grants import apply, create_sign_in, locked_sign_in
+from skein_auth.grants import Fault, RefreshToken, SignIn, Step, reused
+from skein_auth.store.grants import apply, create_sign_in, live_refresh_token, locked_sign_in
 from skein_auth.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -98,12 +98,12 @@ class DeviceStore:
         self,
         presented: Token,
         ask: Callable[[Device | None], Poll | Fault],
-        let_in: Callable[[SignIn], Step],
+        let_in: Callable[[SignIn, RefreshToken | None], Step],
         at: datetime,
     ) -> tuple[Step, SignIn | None]:
         """Let a device ask; the first one to ask after a yes is let in. Return the sign-in that the answer made, too.
 
-        Whoever asks again after that has the code from somewhere: what it gave is revoked.
+        A caller that asks after the grace has the code from somewhere: what it gave is revoked.
         """
         async with self._database.shared() as tx:
             row = await tx.row(QUERIES["lock_device_code"], device_code_id=presented.token_id)
@@ -127,7 +127,10 @@ class DeviceStore:
             sign_in = await locked_sign_in(tx, device.approved_tenant_id, device.approved_sign_in_id)
             if sign_in is None:
                 return Step(fault=Fault.INVALID), None
-            step = reused(sign_in, at, "device_code_reused") if asked.fault else let_in(sign_in)
+            if asked.fault:
+                step = reused(sign_in, at, "device_code_reused")
+            else:
+                step = let_in(sign_in, await live_refresh_token(tx, sign_in))
             await apply(tx, sign_in, step.changes)
         return step, sign_in
 

@@ -182,6 +182,12 @@ async def locked_sign_in(tx: Transaction, tenant_id: UUID, sign_in_id: UUID) -> 
     return None if row is None else _sign_in(row)
 
 
+async def live_refresh_token(tx: Transaction, sign_in: SignIn) -> RefreshToken | None:
+    """Read the refresh token that a sign-in can be renewed with now; None when it has none yet."""
+    row = await tx.row(QUERIES["get_live_refresh_token"], tenant_id=sign_in.tenant_id, sign_in_id=sign_in.sign_in_id)
+    return None if row is None else RefreshToken(**row)
+
+
 async def apply(tx: Transaction, sign_in: SignIn, changes: Changes) -> None:
     """Make the changes of a step to a sign-in that is held, or new."""
     names = {"tenant_id": sign_in.tenant_id, "sign_in_id": sign_in.sign_in_id}
