@@ -202,6 +202,15 @@ async def test_an_ipv6_customer_is_one_address(attempts: Attempts, one: str, oth
     assert await succeeds(attempts, ("address", other)) == ("too many" if is_shared else "right")
 
 
+async def test_names_of_refused_clients_are_told_apart_by_letter_case(attempts: Attempts) -> None:
+    for _ in range(MOST):
+        await attempts.charge("refused_client", "App")
+
+    with pytest.raises(TooManyAttempts):
+        await attempts.charge("refused_client", "App")
+    await attempts.charge("refused_client", "app")
+
+
 async def test_sign_ups_count_whether_they_succeed_or_not(attempts: Attempts, clock: Clock) -> None:
     for _ in range(MOST):
         await attempts.charge("sign_up", "192.0.2.8")

@@ -71,6 +71,17 @@ async def test_an_application_proves_itself_with_the_secret_that_it_had(
         await App(direct, client, hashlib.sha256(SECRET.encode()).hexdigest(), "").refresh(tokens.refresh_token)
 
 
+async def test_guesses_at_a_secret_that_another_system_chose_are_limited(cluster: Cluster, direct: aio.Channel) -> None:
+    client = moving(token_endpoint_auth_method="client_secret_post")
+    await take_over(cluster, client, SECRET)
+    for number in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "OAUTH_INVALID_CLIENT"):
+            await App(direct, client, f"guess {number}", "").refresh("x")
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await App(direct, client, SECRET, "").refresh("x")
+
+
 async def test_a_secret_that_expired_there_is_expired_here(
     cluster: Cluster, direct: aio.Channel, tenant: Tenant, account: Account
 ) -> None:

@@ -11,13 +11,12 @@ from fix_accounts import PASSWORD, Account, member, new_account, new_email, sign
 from fix_auth import Alone, Person, auth_alone
 from fix_cluster import Cluster, Tenant, refused
 from fix_issuer import Issuer, issuing
-from fix_oauth import REDIRECT, VERIFIER, App
+from fix_oauth import App
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_auth.grants import CODE_PREFIX
 from skein_auth.one_time import MOST_WAITING, Errand, Post, Purpose
 from skein_auth.settings import AuthSettings
 from skein_kit.database import NO_TENANT
@@ -152,22 +151,6 @@ async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(alone: Alo
     await bob.auth.ChangePassword(pb.ChangePasswordRequest(old_password=PASSWORD, new_password=NEW_PASSWORD))
     again = await through_issuer(alone, issuer)
     await again.auth.ChangePassword(pb.ChangePasswordRequest(new_password=NEW_PASSWORD))
-
-
-async def test_guesses_at_codes_are_limited_by_address(alone: Alone) -> None:
-    app = await App.registered(alone.channel)
-    request = oauth_pb2.ExchangeTokenRequest(
-        client=app.proof,
-        authorization_code=oauth_pb2.AuthorizationCodeGrant(redirect_uri=REDIRECT, code_verifier=VERIFIER),
-    )
-    metadata = (("skein-client-address", "192.0.2.7"),)
-    for _ in range(10):
-        request.authorization_code.code = Token.made(CODE_PREFIX, NO_TENANT, new_id(now())).text()
-        with refused(INVALID, "OAUTH_INVALID_GRANT"):
-            await app.oauth.ExchangeToken(request, metadata=metadata)
-
-    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await app.oauth.ExchangeToken(request, metadata=metadata)
 
 
 async def test_a_refresh_gives_no_more_than_the_role_allows_now(

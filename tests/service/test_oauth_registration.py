@@ -92,7 +92,9 @@ async def test_registration_may_be_closed(database: TestDatabase) -> None:
                 await oauth.RegisterClient(request(token))
 
 
-async def test_guessing_a_client_s_secret_is_limited(database: TestDatabase) -> None:
+async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_does_not_need(
+    database: TestDatabase,
+) -> None:
     async with auth_alone(database, SKEIN_ATTEMPTS_MOST="3") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         made = await oauth.RegisterClient(request())
@@ -109,7 +111,8 @@ async def test_guessing_a_client_s_secret_is_limited(database: TestDatabase) -> 
             with refused(UNAUTHENTICATED, "OAUTH_INVALID_CLIENT"):
                 await revoke("wrong")
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-            await revoke(made.client_secret)
+            await revoke("wrong")
+        await revoke(made.client_secret)
 
 
 @dataclass

@@ -75,18 +75,28 @@ class Applications:
         return found
 
     async def authenticated(self, given: pb.ClientAuthentication) -> Client:
-        """Return the client that proves itself, in the way that it registered for. Raises InvalidClient."""
+        """Return the client that proves itself, in the way that it registered for.
+
+        Only imported secrets are worth a guess, so only they are tried within the limits on attempts. Of other secrets
+        the right one always passes. Raises InvalidClient, or TooManyAttempts once too many wrong secrets came.
+        """
         client = await self.known(given.client_id)
         method = given.method or clients.PUBLIC
         if client is not None and client.token_endpoint_auth_method == method == clients.PUBLIC:
             client.authenticate(given.client_secret, method, now())
             return client
         try:
-            async with self._attempts.failing(("client", given.client_id), ("address", address())):
-                if client is None:
-                    clients.refuse_unknown(given.client_secret)
+            if client is None:
+                clients.refuse_unknown(given.client_secret)
+            if client.has_imported_secret:
+                async with self._attempts.failing(("client", given.client_id), ("address", address())):
+                    client.authenticate(given.client_secret, method, now())
+            else:
                 client.authenticate(given.client_secret, method, now())
         except InvalidClient as refusal:
+            # Bounds the audit events that an anonymous caller can cause.
+            await self._attempts.charge("refused_address", address())
+            await self._attempts.charge("refused_client", given.client_id)
             known = "" if client is None else client.client_id
             await self._audit.record("client_refused", outcome="refused", reason=refusal.reason, client_id=known)
             raise

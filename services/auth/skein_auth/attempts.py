@@ -2,6 +2,8 @@
 
 An attempt is counted before the work and taken back when it ends well, so a burst of tries gets no further than one
 after another. While the count is full only with attempts that may still end well, the next one waits its turn.
+Only what can be guessed is an attempt: passwords, codes that people type, client secrets of another system's making.
+A refused token of 256 random bits is a dead token, so it never keeps live ones of the same address out.
 """
 
 from __future__ import annotations
@@ -45,10 +47,6 @@ _FAULTS = frozenset(
 _NO_GUESSES = frozenset(
     {
         "SECOND_FACTOR_NEEDED",
-        "OAUTH_AUTHORIZATION_PENDING",
-        "OAUTH_ACCESS_DENIED",
-        "OAUTH_SLOW_DOWN",
-        "OAUTH_EXPIRED_TOKEN",
         "SIGN_IN_TOO_OLD",
         "PASSWORD_TOO_SHORT",
         "MAIL_NOT_CONFIGURED",
@@ -81,6 +79,9 @@ def limits(settings: AuthSettings) -> Mapping[str, Limit]:
         "account": Limit(settings.attempts_most, window),
         "client": Limit(settings.attempts_most, window),
         "address": Limit(settings.address_attempts_most, window),
+        # Refusals of clients, by client and by address. The right secret passes whatever these counts say.
+        "refused_client": Limit(settings.attempts_most, window),
+        "refused_address": Limit(settings.address_attempts_most, window),
         # By address.
         "sign_up": Limit(settings.sign_ups_most, _HOUR),
         "registration": Limit(settings.registrations_most, _HOUR),
@@ -186,7 +187,7 @@ def _normal(kind: str, subject: str) -> str:
     """Return what stands for a subject: of an IPv6 address the network, of a mailbox the lower-cased name."""
     if kind in {"account", "mail_to"}:
         return subject.lower()
-    if kind == "client":
+    if kind in {"client", "refused_client"}:
         return subject
     try:
         address = ipaddress.ip_address(subject.partition("%")[0])

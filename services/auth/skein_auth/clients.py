@@ -89,6 +89,11 @@ class Client:
         """Return what to call it: what it says of itself is not to be trusted further than that."""
         return self.client_name or self.client_id
 
+    @property
+    def has_imported_secret(self) -> bool:
+        """Say whether another system chose the secret, which a person may have made up."""
+        return self.secret_hash is not None and self.registration_hash is None
+
     def redirect(self, asked: str) -> str | None:
         """Return where to send the browser: exactly what is registered, but for the port of a loopback address.
 

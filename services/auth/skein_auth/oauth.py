@@ -93,7 +93,6 @@ class OAuth:
             devices=devices,
             keys=parts.keys,
             tenants=parts.tenants,
-            attempts=parts.attempts,
             audit=parts.audit,
             lifetime=timedelta(seconds=parts.settings.access_token_seconds),
         )

@@ -55,8 +55,7 @@ class SigningIn:
 
     async def refresh(self, refresh_token: str) -> pb.SignInTokens:
         """Replace a refresh token."""
-        async with self.attempts.failing(("address", client_address())):
-            return await self.sign_ins.refresh_own(refresh_token)
+        return await self.sign_ins.refresh_own(refresh_token)
 
     async def sign_out(self, who: Caller) -> None:
         """End the sign-in that calls."""

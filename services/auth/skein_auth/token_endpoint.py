@@ -9,7 +9,6 @@ from uuid import UUID
 
 from skein_auth import clients, grants
 from skein_auth.access_tokens import Bearer
-from skein_auth.applications import address
 from skein_auth.authorizations import targets
 from skein_auth.clients import OIDC_SCOPES
 from skein_auth.errors import (
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.access_tokens import AccessClaims, AccessTokens
     from skein_auth.applications import Applications
-    from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
     from skein_auth.clients import Client
     from skein_auth.devices import Devices
@@ -99,7 +97,6 @@ class TokenEndpoint:
     devices: Devices
     keys: ApiKeyStore
     tenants: Tenants
-    attempts: Attempts
     audit: Audit
     # Of a service account's access token.
     lifetime: timedelta
@@ -110,8 +107,8 @@ class TokenEndpoint:
         if request.WhichOneof("grant") == "client_credentials":
             return await self._for_service_account(request, at)
         client = await self.applications.authenticated(request.client)
-        async with self.attempts.failing(("address", address())):
-            issue = await self._issue(client, request, at)
+        # Not an attempt: a refused code or token of 256 random bits is a dead one, never a guess at a live one.
+        issue = await self._issue(client, request, at)
         given = await self._given(issue, at)
         if issue.is_first:
             issued = issue.sign_in
@@ -179,7 +176,7 @@ class TokenEndpoint:
         return standing, scopes
 
     async def _issue(self, client: Client, request: pb.ExchangeTokenRequest, at: datetime) -> Issue:
-        """Return what the grant is worth, or refuse it, which counts as an attempt that failed."""
+        """Return what the grant is worth, or refuse it."""
         step, sign_in = await self._decided(client, request, at)
         if step.issue is not None and step.fault is None:
             return step.issue
@@ -281,8 +278,7 @@ class TokenEndpoint:
     async def _for_service_account(self, request: pb.ExchangeTokenRequest, at: datetime) -> Given:
         """Give a service account a token for one of its keys: no more than the key may do, and no refresh token."""
         given = request.client
-        async with self.attempts.failing(("client", given.client_id), ("address", address())):
-            key, stored = await self._service_key(given, at)
+        key, stored = await self._service_key(given, at)
         asked = frozenset(request.client_credentials.scope.split())
         if not asked <= TENANT_PERMISSIONS & stored.permissions:
             raise InvalidScope
