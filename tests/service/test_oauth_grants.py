@@ -286,19 +286,52 @@ async def test_a_token_is_made_for_the_resources_that_were_granted(app: App, acc
 async def test_an_application_that_only_asks_who_it_is_needs_no_tenant(app: App, account: Account) -> None:
     tokens = await app.tokens(account, None, "openid email profile", nonce="n-1")
     issuer = (await app.oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())).issuer
-    listed = await auth_pb2_grpc.AuthServiceStub(app.channel).ListSigningKeys(
-        auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_ACCESS)
-    )
 
-    claims = jwt.decode(
-        tokens.id_token, RSAKey.import_key(json.loads(listed.signing_keys[0].jwk)), algorithms=["RS256"]
-    ).claims
+    claims = await claims_of(app, tokens.id_token)
     known = await app.oauth.GetUserInfo(oauth_pb2.GetUserInfoRequest(access_token=tokens.access_token))
 
     assert (claims["iss"], claims["aud"], claims["nonce"]) == (issuer, app.client.client_id, "n-1")
     assert claims["sub"] == known.subject == account.account_id
     assert claims["at_hash"]
     assert claims["auth_time"]
+
+
+@pytest.mark.parametrize("verified", [True, False])
+async def test_the_scope_email_tells_the_address_and_whether_it_is_verified(
+    cluster: Cluster, app: App, account: Account, *, verified: bool
+) -> None:
+    if verified:
+        made = await cluster.operator.auth.CreateOneTimeToken(
+            accounts_pb2.CreateOneTimeTokenRequest(
+                account_id=account.account_id, purpose=accounts_pb2.TOKEN_PURPOSE_EMAIL_VERIFICATION
+            )
+        )
+        await cluster.anonymous.auth.VerifyEmail(accounts_pb2.VerifyEmailRequest(token=made.token))
+
+    tokens = await app.tokens(account, None, "openid email")
+    claims = await claims_of(app, tokens.id_token)
+    known = await app.oauth.GetUserInfo(oauth_pb2.GetUserInfoRequest(access_token=tokens.access_token))
+
+    assert (claims["email"], claims["email_verified"]) == (account.email, verified)
+    assert (known.email, known.email_verified) == (account.email, verified)
+
+
+async def test_without_the_scope_email_no_address_is_told(app: App, account: Account) -> None:
+    tokens = await app.tokens(account, None, "openid profile")
+
+    claims = await claims_of(app, tokens.id_token)
+    known = await app.oauth.GetUserInfo(oauth_pb2.GetUserInfoRequest(access_token=tokens.access_token))
+
+    assert not {"email", "email_verified"} & claims.keys()
+    assert (known.email, known.email_verified) == ("", False)
+
+
+async def claims_of(app: App, id_token: str) -> dict[str, Any]:
+    listed = await auth_pb2_grpc.AuthServiceStub(app.channel).ListSigningKeys(
+        auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_ACCESS)
+    )
+    key = RSAKey.import_key(json.loads(listed.signing_keys[0].jwk))
+    return jwt.decode(id_token, key, algorithms=["RS256"]).claims
 
 
 async def test_user_information_needs_the_scope_openid_and_a_live_grant(

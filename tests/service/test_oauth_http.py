@@ -193,6 +193,21 @@ async def test_userinfo_tells_what_the_scopes_let_out(web: Web, person: Person, 
     assert given["id_token"].count(".") == 2
 
 
+async def test_userinfo_tells_no_address_without_the_scope_email(web: Web, person: Person, tenant: Tenant) -> None:
+    given = await tokens_of(web, await web.register(), person, tenant, scope="openid memory.read")
+
+    who = await web.client.get("/userinfo", headers=bearer(given["access_token"]))
+
+    assert who.json() == {"sub": person.account_id}
+
+
+async def test_discovery_names_the_scope_and_the_claims_of_an_address(web: Web) -> None:
+    document = (await web.get("/.well-known/openid-configuration")).json()
+
+    assert {"openid", "profile", "email"} <= set(document["scopes_supported"])
+    assert {"sub", "name", "email", "email_verified"} <= set(document["claims_supported"])
+
+
 async def test_userinfo_wants_a_token(web: Web, person: Person, tenant: Tenant) -> None:
     given = await tokens_of(web, await web.register(), person, tenant)
 

@@ -127,7 +127,7 @@ def user(standing: SignInStanding, scopes: frozenset[str]) -> pb.GetUserInfoResp
     return pb.GetUserInfoResponse(
         subject=str(standing.account_id),
         email=standing.email if knows_email else "",
-        email_verified=knows_email,
+        email_verified=knows_email and standing.email_verified,
         name=standing.display_name if "profile" in scopes else "",
     )
 

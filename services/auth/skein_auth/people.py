@@ -87,7 +87,7 @@ class People:
                 account_id=standing.account_id,
                 sign_in_id=standing.sign_in_id,
                 role=role,
-                email=standing.email,
+                email=standing.email if standing.email_verified else "",
             ),
             expire_time=claims.expire_time,
         )

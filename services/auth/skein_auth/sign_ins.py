@@ -50,8 +50,9 @@ class SignInStanding:
     # Neither revoked nor expired.
     live: bool
     account_active: bool
-    # The account's address, once it is verified; else empty.
+    # Empty for an account without an address. Only a verified one says who a person is.
     email: str
+    email_verified: bool
     display_name: str
 
 

@@ -402,7 +402,7 @@ def about(standing: SignInStanding, scopes: frozenset[str]) -> dict[str, Any]:
     """Return what an application with these scopes may know of the account, as OpenID Connect calls it."""
     facts: dict[str, Any] = {}
     if "email" in scopes and standing.email:
-        facts |= {"email": standing.email, "email_verified": True}
+        facts |= {"email": standing.email, "email_verified": standing.email_verified}
     if "profile" in scopes and standing.display_name:
         facts["name"] = standing.display_name
     return facts

@@ -94,7 +94,7 @@ SELECT s.account_id, s.client_id, s.scopes, s.resources, s.expire_time, s.auth_t
        coalesce(s.revoke_time, (SELECT c.revoke_time FROM auth.clients c
                                 WHERE c.client_id = s.client_id AND c.revoke_time >= s.create_time)) AS revoke_time,
        a.status = 'active' AS account_active,
-       CASE WHEN a.email_verify_time IS NULL THEN '' ELSE coalesce(a.email, '') END AS email, a.display_name
+       coalesce(a.email, '') AS email, a.email_verify_time IS NOT NULL AS email_verified, a.display_name
 FROM auth.sign_ins s JOIN auth.accounts a ON a.account_id = s.account_id
 WHERE s.tenant_id = :tenant_id AND s.sign_in_id = :sign_in_id;
 

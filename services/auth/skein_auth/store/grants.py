@@ -148,6 +148,7 @@ class GrantStore:
             live=row["revoke_time"] is None and at < row["expire_time"],
             account_active=row["account_active"],
             email=row["email"],
+            email_verified=row["email_verified"],
             display_name=row["display_name"],
         )
 

@@ -28,6 +28,20 @@ _FRESH_SECONDS = 5.0
 _STALE_SECONDS = 300.0
 _PUBLIC = {"cache-control": "public, max-age=60"}
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+# What ID tokens and /userinfo tell (OpenID Connect Core, 2 and 5.1).
+_CLAIMS = (
+    "iss",
+    "sub",
+    "aud",
+    "iat",
+    "exp",
+    "auth_time",
+    "nonce",
+    "at_hash",
+    "name",
+    "email",
+    "email_verified",
+)
 _AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
 
 
@@ -139,6 +153,9 @@ def server_document(server: oauth_pb2.GetServerMetadataResponse) -> dict[str, An
         "prompt_values_supported": ["none", "login", "consent"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["RS256"],
+        "claim_types_supported": ["normal"],
+        "claims_supported": list(_CLAIMS),
+        "claims_parameter_supported": False,
         "request_parameter_supported": False,
         "request_uri_parameter_supported": False,
         "ui_locales_supported": ["en"],
