@@ -194,6 +194,45 @@ async def test_what_is_no_message_is_refused(mcp: Mcp, body: bytes, code: int) -
     assert answer.json()["error"]["code"] == code
 
 
+@pytest.mark.parametrize("version", ["", HANDSHAKE, LATEST])
+@pytest.mark.parametrize("number", [{}, {"a": 1}, [], [1], None, True, False, 1.5, 1.0])
+async def test_an_id_that_is_neither_text_nor_integer_is_an_error(mcp: Mcp, version: str, number: Any) -> None:
+    headers = {"mcp_protocol_version": version} if version else {}
+
+    answer = await mcp.post({"jsonrpc": "2.0", "id": number, "method": "ping"}, **headers)
+
+    assert answer.status_code == 400
+    assert answer.json()["id"] is None
+    assert answer.json()["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize("number", [0, -7, 2**60, "", "seven"])
+async def test_an_id_that_is_text_or_an_integer_comes_back_as_it_was(mcp: Mcp, number: Any) -> None:
+    answer = await mcp.post({"jsonrpc": "2.0", "id": number, "method": "ping"})
+
+    assert (answer.status_code, answer.json()) == (200, {"jsonrpc": "2.0", "id": number, "result": {}})
+
+
+async def test_a_message_without_an_id_is_a_notification(mcp: Mcp) -> None:
+    answer = await mcp.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    assert answer.status_code == 202
+
+
+async def test_a_large_message_with_an_id_that_is_an_object_is_an_error(mcp: Mcp) -> None:
+    message = {"jsonrpc": "2.0", "method": "ping", "params": {"_meta": {"x": "x" * 100_000}}, "id": {}}
+
+    answer = await mcp.post(message)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+
+
+@pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list", "prompts/list"])
+@pytest.mark.parametrize("cursor", ["nonsense", "sessions:nonsense", "memories:", ":", " ", 7, {}, []])
+async def test_a_cursor_that_no_page_gave_is_refused(mcp: Mcp, method: str, cursor: Any) -> None:
+    assert (await mcp.error(method, {"cursor": cursor}))["code"] == -32602
+
+
 @pytest.mark.parametrize(
     ("method", "params", "code"),
     [

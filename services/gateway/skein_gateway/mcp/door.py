@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import grpc
+import mcp_types as types
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -25,7 +27,7 @@ from skein_kit.errors import Refusal, code_of, reason_of
 from skein_kit.interceptors import MAX_MESSAGE_BYTES, passed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from google.rpc.status_pb2 import Status
     from mcp.server.lowlevel import Server
@@ -104,12 +106,9 @@ class McpDoor:
     async def _answered(self, request: Request, call: Call, send: Send) -> Response | None:
         """Return what is answered here; None when the SDK has answered."""
         issuer = await self._metadata.issuer_if_known()
-        refusal = self._guard.refusal(request, issuer)
+        refusal = self._guard.refusal(request, issuer) or self._method_refusal(request)
         if refusal is not None:
             return refusal
-        if self._manager.stateless and request.method != "POST":
-            # There is no session to listen to, nor one to end.
-            return _error(405, "Send JSON-RPC with POST.", allow="POST")
         call.audience = issuer + MCP_PATH
         try:
             toolsets = named([*request.query_params.getlist("toolsets"), *request.headers.getlist(TOOLSETS_HEADER)])
@@ -126,9 +125,19 @@ class McpDoor:
         except (Refusal, Ended) as refused:
             status = refused.status() if isinstance(refused, Refusal) else refused.status
             return _refused(status, self._challenge(status, call, issuer, toolsets))
+        is_large = len(body) > LARGE_BYTES
+        if not (await asyncio.to_thread(_has_valid_id, body) if is_large else _has_valid_id(body)):
+            said = "The id of a message is a text or an integer; a message without one is a notification."
+            return _error(400, said, code=types.INVALID_REQUEST)
         call.caller = caller
-        exchange = Exchange(call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=len(body) > LARGE_BYTES)
+        exchange = Exchange(call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=is_large)
         await self._handed_on(request, body, exchange, send)
+        return None
+
+    def _method_refusal(self, request: Request) -> Response | None:
+        if self._manager.stateless and request.method != "POST":
+            # There is no session to listen to, nor one to end.
+            return _error(405, "Send JSON-RPC with POST.", {"allow": "POST"})
         return None
 
     @staticmethod
@@ -223,6 +232,21 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
+def _has_valid_id(body: bytes) -> bool:
+    """Say whether the id of a JSON-RPC message is one, for the SDK takes a message of any other id for a notification.
+
+    What is no message at all passes: the SDK says what is wrong with it.
+    """
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return True
+    if not isinstance(message, dict) or "id" not in message:
+        return True
+    # An error that could not be matched to a request has the id null (JSON-RPC 2.0, 5).
+    return type(message["id"]) in {str, int} or (message["id"] is None and "method" not in message)
+
+
 def _marked(message: Message, exchange: Exchange) -> Message:
     """Put the request's id on an answer, and what HTTP has to say beyond it."""
     added = {**exchange.headers, REQUEST_ID_KEY: exchange.call.request_id}
@@ -251,11 +275,18 @@ def _host(url: str) -> str:
 def _refused(status: Status, headers: dict[str, str]) -> Response:
     number = 413 if reason_of(status) == errors.MessageTooLarge.reason else connect.error(status)[0]
     data = {"reason": reason_of(status)}
-    return _error(number, status.message, data=data, **headers)
+    return _error(number, status.message, headers, data=data)
 
 
-def _error(number: int, said: str, *, data: dict[str, str] | None = None, **headers: str) -> Response:
+def _error(
+    number: int,
+    said: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    code: int = _REFUSED,
+    data: dict[str, str] | None = None,
+) -> Response:
     """Return an error as clients of JSON-RPC read it."""
-    error: dict[str, Any] = {"code": _REFUSED, "message": said, **({"data": data} if data else {})}
+    error: dict[str, Any] = {"code": code, "message": said, **({"data": data} if data else {})}
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=number, headers=headers)

@@ -80,8 +80,9 @@ class Offering:
 
     async def list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """Page through memories, then through sessions."""
-        kind, _, token = ((params.cursor if params else None) or "memories:").partition(":")
-        if kind == "memories":
+        cursor = (params.cursor if params else None) or ""
+        kind, _, token = cursor.partition(":")
+        if not cursor or (kind == "memories" and token):
             request = memory_pb2.ListMemoriesRequest(page_size=_PAGE, page_token=token)
             page: Any = await self._called(context, _MEMORY + "ListMemories", request)
             resources = [_memory_resource(memory) for memory in page.memories]
@@ -92,13 +93,14 @@ class Offering:
             resources = [_session_resource(session) for session in page.sessions]
             following = f"sessions:{page.next_page_token}" if page.next_page_token else ""
         else:
-            raise MCPError(types.INVALID_PARAMS, "The cursor is none that a page gave: begin without one.")
+            raise refusing.no_cursor()
         return types.ListResourcesResult(resources=resources, next_cursor=following or None)
 
     async def templates(
-        self, _context: Context, _params: types.PaginatedRequestParams | None
+        self, _context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """Say how addresses are made of ids."""
+        refusing.must_be_first_page(params)
         return types.ListResourceTemplatesResult(resource_templates=_TEMPLATES)
 
     async def read(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
@@ -129,8 +131,9 @@ class Offering:
             "earlier_messages": bool(page.next_page_token),
         }
 
-    async def prompts(self, _context: Context, _params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    async def prompts(self, _context: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         """List the one prompt."""
+        refusing.must_be_first_page(params)
         return types.ListPromptsResult(prompts=_PROMPTS)
 
     async def prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:

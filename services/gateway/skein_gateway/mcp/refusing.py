@@ -47,6 +47,17 @@ def no_resource(said: str, version: str, data: dict[str, Any] | None = None) -> 
     return MCPError(types.INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND, said, data)
 
 
+def no_cursor() -> MCPError:
+    """Return the error of a cursor that no page gave."""
+    return MCPError(types.INVALID_PARAMS, "The cursor is none that a page gave: begin without one.")
+
+
+def must_be_first_page(params: types.PaginatedRequestParams | None) -> None:
+    """Refuse a cursor of a list that has one page, which gives none."""
+    if params is not None and params.cursor:
+        raise no_cursor()
+
+
 def _told(status: Status, named: Callable[[str], str]) -> str:
     """Say what is wrong and what to do."""
     said = f"{reason_of(status) or code_of(status).name}: {status.message}"

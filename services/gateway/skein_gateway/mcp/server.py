@@ -110,8 +110,9 @@ class Tools:
         found = TOOLS.get(name)
         return None if found is None else found.input_schema
 
-    async def list(self, context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the tools of the client's sets; they are few enough for one page."""
+        refusing.must_be_first_page(params)
         return types.ListToolsResult(tools=[tool.listed for tool in tools_of(exchange_of(context).toolsets)])
 
     async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
