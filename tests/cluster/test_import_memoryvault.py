@@ -404,6 +404,124 @@ async def test_several_brains_never_come_into_one_tenant_unless_one_is_named(
     assert [memory.content for memory in listed.memories] == ["of home"]
 
 
+# MemoryVault's first schemas: no brains, and no column that names one.
+EARLY_DDL = f"""
+-- The tables of the first release.
+CREATE TABLE IF NOT EXISTS memories (
+    id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK(type IN ('note', 'fact', 'journal')), title TEXT, key TEXT,
+    content TEXT NOT NULL, tags TEXT, {_TIMES}
+); -- One table,
+CREATE INDEX IF NOT EXISTS idx_type ON memories(type);
+/* and its links. */
+CREATE TABLE IF NOT EXISTS memory_links (
+    id TEXT PRIMARY KEY, from_id TEXT NOT NULL, to_id TEXT NOT NULL, label TEXT, created_at INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS memory_changelog (id TEXT PRIMARY KEY, summary TEXT NOT NULL, created_at INTEGER NOT NULL);
+"""
+EARLY_ROWS = """
+INSERT INTO memories (id, type, key, content, tags, created_at, updated_at)
+VALUES ('tea', 'fact', 'drink', 'Tea', 'hot,leaf', 1709281800, 1709281800);
+INSERT OR IGNORE INTO memories (id, type, content, created_at, updated_at)
+VALUES ('cup', 'note', 'The blue cup; the large one', 1709281800, 1709281800);
+INSERT INTO memory_links (id, from_id, to_id, label, created_at) VALUES ('l1', 'tea', 'cup', 'in it', 1709281800);
+INSERT INTO memory_links (id, from_id, to_id, created_at) VALUES ('l2', 'tea', 'nowhere', 1709281800);
+INSERT INTO memory_changelog (id, summary, created_at) VALUES ('h1', 'saved', 1709281800);
+"""
+
+
+@pytest.mark.parametrize("is_dump", [False, True], ids=["database", "dump"])
+async def test_a_schema_without_brains_is_one_brain(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, *, is_dump: bool
+) -> None:
+    dump = tmp_path / "schema.sql"
+    dump.write_text(EARLY_DDL + EARLY_ROWS, "utf-8")
+    source = str(dump) if is_dump else a_file(tmp_path / "early.sqlite", EARLY_DDL + EARLY_ROWS)
+
+    done = await move_in(cluster, tenant, "memoryvault-d1", source)
+    again = await move_in(cluster, tenant, "memoryvault-d1", source, "--realm", "legacy-default-brain")
+
+    assert done.code == 1, done.err
+    assert set(refusals(done.json)) == {"memory_links l2"}
+    assert left(done.json) == {"memory_changelog": 1}
+    tea = await memory_of(tenant, "tea")
+    assert (tea.key, sorted(tea.tags), tea.create_time.seconds) == ("drink", ["hot", "leaf"], T0)
+    links = (await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="tea"))).links
+    assert [(link.relation, link.label) for link in links] == [("related", "in it")]
+    assert outcome(again.json, "memory") == (2, 0, 2)
+
+
+async def test_without_the_table_brains_everything_belongs_to_the_one_brain_that_memories_name(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    ddl = DDL.replace("CREATE TABLE brains (id TEXT PRIMARY KEY,", "CREATE TABLE unrelated (id TEXT PRIMARY KEY,")
+    source = a_file(
+        tmp_path / "headless.sqlite",
+        f"PRAGMA foreign_keys = OFF; {ddl}",
+        memories=[memory("tea", "b1"), memory("cup", "b1")],
+        memory_links=[{"id": "l", "brain_id": "", "from_id": "tea", "to_id": "cup", "created_at": T0}],
+        brain_source_trust=[{"id": "t", "brain_id": "b1", "source_key": "log", "trust": 0.9, **AT}],
+    )
+
+    done = await move_in(cluster, tenant, "memoryvault-d1", source)
+
+    assert done.code == 0, done.err + done.out
+    written = {kind: count for kind, count in done.json["written"].items() if count}
+    assert written == {"memory": 2, "link": 1, "trust": 1}
+
+
+async def test_several_brains_stay_apart_without_the_table_brains(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    ddl = DDL.replace("CREATE TABLE brains (id TEXT PRIMARY KEY,", "CREATE TABLE unrelated (id TEXT PRIMARY KEY,")
+    source = a_file(
+        tmp_path / "headless.sqlite",
+        f"PRAGMA foreign_keys = OFF; {ddl}",
+        memories=[memory("tea", "b1"), memory("coffee", "b2"), memory("milk", "")],
+    )
+
+    unnamed = await move_in(cluster, tenant, "memoryvault-d1", source)
+    named = await move_in(cluster, tenant, "memoryvault-d1", source, "--realm", "legacy-default-brain")
+
+    assert unnamed.code == 1
+    assert "It has b1, b2, legacy-default-brain." in unnamed.err
+    assert outcome(named.json, "memory") == (1, 1, 0)
+    listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+    assert [found.external_id for found in listed.memories] == ["milk"]
+
+
+async def test_a_realm_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex[:12]
+    source = many_brains(tmp_path, mark)
+
+    missed = await move_in(cluster, tenant, "memoryvault-d1", source, "--realm", f"work-{mark}-not")
+    named = await move_in(cluster, tenant, "memoryvault-d1", source, "--realm", f"work-{mark}")
+
+    assert missed.code == 1
+    assert f"no realm 'work-{mark}-not'. It has work-{mark} or b1 (Brain b1), b2 (Home {mark})." in missed.err
+    assert outcome(named.json, "memory") == (1, 1, 0)
+    listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+    assert [found.content for found in listed.memories] == ["of work"]
+
+
+async def test_a_slug_that_two_realms_have_asks_for_the_id(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+    source = a_file(
+        tmp_path / "twins.sqlite",
+        DDL.replace("slug TEXT UNIQUE", "slug TEXT"),
+        brains=[brain("b1", slug="home"), brain("b2", slug="home"), brain("home-id", slug="other")],
+        memories=[memory("of-b1", "b1"), memory("of-b2", "b2"), memory("of-home", "home-id")],
+    )
+
+    twins = await move_in(cluster, tenant, "memoryvault-d1", source, "--realm", "home", "--dry-run")
+    by_id = await move_in(cluster, tenant, "memoryvault-d1", source, "--realm", "home-id", "--dry-run")
+
+    assert twins.code == 1
+    assert (
+        "2 realms of the source have the slug 'home'; name one by its id: home or b1 (Brain b1), home or b2"
+        in twins.err
+    )
+    assert by_id.json["read"]["memory"] == 1
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

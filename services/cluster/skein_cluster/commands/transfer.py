@@ -63,7 +63,7 @@ class Asked:
 @click.argument("form", metavar="FORMAT", type=click.Choice(_FORMS))
 @click.argument("source")
 @click.option("--dry-run", "is_dry", is_flag=True, help="Read everything and write nothing; calls nobody.")
-@click.option("--realm", default="", metavar="KEY", help="Which realm of the source comes into the tenant of the key.")
+@click.option("--realm", default="", metavar="ID|SLUG", help="The realm of the source to import into your tenant.")
 @click.option("--all", "is_all", is_flag=True, help="As the operator: a tenant for each realm, and who signs in there.")
 @click.option("--prefix", default="", metavar="TEXT", help="Put before the ids of sessions, messages and memories.")
 @click.option("--vectors", default="", metavar="FILE", help="For longterm-d1: a dump of the vectors, as JSON lines.")

@@ -29,11 +29,7 @@ def chosen(source: Source, key: str, *, every: bool) -> list[Realm]:
     if every:
         return realms
     if key:
-        found = [realm for realm in realms if realm.key == key]
-        if found:
-            return found
-        message = f"The source has no realm {key!r}. It has {_listed(realms)}."
-        raise Failure(message, Exit.REFUSED)
+        return [_realm_named(realms, key)]
     if len(realms) > 1:
         message = (
             f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
@@ -41,6 +37,19 @@ def chosen(source: Source, key: str, *, every: bool) -> list[Realm]:
         )
         raise Failure(message, Exit.REFUSED)
     return realms
+
+
+def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
+    """Return the realm whose id or slug is `name`; an id goes first. Raises Failure for none and for several."""
+    found = [realm for realm in realms if realm.key == name]
+    found = found or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        message = f"{len(found)} realms of the source have the slug {name!r}; name one by its id: {_listed(found)}."
+    else:
+        message = f"The source has no realm {name!r}. It has {_listed(realms)}."
+    raise Failure(message, Exit.REFUSED)
 
 
 def try_out(
@@ -119,7 +128,11 @@ async def compare_all(
 
 
 def _listed(realms: Sequence[Realm]) -> str:
-    shown = ", ".join(
-        realm.key if realm.key == realm.name else f"{realm.key} ({realm.name})" for realm in realms[:_SHOWN]
-    )
+    shown = ", ".join(_described(realm) for realm in realms[:_SHOWN])
     return f"{shown}, …" if len(realms) > _SHOWN else shown or "none"
+
+
+def _described(realm: Realm) -> str:
+    slug = f"{realm.source_slug} or " if realm.source_slug not in {"", realm.key} else ""
+    name = f" ({realm.name})" if realm.name != realm.key else ""
+    return f"{slug}{realm.key}{name}"

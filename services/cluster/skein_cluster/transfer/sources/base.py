@@ -34,11 +34,13 @@ class SourceInvalid(Failure):
 class Realm:
     """What a source keeps apart from everything else in it, and a tenant keeps apart here."""
 
-    # As the source knows it, for --realm.
+    # Its id in the source; --realm takes it, or either slug.
     key: str
     name: str
     # Of the tenant that --all makes for it: lower-case letters, digits and hyphens.
     slug: str
+    # The slug that it has in the source; empty for none.
+    source_slug: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

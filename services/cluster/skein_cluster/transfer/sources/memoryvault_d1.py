@@ -1,5 +1,8 @@
 """`memoryvault-d1`: MemoryVault's D1 database, brain by brain, with its people, their memberships and OAuth clients.
 
+Its early schemas have no table `brains`, and the first ones no column `brain_id`: such a database is one brain. A row
+that names no brain belongs to the shared one, as MemoryVault's own migrations have it.
+
 What only means something to its own server stays behind: sign-ins and their tokens, codes, limits on attempts; so do
 snapshots and the changelog, which no call writes. A snapshot is made anew when everything is here.
 """
@@ -30,7 +33,7 @@ LEGACY_USER = "legacy-token-user"
 _TIMES = ("created_at", "updated_at")
 TABLES = {
     "users": Table(needs=("id", "email", "password_hash"), may_have=("display_name", *_TIMES), optional=True),
-    "brains": Table(needs=("id", "name"), may_have=("slug", "owner_user_id", *_TIMES)),
+    "brains": Table(needs=("id", "name"), may_have=("slug", "owner_user_id", *_TIMES), optional=True),
     "brain_memberships": Table(needs=("brain_id", "user_id"), may_have=("role", "created_at"), optional=True),
     "oauth_clients": Table(
         needs=("client_id", "redirect_uris"),
@@ -41,33 +44,34 @@ TABLES = {
         optional=True,
     ),
     "memories": Table(
-        needs=("id", "brain_id", "content", "created_at"),
+        needs=("id", "content", "created_at"),
         may_have=(
-            *("type", "title", "key", "tags", "source", "confidence", "importance", "archived_at", "updated_at"),
+            *("brain_id", "type", "title", "key", "tags", "source", "confidence", "importance", "archived_at"),
+            "updated_at",
         ),
     ),
     "memory_links": Table(
-        needs=("id", "brain_id", "from_id", "to_id"), may_have=("relation_type", "label", "created_at"), optional=True
+        needs=("id", "from_id", "to_id"), may_have=("brain_id", "relation_type", "label", "created_at"), optional=True
     ),
     "brain_source_trust": Table(
-        needs=("brain_id", "source_key", "trust"), may_have=("id", "notes", *_TIMES), optional=True
+        needs=("source_key", "trust"), may_have=("id", "brain_id", "notes", *_TIMES), optional=True
     ),
     "memory_entity_aliases": Table(
-        needs=("brain_id", "canonical_memory_id", "alias_memory_id"),
-        may_have=("id", "note", "confidence", *_TIMES),
+        needs=("canonical_memory_id", "alias_memory_id"),
+        may_have=("id", "brain_id", "note", "confidence", *_TIMES),
         optional=True,
     ),
     "memory_conflict_resolutions": Table(
-        needs=("brain_id", "a_id", "b_id", "status"), may_have=("id", "canonical_id", "note", *_TIMES), optional=True
+        needs=("a_id", "b_id", "status"), may_have=("id", "brain_id", "canonical_id", "note", *_TIMES), optional=True
     ),
-    "brain_policies": Table(needs=("brain_id", "policy_json"), may_have=_TIMES, optional=True),
+    "brain_policies": Table(needs=("policy_json",), may_have=("brain_id", *_TIMES), optional=True),
     "memory_watches": Table(
-        needs=("id", "brain_id", "name", "event_types"),
-        may_have=("query", "webhook_url", "secret", "is_active", *_TIMES),
+        needs=("id", "name", "event_types"),
+        may_have=("brain_id", "query", "webhook_url", "secret", "is_active", *_TIMES),
         optional=True,
     ),
-    "memory_changelog": Table(needs=("brain_id",), optional=True),
-    "brain_snapshots": Table(needs=("brain_id",), optional=True),
+    "memory_changelog": Table(needs=(), may_have=("brain_id",), optional=True),
+    "brain_snapshots": Table(needs=(), may_have=("brain_id",), optional=True),
     "auth_sessions": Table(needs=("id",), optional=True),
     "oauth_authorization_codes": Table(needs=("id",), optional=True),
     "rate_limits": Table(needs=("ip",), optional=True),
@@ -78,10 +82,7 @@ _ENDS: Mapping[str, tuple[str, ...]] = {
     "memory_entity_aliases": ("alias_memory_id", "canonical_memory_id"),
     "memory_conflict_resolutions": ("a_id", "b_id"),
 }
-_KNOWN = (
-    "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND other.brain_id = {table}.brain_id) "
-    "AS {column}_known"
-)
+_KNOWN = "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {same}) AS {column}_known"
 _LEFT_OF_BRAIN = {
     "memory_changelog": "what happened there; the history here begins with the import",
     "brain_snapshots": "copies in a form of its own; make a snapshot when the import is done",
@@ -102,9 +103,11 @@ class MemoryVault:
     def __init__(self, database: Database) -> None:
         """Read `database`."""
         self._database = database
+        # The brains that memories name, once they were asked for.
+        self._named: frozenset[str] | None = None
 
     def tenants(self) -> list[Realm]:
-        """Return the brains, also those that only memories name."""
+        """Return the brains, also those that only memories name; without `brains` there is one at least."""
         realms = {
             str(row["id"]): Realm(
                 key=str(row["id"]),
@@ -114,14 +117,15 @@ class MemoryVault:
                     str(row["id"]),
                     LEGACY_BRAIN if row["id"] == LEGACY_BRAIN else str(row["slug"] or ""),
                 ),
+                source_slug=str(row["slug"] or ""),
             )
             for row in self._database.rows("brains")
         }
-        named = self._database.ask("SELECT DISTINCT brain_id FROM memories WHERE brain_id IS NOT NULL")
-        for (key,) in named:
-            realms.setdefault(str(key), Realm(key=str(key), name=str(key), slug=slug_of(str(key), str(key))))
-        held = {str(key) for (key,) in self._database.ask("SELECT DISTINCT brain_id FROM memories")}
-        if LEGACY_BRAIN in realms and LEGACY_BRAIN not in held and len(realms) > 1 and not self._is_used(LEGACY_BRAIN):
+        for key in self._brains_of_memories():
+            realms.setdefault(key, _brain_without_row(key))
+        if not realms:
+            return [_brain_without_row(LEGACY_BRAIN)]
+        if len(realms) > 1 and LEGACY_BRAIN in realms and not self._is_used(LEGACY_BRAIN):
             # Every database is made with it; one that nobody used is nobody's.
             del realms[LEGACY_BRAIN]
         return [realms[key] for key in sorted(realms)]
@@ -130,12 +134,15 @@ class MemoryVault:
         """Read a brain's memories, links, trust, aliases, conflicts, policy and watches."""
         brain = Brain(notes, self._keys(realm.key))
         for table in BRAIN_TABLES:
-            known = ", ".join(_KNOWN.format(table=table, column=column) for column in _ENDS.get(table, ()))
-            rows = self._database.rows(table, where="brain_id = ?", parameters=(realm.key,), also=known)
+            if not self._database.has(table):
+                continue
+            rows = self._database.rows(
+                table, where=self._is_of(table, realm.key), parameters=(realm.key,), also=self._are_known(table)
+            )
             yield from brain.records(table, rows)
         for table, why in _LEFT_OF_BRAIN.items():
             if self._database.has(table):
-                statement = f"SELECT count(*) FROM {table} WHERE brain_id = ?"  # noqa: S608 - our names.
+                statement = f"SELECT count(*) FROM {table} WHERE {self._is_of(table, realm.key)}"  # noqa: S608 - our names.
                 if count := self._database.ask(statement, (realm.key,)).fetchone()[0]:
                     notes.leavings[table, why] += count
 
@@ -162,7 +169,8 @@ class MemoryVault:
                 notes.leavings[table, why] += count
 
     def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | Unreadable]:
-        brains = {str(row["id"]): row["owner_user_id"] for row in self._database.rows("brains")}
+        brains: dict[str, Any] = {realm.key: None for realm in self.tenants()}
+        brains |= {str(row["id"]): row["owner_user_id"] for row in self._database.rows("brains")}
         seen: set[tuple[str, str]] = set()
         for row in self._rows("brain_memberships", ("brain_id", "user_id"), notes):
             brain, user = row.text("brain_id"), row.text("user_id")
@@ -194,23 +202,61 @@ class MemoryVault:
 
     def _is_used(self, brain: str) -> bool:
         return any(
-            self._database.ask(f"SELECT 1 FROM {table} WHERE brain_id = ? LIMIT 1", (brain,)).fetchone()  # noqa: S608 - our names.
+            self._database.ask(f"SELECT 1 FROM {table} WHERE {self._is_of(table, brain)} LIMIT 1", (brain,)).fetchone()  # noqa: S608 - our names.
             for table in (*BRAIN_TABLES, "brain_memberships")
             if self._database.has(table)
         )
+
+    def _brains_of_memories(self) -> frozenset[str]:
+        if self._named is None:
+            has_brains = self._database.has_column("memories", "brain_id")
+            brain = f"COALESCE(NULLIF(brain_id, ''), '{LEGACY_BRAIN}')" if has_brains else f"'{LEGACY_BRAIN}'"
+            found = self._database.ask(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
+            self._named = frozenset(str(key) for (key,) in found)
+        return self._named
+
+    def _is_of(self, table: str, brain: str) -> str:
+        """Return SQL that is true for a brain's rows of a table; its one parameter is the brain."""
+        if self._is_one_brain():
+            return "? IS NOT NULL"
+        if not self._database.has_column(table, "brain_id"):
+            return f"? = '{LEGACY_BRAIN}'"
+        # Written so that the index on brain_id serves all brains but the shared one.
+        return "(brain_id = ? OR COALESCE(brain_id, '') = '')" if brain == LEGACY_BRAIN else "brain_id = ?"
+
+    def _are_known(self, table: str) -> str:
+        """Return SQL for columns that say whether the memories that a row names are of its own brain."""
+        same = "1"
+        if not self._is_one_brain():
+            has_brain = [self._database.has_column(name, "brain_id") for name in (table, "memories")]
+            sides = [
+                f"COALESCE(NULLIF({name}.brain_id, ''), '{LEGACY_BRAIN}')" if has else f"'{LEGACY_BRAIN}'"
+                for name, has in zip((table, "other"), has_brain, strict=True)
+            ]
+            same = " = ".join(sides)
+        return ", ".join(_KNOWN.format(table=table, column=column, same=same) for column in _ENDS.get(table, ()))
+
+    def _is_one_brain(self) -> bool:
+        """Say whether nothing tells brains apart: then the whole database is one."""
+        return not self._database.has("brains") and len(self._brains_of_memories()) <= 1
 
     def _keys(self, brain: str) -> dict[str, str]:
         """Return which memory has each fact's key: one that is not archived, the one that was changed last."""
         if not self._database.has_column("memories", "key"):
             return {}
         best: dict[str, tuple[bool, float, str]] = {}
-        rows = self._database.rows("memories", where="brain_id = ? AND key IS NOT NULL", parameters=(brain,))
+        where = f"{self._is_of('memories', brain)} AND key IS NOT NULL"
+        rows = self._database.rows("memories", where=where, parameters=(brain,))
         for row in rows:
             if str(row["type"]).strip().lower() == "fact":
                 said = (row["archived_at"] is None, _seconds(row), str(row["id"]))
                 key = str(row["key"]).strip()
                 best[key] = max(best.get(key, said), said)
         return {key: said[2] for key, said in best.items()}
+
+
+def _brain_without_row(key: str) -> Realm:
+    return Realm(key=key, name=key, slug=LEGACY_BRAIN if key == LEGACY_BRAIN else slug_of(key, key))
 
 
 @contextmanager

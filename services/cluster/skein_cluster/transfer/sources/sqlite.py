@@ -26,7 +26,12 @@ _READ_VERSION = 19
 _WITH_LOG = 2
 _FETCH = 500
 _LOOKED_AT = 65_536
-_TAKEN = re.compile(r'^\s*(CREATE\s+TABLE|INSERT\s+INTO)\s+(?!["`\[]?(sqlite_|_cf_))', re.IGNORECASE)
+_TAKEN = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"  # Comments before the statement.
+    r'(CREATE\s+TABLE|INSERT\s+(OR\s+\w+\s+)?INTO)\s+(?!["`\[]?(sqlite_|_cf_))',
+    re.IGNORECASE | re.DOTALL,
+)
+_MAY_END = re.compile(r";\s*(--[^\n]*)?$")
 _HOW = "Export it with `wrangler d1 export NAME --remote --output FILE.sql`, or copy the .sqlite file."
 _BUSY_SECONDS = 10.0
 
@@ -222,7 +227,7 @@ def _filled(path: Path, copy: Path) -> sqlite3.Connection:
     with path.open("r", encoding="utf-8", errors="surrogateescape", newline="") as file:
         for number, line in enumerate(file, 1):
             statement += line
-            if not line.rstrip().endswith(";") or not sqlite3.complete_statement(statement):
+            if not _MAY_END.search(line) or not sqlite3.complete_statement(statement):
                 continue
             if _TAKEN.match(statement):
                 try:
