@@ -34,23 +34,29 @@ class Ended:
 
 
 async def start(
-    *arguments: str, environment: Mapping[str, str], stderr: int | None = None
+    *arguments: str, environment: Mapping[str, str], stderr: int | None = None, stdin: int | None = None
 ) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "skein_cluster", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE if stderr is None else stderr,
         env={**environment, "PYTHONWARNINGS": "default"},
     )
 
 
-async def skein(*arguments: str, environment: Mapping[str, str] | None = None, **more: str) -> Ended:
+async def skein(
+    *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes | None = None, **more: str
+) -> Ended:
     """Run the command to its end."""
-    process = await start(*arguments, environment={**(environment or test_environment()), **more})
+    process = await start(
+        *arguments,
+        environment={**(environment or test_environment()), **more},
+        stdin=None if stdin is None else asyncio.subprocess.PIPE,
+    )
     try:
-        out, err = await process.communicate()
+        out, err = await process.communicate(stdin)
     finally:
         if process.returncode is None:
             process.kill()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import uuid
 from datetime import UTC, datetime
 from importlib.resources import as_file, files
@@ -82,7 +83,81 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert told.json["hits"][0]["memory"]["external_id"] == "key-1"
     assert told.json["hits"][0]["components"]
     assert deleted.code == Exit.OK
-    assert (after.code, after.out, after.err.strip()) == (Exit.OK, "", "Nothing was found.")
+    assert (after.code, after.out) == (Exit.OK, "")
+    assert after.err.startswith("Nothing is stored yet.")
+
+
+async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_it_shows_works(
+    environment: dict[str, str],
+) -> None:
+    empty = await skein("recall", "what does Anna drink?", environment=environment)
+    packed = await skein("context", "what does Anna drink?", environment=environment)
+    told = await skein("recall", "what does Anna drink?", "--json", environment=environment)
+    command, *shown = shlex.split(empty.err.partition("Store something: ")[2])
+    stored = await skein(*shown, environment=environment)
+    _, *next_shown = shlex.split(stored.err.partition("Try next: ")[2])
+    recalled = await skein(*next_shown, "--json", environment=environment)
+
+    assert (empty.code, packed.code, empty.out, packed.out) == (Exit.OK, Exit.OK, "", "")
+    assert packed.err == empty.err
+    assert (told.code, told.err, told.json["hits"]) == (Exit.OK, "", [])
+    assert (command, stored.code, len(stored.out.splitlines())) == ("skein", Exit.OK, 1)
+    assert [hit["item_id"] for hit in recalled.json["hits"]] == [stored.out.strip()]
+
+
+async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_than_that(
+    tenant: Tenant, environment: dict[str, str]
+) -> None:
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[said]))
+
+    other = await skein("recall", "spoons", "--arm", "memories", environment=environment)
+    both = await skein("recall", "spoons", environment=environment)
+
+    assert (other.code, other.err.strip()) == (Exit.OK, "Nothing was found.")
+    assert "Two spoons in the pot" in both.out
+
+
+async def test_a_key_that_may_only_recall_is_told_nothing_of_what_is_stored(environment: dict[str, str]) -> None:
+    made = await skein("keys", "create", "asker", "--permission", "recall.read", "--json", environment=environment)
+
+    asked = await skein("recall", "tea", environment={**environment, "SKEIN_API_KEY": made.json["api_key"]})
+
+    assert (asked.code, asked.err.strip()) == (Exit.OK, "Nothing was found.")
+
+
+async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environment: dict[str, str]) -> None:
+    stored = await skein(
+        *("remember", "Anna", "drinks", "tea", "--type", "fact", "--key", "drink", "--tag", "home", "--tag", "home"),
+        *("--session", "s1", "--subject", "anna", "--external-id", "e1", "--importance", "0.25", "--json"),
+        environment=environment,
+    )
+    taken = await skein("remember", "Anna drinks milk", "--type", "fact", "--key", "drink", environment=environment)
+
+    memory = stored.json
+    assert (memory["content"], memory["type"], memory["key"], memory["tags"]) == (
+        "Anna drinks tea",
+        "fact",
+        "drink",
+        ["home"],
+    )
+    assert (memory["session_id"], memory["subject_id"], memory["external_id"]) == ("s1", "anna", "e1")
+    assert memory["importance"] == 0.25
+    assert (taken.code, taken.out) == (Exit.REFUSED, "")
+    assert "holds this key" in taken.err
+
+
+async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
+    stored = await skein("remember", "-", environment=environment, stdin="Grüße von Zoë\n".encode())
+    empty = await skein("remember", "-", environment=environment, stdin=b" \n")
+    bytes_only = await skein("remember", "-", environment=environment, stdin=b"\xff")
+    shown = await skein("memories", "show", stored.out.strip(), "--json", environment=environment)
+
+    assert shown.json["memory"]["content"] == "Grüße von Zoë"
+    assert (empty.code, bytes_only.code) == (Exit.USAGE, Exit.USAGE)
+    assert "There is nothing to remember: give a text" in empty.err
+    assert "no text in UTF-8" in bytes_only.err
 
 
 async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(environment: dict[str, str]) -> None:

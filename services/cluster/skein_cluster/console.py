@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
+    from rich.console import JustifyMethod
 
 # Width of a table that goes to a file or a pipe, where rich would assume 80.
 _PIPE_WIDTH = 120
@@ -46,12 +47,16 @@ def as_json(message: Message) -> dict[str, Any]:
     )
 
 
-def table(*columns: str, title: str = "", numbers: Iterable[str] = ()) -> Table:
-    """Return an empty table; the columns named in `numbers` are aligned to the right."""
+def table(*columns: str, title: str = "", numbers: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
+    """Return an empty table; columns in `numbers` are aligned to the right, those in `ids` broken last of all.
+
+    An id that is broken over two lines cannot be copied.
+    """
     made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, title_style="bold")
-    right = set(numbers)
+    right, whole = set(numbers), set(ids)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if column in right else "left"
+        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)
     return made
 
 

@@ -36,6 +36,8 @@ _PLAIN: Mapping[tuple[type[Exception], ...], Exit] = {
     ),
     (NotConfigured,): Exit.REFUSED,
 }
+# The message of the cluster speaks of violations, which follow here as sentences.
+_OF_VIOLATIONS = "A value is not valid."
 _DATABASE_AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -62,7 +64,8 @@ def failure_of(error: BaseException) -> Failure | None:
 
 def sentence(error: SkeinError) -> str:
     """Say what was refused, which field is wrong, and what to do."""
-    parts = [error.message if error.message.endswith((".", "!", "?")) else f"{error.message}."]
+    message = _OF_VIOLATIONS if error.reason == "INVALID_FIELD" and error.violations else error.message
+    parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
     parts += [f"{violation.field}: {violation.description}." for violation in error.violations]
     parts += [f"{name}: {value}." for name, value in error.metadata.items()]
     if error.reason in _HINTS:

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "bootstrap": "schema",
     "demo": "demo",
     "status": "status",
+    "remember": "remember",
     "recall": "recall",
     "context": "context",
     "import": "transfer",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -43,6 +44,40 @@ def caller(command: Decorated) -> Decorated:
         callback=_environment,
         help="Data folder of the `skein up` whose credentials.json to use.",
     )(command)
+
+
+def text(command: Decorated) -> Decorated:
+    """Add the argument TEXT; the command gets it as `text`. Words that no quotes hold together are one text too."""
+    return click.argument("text", nargs=-1, required=True, metavar="TEXT", callback=_joined)(command)
+
+
+def _joined(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
+    return " ".join(words)
+
+
+def memory_fields(command: Decorated) -> Decorated:
+    """Add options for fields of a memory; the command gets those that are set, by field name, as `fields`."""
+
+    @functools.wraps(command)
+    def collected(*arguments: Any, **values: Any) -> Any:
+        # A tag that is named twice is one tag.
+        fields = {"type": values.pop("type_"), "tags": list(dict.fromkeys(values.pop("tags")))}
+        fields |= {name: values.pop(name) for name in ("title", "key", "external_id", "importance")}
+        is_set = {name: value for name, value in fields.items() if value not in (None, "", [])}
+        return command(*arguments, fields=is_set, **values)
+
+    added = [
+        click.option("--type", "type_", default="note", show_default=True, help="note, fact, journal, …"),
+        click.option("--tag", "tags", multiple=True, help="A tag (repeatable)."),
+        click.option("--title", default=""),
+        click.option("--key", default="", help="For facts: the name by which this is the one current fact."),
+        click.option("--external-id", default="", help="An id of your own."),
+        click.option("--importance", type=click.FloatRange(0, 1), help="How much it matters."),
+    ]
+    decorated: Any = collected
+    for option in reversed(added):
+        decorated = option(decorated)
+    return cast("Decorated", decorated)
 
 
 def as_json(command: Decorated) -> Decorated:

@@ -9,16 +9,16 @@ import click
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
-from skein_cluster import console, options
+from skein_cluster import console, options, suggestions
 from skein_cluster.calling import as_tenant
-from skein_cluster.commands.recall import context_of, seen_by, show_incomplete
+from skein_cluster.commands.recall import context_of, seen_by, show_incomplete, stores_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 @click.command()
-@click.argument("text")
+@options.text
 @click.option(
     "--tokens", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="The most it may take."
 )
@@ -45,7 +45,7 @@ def context_command(
         format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
         session_id=session,
     )
-    answer = asyncio.run(_build(environment, request))
+    answer, has_nothing = asyncio.run(_build(environment, request))
     if as_json:
         console.print_json(console.as_json(answer))
         return
@@ -55,12 +55,18 @@ def context_command(
     told = (
         f"{answer.token_count} tokens, {len(answer.citations)} cited, {answer.omitted_count} left out for lack of room."
     )
-    console.err().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
+    if has_nothing:
+        click.echo(suggestions.how_to_store(environment), err=True)
+    else:
+        console.err().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
     show_incomplete(answer.incomplete)
 
 
 async def _build(
     environment: Mapping[str, str], request: gateway_pb2.BuildContextRequest
-) -> gateway_pb2.BuildContextResponse:
+) -> tuple[gateway_pb2.BuildContextResponse, bool]:
+    """Return the answer, and whether there was nothing that it could have found."""
     async with as_tenant(environment) as api:
-        return await api.gateway.BuildContext(request)
+        answer = await api.gateway.BuildContext(request)
+        is_empty = not answer.text and not answer.omitted_count and not answer.incomplete
+        return answer, is_empty and await stores_nothing(api)

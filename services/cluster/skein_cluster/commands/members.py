@@ -51,7 +51,11 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
         console.print_json({"members": [console.as_json(member) for member in found]})
         return
     lines = [(each.account_id, each.email, _NAMES[each.role], console.when(each.create_time)) for each in found]
-    console.rows(console.table("account", "address", "role", "joined"), lines, empty="The tenant has no members.")
+    console.rows(
+        console.table("account", "address", "role", "joined", ids=("account",)),
+        lines,
+        empty="The tenant has no members.",
+    )
 
 
 @members_command.command("add")

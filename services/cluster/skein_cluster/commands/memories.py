@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -49,7 +49,11 @@ def list_(
         )
         for memory in found
     ]
-    console.rows(console.table("memory", "type", "when", "tags", "content"), lines, empty="There are no memories.")
+    console.rows(
+        console.table("memory", "type", "when", "tags", "content", ids=("memory",)),
+        lines,
+        empty="There are no memories.",
+    )
 
 
 @memories_command.command("show")
@@ -77,18 +81,12 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
 
 @memories_command.command("add")
 @click.argument("content")
-@click.option("--type", "type_", default="note", show_default=True)
-@click.option("--title", default="")
-@click.option("--key", default="", help="For facts: the name by which this is the one current fact.")
-@click.option("--tag", "tags", multiple=True, help="A tag (repeatable).")
-@click.option("--external-id", default="", help="An id of your own.")
-@click.option("--importance", type=click.FloatRange(0, 1))
+@options.memory_fields
 @options.caller
 @options.as_json
-def add(environment: dict[str, str], *, as_json: bool, **values: object) -> None:
+def add(content: str, fields: dict[str, Any], environment: dict[str, str], *, as_json: bool) -> None:
     """Remember CONTENT."""
-    given = {name.removesuffix("_"): value for name, value in values.items() if value is not None}
-    memory = asyncio.run(_add(environment, memory_pb2.Memory(**given)))  # type: ignore[arg-type]  # click made their types.
+    memory = asyncio.run(_add(environment, memory_pb2.Memory(content=content, **fields)))
     if as_json:
         console.print_json(console.as_json(memory))
         return

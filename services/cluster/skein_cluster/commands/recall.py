@@ -10,21 +10,28 @@ from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
-from skein_cluster import console, options
+from skein.session.v1 import session_pb2
+from skein_client.errors import PermissionDenied
+from skein_cluster import console, options, suggestions
 from skein_cluster.calling import as_tenant
 from skein_cluster.hits import components_of, kind_of, profile_of, text_of, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from skein_cluster.calling import Api
+
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
+# Sessions that are looked through for messages: a tenant with more of them has some.
+_SESSIONS = 100
 _ARMS = {
     "memories": gateway_pb2.ARM_MEMORIES,
     "messages": gateway_pb2.ARM_MESSAGES,
     "blocks": gateway_pb2.ARM_BLOCKS,
     "profile": gateway_pb2.ARM_PROFILE,
 }
+_STORED = frozenset({gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES})
 
 
 def seen_by(command: Decorated) -> Decorated:
@@ -50,7 +57,7 @@ def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
 
 
 @click.command()
-@click.argument("text")
+@options.text
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many hits.")
 @click.option("--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only this (repeatable).")
 @seen_by
@@ -70,7 +77,7 @@ def recall_command(
     request = gateway_pb2.RecallRequest(
         query=text, limit=limit, arms=[_ARMS[arm] for arm in arms], filter=context_of(agent, subject)
     )
-    answer = asyncio.run(_recall(environment, request))
+    answer, has_nothing = asyncio.run(_recall(environment, request))
     if as_json:
         console.print_json(console.as_json(answer))
         return
@@ -80,14 +87,34 @@ def recall_command(
     ]
     if answer.HasField("profile"):
         console.out().print(Text(profile_of(answer.profile)))
-    console.rows(
-        console.table("score", "components", "kind", "when", "text", numbers=("score",)),
-        lines,
-        empty="No hits." if answer.HasField("profile") else "Nothing was found.",
-    )
+    if has_nothing:
+        click.echo(suggestions.how_to_store(environment), err=True)
+    else:
+        console.rows(
+            console.table("score", "components", "kind", "when", "text", numbers=("score",)),
+            lines,
+            empty="No hits." if answer.HasField("profile") else "Nothing was found.",
+        )
     show_incomplete(answer.incomplete)
 
 
-async def _recall(environment: Mapping[str, str], request: gateway_pb2.RecallRequest) -> gateway_pb2.RecallResponse:
+async def stores_nothing(api: Api) -> bool:
+    """Say whether the tenant has no memory and no message that the credential can read."""
+    try:
+        memories = await api.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1))
+        sessions = await api.sessions.ListSessions(session_pb2.ListSessionsRequest(page_size=_SESSIONS))
+    except PermissionDenied:
+        return False
+    has_messages = any(session.message_count for session in sessions.sessions) or sessions.next_page_token
+    return not memories.memories and not has_messages
+
+
+async def _recall(
+    environment: Mapping[str, str], request: gateway_pb2.RecallRequest
+) -> tuple[gateway_pb2.RecallResponse, bool]:
+    """Return the answer, and whether there was nothing that it could have found."""
     async with as_tenant(environment) as api:
-        return await api.gateway.Recall(request)
+        answer = await api.gateway.Recall(request)
+        asks_what_is_stored = not request.arms or bool({*request.arms} & _STORED)
+        is_empty = not answer.hits and not answer.HasField("profile") and not answer.incomplete
+        return answer, asks_what_is_stored and is_empty and await stores_nothing(api)

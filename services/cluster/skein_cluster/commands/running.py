@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import shlex
 import time
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from skein_client.connection import CREDENTIALS_FILE
-from skein_cluster import console, credentials, garbage, logfile, options, processes, registry
+from skein_cluster import console, credentials, garbage, logfile, options, processes, registry, suggestions
 from skein_cluster.configuration.names import refuse_unknown
 from skein_cluster.embedded import embedded_cluster
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.signals import Stopping
 from skein_kit.service import NotReady, exporting_traces
-from skein_kit.settings import ProcessSettings
+from skein_kit.settings import ProcessSettings, default_data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,10 +35,11 @@ if TYPE_CHECKING:
 LOG_FILE = "skein.log"
 MOST_REPLICAS = 8
 _TRY_NEXT = (
-    'skein recall "what do I drink in the morning?"',
-    "skein import jsonl FILE",
-    "skein status",
-    "skein tenants create NAME",
+    ("remember", suggestions.EXAMPLE),
+    ("recall", suggestions.QUESTION),
+    ("import", "jsonl", "FILE"),
+    ("status",),
+    ("tenants", "create", "NAME"),
 )
 
 
@@ -161,11 +163,18 @@ def panel(cluster: Embedded, data_dir: Path, log: Path | None, seconds: float, *
             grid.add_row(name, Text(value))
     if not is_demo:
         grid.add_row("", "")
-        for number, command in enumerate(_TRY_NEXT):
+        for number, command in enumerate(_try_next(data_dir)):
             grid.add_row("try next" if number == 0 else "", Text(command))
         grid.add_row("stop", "Ctrl-C")
     title = f"Skein is up ({seconds:.1f} s)"
     return Panel(grid, title=title, title_align="left", box=box.ROUNDED, expand=False, padding=(0, 1))
+
+
+def _try_next(data_dir: Path) -> list[str]:
+    """Return command lines for another terminal, which may not know the data folder of this one."""
+    found = [f"export SKEIN_DATA_DIR={shlex.quote(str(data_dir.absolute()))}"] if data_dir != default_data_dir() else []
+    # The data folder is said once, above.
+    return [*found, *(suggestions.command_line(*arguments, environment={}) for arguments in _TRY_NEXT)]
 
 
 def pc2_ports(cluster: Embedded) -> str:

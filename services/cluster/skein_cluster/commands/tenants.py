@@ -54,7 +54,9 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
         console.print_json({"tenants": [console.as_json(tenant) for tenant in found]})
         return
     lines = [(tenant.tenant_id, tenant.display_name, tenant.slug, console.when(tenant.create_time)) for tenant in found]
-    console.rows(console.table("tenant", "name", "slug", "created"), lines, empty="There are no tenants.")
+    console.rows(
+        console.table("tenant", "name", "slug", "created", ids=("tenant",)), lines, empty="There are no tenants."
+    )
 
 
 @tenants_command.command("delete")

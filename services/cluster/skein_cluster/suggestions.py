@@ -1,0 +1,51 @@
+"""Command lines for a person to try next, as their shell can run them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skein_client.connection import data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROGRAM = "skein"
+# What a suggestion stores, and the question that finds it again.
+EXAMPLE = "Anna prefers tea to coffee"
+QUESTION = "what does Anna drink?"
+
+
+def program() -> str:
+    """Return how this shell calls the command: `skein` where the PATH leads to it, else as it was called."""
+    called = Path(sys.argv[0])
+    if called.name != PROGRAM:
+        return PROGRAM
+    found = shutil.which(PROGRAM)
+    is_on_path = found is not None and called.exists() and called.samefile(found)
+    return PROGRAM if is_on_path else shlex.quote(sys.argv[0])
+
+
+def command_line(*arguments: str, environment: Mapping[str, str]) -> str:
+    """Return a command line that calls the same cluster as `environment`, from the shell that runs this process."""
+    words = [program(), *(quoted(argument) for argument in arguments)]
+    folder = environment.get("SKEIN_DATA_DIR", "")
+    if folder and Path(folder).expanduser() != data_dir(os.environ):
+        words += ["--data-dir", shlex.quote(folder)]
+    return " ".join(words)
+
+
+def quoted(argument: str) -> str:
+    """Quote an argument for a shell, in double quotes where they keep it as it is: people read those more easily."""
+    plain = shlex.quote(argument)
+    is_plain_text = not set(argument) & set('"$`\\!\n')
+    return f'"{argument}"' if plain != argument and is_plain_text else plain
+
+
+def how_to_store(environment: Mapping[str, str]) -> str:
+    """Say how to store something, for a tenant that has nothing yet."""
+    return f"Nothing is stored yet. Store something: {command_line('remember', EXAMPLE, environment=environment)}"
