@@ -447,3 +447,27 @@ def test_what_points_away_from_the_query_scores_nothing_and_keeps_its_place_by_t
     found = ranking.by_cosine(near, limit=3)
 
     assert [(one.item_id.int, one.score, one.similarity) for one in found] == [(1, 0, -0.1), (2, 0, -0.2), (3, 0, -0.3)]
+
+
+def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_ordered_by_id() -> None:
+    matches = {UUID(int=number): ("memory", bm25) for number, bm25 in ((4, BOUND / 4), (2, BOUND / 2), (1, BOUND / 4), (3, 2 * BOUND))}
+
+    found = ranking.by_words(matches, max_bm25=BOUND, limit=3)
+
+    assert [(one.item_id.int, one.score) for one in found] == [(3, 1.0), (2, 0.5), (1, 0.25)]
+    assert [one.components for one in found] == [
+        (("lexical", 2 * BOUND, 1.0, 1.0, 1),),
+        (("lexical", BOUND / 2, 0.5, 1.0, 2),),
+        (("lexical", BOUND / 4, 0.25, 1.0, 3),),
+    ]
+    assert {(one.has_words, one.similarity) for one in found} == {(True, None)}
+
+
+def test_a_hit_has_words_when_it_contains_a_term_itself_and_says_nothing_of_it_without_terms() -> None:
+    said = [turn(1), turn(2, after=1, bm25=2.0, frequencies=(1.0, 0.0, 0.0))]
+
+    with_terms = rank(said, dense=True, max_bm25=BOUND, limit=5, terms=TERMS)
+    without = rank(said, dense=True, max_bm25=0.0, limit=5)
+
+    assert {one.item_id.int: one.has_words for one in with_terms} == {1: False, 2: True}
+    assert {one.has_words for one in without} == {None}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Answer:
     """The hits, best first, each with its item's row."""
 
+    # Empty when no vectors were searched because the question was of words alone.
     model: str
     # The vector that the question needs was not to be had.
     dense_unavailable: bool
@@ -44,6 +45,8 @@ class Found:
     # None where the vector alone finds, as only it was asked for: then kinds and cosines by item, the nearest first.
     candidates: Candidates | None = None
     alone: Mapping[UUID, tuple[str, float]] = field(default_factory=dict)
+    # In the keyword mode: kinds and BM25 by item, in no order.
+    by_words: Mapping[UUID, tuple[str, float]] | None = None
     max_bm25: float = 0.0
     terms: ranking.Terms | None = None
     # There may be more.
@@ -53,6 +56,8 @@ class Found:
 
     def __len__(self) -> int:
         """Return how many there are."""
+        if self.by_words is not None:
+            return len(self.by_words)
         return len(self.alone if self.candidates is None else self.candidates)
 
     @property

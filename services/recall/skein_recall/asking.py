@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
@@ -26,6 +27,22 @@ DEFAULT_LIMIT = 10
 KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
 
 
+class Mode(StrEnum):
+    """How a search finds items and scores them."""
+
+    HYBRID = "hybrid"
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+
+
+_MODES = {
+    pb.SEARCH_MODE_UNSPECIFIED: Mode.HYBRID,
+    pb.SEARCH_MODE_HYBRID: Mode.HYBRID,
+    pb.SEARCH_MODE_KEYWORD: Mode.KEYWORD,
+    pb.SEARCH_MODE_SEMANTIC: Mode.SEMANTIC,
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
     """What a caller looks for: a text, a vector of unit length, or both."""
@@ -40,15 +57,20 @@ class Question:
     # By signal; those that are not named are the tenant's. Empty: the tenant's fusion.
     weights: Mapping[str, float]
     fusion: str
+    mode: Mode = Mode.HYBRID
 
     @property
     def is_of_words(self) -> bool:
-        """Say whether the caller switched off what needs a vector."""
+        """Say whether the search needs no vector: by its mode, or because the weights leave no signal that does."""
+        if self.mode is not Mode.HYBRID:
+            return self.mode is Mode.KEYWORD
         return bool(self.text) and all(self.weights.get(signal) == 0 for signal in ("dense", "context"))
 
     @property
     def is_of_meaning(self) -> bool:
-        """Say whether the caller switched off all but the likeness of the vectors."""
+        """Say whether the search needs nothing but the vector: by its mode, or because the weights leave no more."""
+        if self.mode is not Mode.HYBRID:
+            return self.mode is Mode.SEMANTIC
         others = ranking.SIGNALS - {"dense"}
         return all(self.weights.get(signal) == 0 for signal in others) and self.weights.get("dense") != 0
 
@@ -56,6 +78,7 @@ class Question:
     def of(cls, request: pb.RecallRequest) -> Self:
         """Read a request; refuse one that asks for nothing."""
         text = request.query.strip()
+        mode = _MODES[request.mode]
         if not text and not request.embedding:
             raise QueryEmpty
         asked = Filter.of(request.filter) if request.HasField("filter") else Filter()
@@ -70,6 +93,7 @@ class Question:
             show_superseded=request.show_superseded or asked.is_of_the_past,
             weights=dict(request.weights),
             fusion=request.fusion,
+            mode=mode,
         )
 
 
@@ -83,7 +107,12 @@ class Formula:
 
     @classmethod
     def of(cls, question: Question, policy: Policy) -> Self:
-        """Take the caller's word, else the tenant's, else the default; refuse weights that name or leave no signal."""
+        """Take the caller's word, else the tenant's, else the default; refuse weights that name or leave no signal.
+
+        A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.
+        """
+        if question.mode is not Mode.HYBRID:
+            return cls(weights=ranking.Weights(), fusion="scores", name=f"{question.mode}-{ranking.VERSION}")
         signals = ranking.SIGNALS
         unknown = [("weights", f"{name} is no signal") for name in sorted(question.weights.keys() - signals)]
         if unknown:

@@ -112,6 +112,8 @@ class Ranked:
     # Cosine of the query and the best chunk; None without a vector on either side.
     similarity: float | None
     score: float
+    # Whether the item itself contains a word of the query; None when words were not searched.
+    has_words: bool | None
     _told: _Table | tuple[Component, ...] = field(repr=False, compare=False)
     _row: int = field(default=0, repr=False, compare=False)
 
@@ -157,11 +159,16 @@ def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formul
             kind=candidates.kinds[row],
             similarity=None if math.isnan(similarity) else similarity,
             score=score,
+            has_words=None if terms is None else bm25 > 0,
             _told=table,
             _row=row,
         )
-        for row, score, similarity in zip(
-            best.tolist(), scores[best].tolist(), candidates.similarities[best].tolist(), strict=True
+        for row, score, similarity, bm25 in zip(
+            best.tolist(),
+            scores[best].tolist(),
+            candidates.similarities[best].tolist(),
+            candidates.bm25[best].tolist(),
+            strict=True,
         )
     ]
 
@@ -180,9 +187,29 @@ def by_cosine(near: Mapping[UUID, tuple[str, float]], *, limit: int, min_similar
             kind=kind,
             similarity=-distance,
             score=(score := min(1.0, max(0.0, -distance))),
+            has_words=None,
             _told=(Component("dense", -distance, score, 1.0, place),),
         )
         for place, (distance, item_id, kind) in enumerate(sorted(found)[:limit], start=1)
+    ]
+
+
+def by_words(matches: Mapping[UUID, tuple[str, float]], *, max_bm25: float, limit: int) -> list[Ranked]:
+    """Rank items by their own words alone: `matches` has the kind and the BM25, above 0, of each item.
+
+    The score is the share of `max_bm25`, which no item can pass. Equal scores are ordered by id.
+    """
+    ordered = sorted((-bm25, item_id, kind) for item_id, (kind, bm25) in matches.items())
+    return [
+        Ranked(
+            item_id=item_id,
+            kind=kind,
+            similarity=None,
+            score=(score := min(1.0, -negative / max_bm25)),
+            has_words=True,
+            _told=(Component("lexical", -negative, score, 1.0, place),),
+        )
+        for place, (negative, item_id, kind) in enumerate(ordered[:limit], start=1)
     ]
 
 

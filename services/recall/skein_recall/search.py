@@ -12,8 +12,9 @@ from skein_kit.telemetry import RECALL_SEARCHES
 from skein_kit.vectors import COVERED_DIMENSIONS
 from skein_recall import ranking
 from skein_recall.answering import Answer, Compared, Found, Listed
-from skein_recall.asking import Formula
+from skein_recall.asking import Formula, Mode
 from skein_recall.candidates import Candidates
+from skein_recall.errors import ModelNotFound, ModelUnavailable
 from skein_recall.filters import Filter
 from skein_recall.held import MOST_NEW
 from skein_recall.questions import Cues
@@ -88,10 +89,18 @@ class Searcher:
         self._wait_seconds = wait_seconds
 
     async def recall(self, tenant_id: UUID, question: Question, *, seconds: float) -> Answer:
-        """Find the best items for a question within the `seconds` left. No connection is held while embedding."""
+        """Find the best items for a question within the `seconds` left. No connection is held while embedding.
+
+        Raises ModelUnavailable or ModelNotFound in the semantic mode when there is no vector to search by: an empty
+        answer would say that there is nothing to find.
+        """
         model = await self._registry.active()
         self._recent.note(tenant_id, question.text)
+        if question.mode is Mode.SEMANTIC and question.vector is None and not model.embeds:
+            raise ModelNotFound(model=model.model)
         vector = await self._vector(tenant_id, model, question, seconds)
+        if question.mode is Mode.SEMANTIC and vector is None:
+            raise ModelUnavailable(model=model.model, why="no answer")
         near = await self._listed(tenant_id, model, question, vector)
         at = now()
         async with self._store.reading(tenant_id, filtered=bool(question.filter.all_names)) as reading:
@@ -115,7 +124,7 @@ class Searcher:
                 )
             )
         return Answer(
-            model=model.model,
+            model="" if question.mode is Mode.KEYWORD else model.model,
             dense_unavailable=vector is None and not question.is_of_words,
             path=search.path,
             formula=formula.name,
@@ -203,6 +212,8 @@ class Search:
 
     def _ranked(self, found: Found, limit: int) -> list[Ranked]:
         least = self._question.min_similarity
+        if found.by_words is not None:
+            return ranking.by_words(found.by_words, max_bm25=found.max_bm25, limit=limit)
         if found.alone and self._formula.fusion == "scores":
             return ranking.by_cosine(found.alone, limit=limit, min_similarity=least)
         return ranking.rank(
@@ -255,6 +266,8 @@ class Search:
         """Find up to `depth` items by each signal that pass a filter, and measure them by the other one."""
         if not kinds:
             return Found()
+        if self._question.mode is Mode.KEYWORD:
+            return await self._gather_by_words(filter_, kinds, depth)
         near, is_cut = await self._near(filter_, kinds, depth)
         if not self._asks_words:
             passing = await self._passing(filter_, near.keys())
@@ -301,6 +314,25 @@ class Search:
             terms=ranking.Terms(idf=tuple(term.idf for term in terms.terms), mean_length=terms.mean_length),
             is_cut=self._goes_on(near, is_cut=is_cut, says_more=len(matches) == depth),
             nearest=tuple(near),
+        )
+
+    async def _gather_by_words(self, filter_: Filter, kinds: Sequence[str], depth: int) -> Found:
+        """Find up to `depth` items that contain a word of the question, measured by every word and by no neighbour."""
+        terms = await self._reading.terms(self._question.text, kinds, self._language)
+        if not terms.terms:
+            return Found(by_words={})
+        is_first = depth == _depth(self._question, asks_words=True)
+        # The first look ends with the rarest words that find enough; where too few may be shown, more words are read.
+        least = self._question.limit if is_first else depth
+        matches = await self._reading.matching(terms, kinds, filter_, count=depth, least=least)
+        item_ids = await self._passing(filter_, {row["item_id"] for row in matches})
+        found = await self._reading.measured(self._model, None, terms, kinds, item_ids, (), reach=0)
+        bm25s = terms.bm25(found.frequencies, found.lengths).tolist()
+        measured = zip(found.item_ids, found.kinds, bm25s, strict=True)
+        return Found(
+            by_words={item_id: (kind, bm25) for item_id, kind, bm25 in measured if bm25 > 0},
+            max_bm25=terms.max_bm25,
+            is_cut=len(matches) == depth or (is_first and len(matches) >= least and len(terms.portions()) > 1),
         )
 
     async def _similarities(self, found: Measured) -> NDArray[np.float64]:

@@ -144,6 +144,7 @@ def _hit(ranked: Ranked, row: Record) -> pb.Hit:
         item_id=str(ranked.item_id),
         score=ranked.score,
         similarity=ranked.similarity,
+        has_query_words=ranked.has_words,
         components=[
             pb.ScoreComponent(signal=signal, raw=raw, value=value, weight=weight, rank=rank)
             for signal, raw, value, weight, rank in ranked.components

@@ -22,6 +22,13 @@ class ItemKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ITEM_KIND_BLOCK: _ClassVar[ItemKind]
     ITEM_KIND_PROFILE: _ClassVar[ItemKind]
 
+class SearchMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SEARCH_MODE_UNSPECIFIED: _ClassVar[SearchMode]
+    SEARCH_MODE_HYBRID: _ClassVar[SearchMode]
+    SEARCH_MODE_KEYWORD: _ClassVar[SearchMode]
+    SEARCH_MODE_SEMANTIC: _ClassVar[SearchMode]
+
 class ReindexState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REINDEX_STATE_UNSPECIFIED: _ClassVar[ReindexState]
@@ -33,6 +40,10 @@ ITEM_KIND_MEMORY: ItemKind
 ITEM_KIND_MESSAGE: ItemKind
 ITEM_KIND_BLOCK: ItemKind
 ITEM_KIND_PROFILE: ItemKind
+SEARCH_MODE_UNSPECIFIED: SearchMode
+SEARCH_MODE_HYBRID: SearchMode
+SEARCH_MODE_KEYWORD: SearchMode
+SEARCH_MODE_SEMANTIC: SearchMode
 REINDEX_STATE_UNSPECIFIED: ReindexState
 REINDEX_STATE_RUNNING: ReindexState
 REINDEX_STATE_COMPLETE: ReindexState
@@ -53,7 +64,7 @@ class ScoreComponent(_message.Message):
     def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ..., value: _Optional[float] = ..., weight: _Optional[float] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class Hit(_message.Message):
-    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block")
+    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block", "has_query_words")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +73,7 @@ class Hit(_message.Message):
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     BLOCK_FIELD_NUMBER: _ClassVar[int]
+    HAS_QUERY_WORDS_FIELD_NUMBER: _ClassVar[int]
     kind: ItemKind
     item_id: str
     score: float
@@ -70,10 +82,11 @@ class Hit(_message.Message):
     memory: _memory_pb2.Memory
     message: _session_pb2.Message
     block: _blocks_pb2.Block
-    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ...) -> None: ...
+    has_query_words: bool
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ..., has_query_words: _Optional[bool] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion")
+    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion", "mode")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +103,7 @@ class RecallRequest(_message.Message):
     SHOW_SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     FUSION_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
@@ -99,7 +113,8 @@ class RecallRequest(_message.Message):
     show_superseded: bool
     weights: _containers.ScalarMap[str, float]
     fusion: str
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ...) -> None: ...
+    mode: SearchMode
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
     __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula")

@@ -105,14 +105,21 @@ class RecallServiceServicer:
 
     def Recall(self, request, context):
         """Recall returns the best items for a text, a vector, or both, best first.
-        With a text alone the text is embedded by the active model. Dense and
-        lexical signals are fused; each hit carries every component. Safe to retry.
+        With a text alone the text is embedded by the active model. In the hybrid
+        mode dense and lexical signals are fused; each hit carries every component.
+        The keyword and the semantic mode search by one signal. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
+        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
+        weights or fusion with a mode that is not hybrid; embedding or
+        min_similarity with the keyword mode.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
+        answer in time. Search by keyword, or try again soon.
+        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
+        and this cluster cannot embed with the active model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,14 +37,21 @@ class RecallServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RecallServiceAsyncStub: ...
     Recall: _grpc.UnaryUnaryMultiCallable[_recall_pb2.RecallRequest, _recall_pb2.RecallResponse]
     """Recall returns the best items for a text, a vector, or both, best first.
-    With a text alone the text is embedded by the active model. Dense and
-    lexical signals are fused; each hit carries every component. Safe to retry.
+    With a text alone the text is embedded by the active model. In the hybrid
+    mode dense and lexical signals are fused; each hit carries every component.
+    The keyword and the semantic mode search by one signal. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
+    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
+      weights or fusion with a mode that is not hybrid; embedding or
+      min_similarity with the keyword mode.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
+      answer in time. Search by keyword, or try again soon.
+    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
+      and this cluster cannot embed with the active model.
     """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -157,14 +164,21 @@ class RecallServiceAsyncStub(RecallServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Recall: _aio.UnaryUnaryMultiCallable[_recall_pb2.RecallRequest, _recall_pb2.RecallResponse]  # type: ignore[assignment]
     """Recall returns the best items for a text, a vector, or both, best first.
-    With a text alone the text is embedded by the active model. Dense and
-    lexical signals are fused; each hit carries every component. Safe to retry.
+    With a text alone the text is embedded by the active model. In the hybrid
+    mode dense and lexical signals are fused; each hit carries every component.
+    The keyword and the semantic mode search by one signal. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
+    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
+      weights or fusion with a mode that is not hybrid; embedding or
+      min_similarity with the keyword mode.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
+      answer in time. Search by keyword, or try again soon.
+    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
+      and this cluster cannot embed with the active model.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -280,14 +294,21 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.RecallResponse, _abc.Awaitable[_recall_pb2.RecallResponse]]:
         """Recall returns the best items for a text, a vector, or both, best first.
-        With a text alone the text is embedded by the active model. Dense and
-        lexical signals are fused; each hit carries every component. Safe to retry.
+        With a text alone the text is embedded by the active model. In the hybrid
+        mode dense and lexical signals are fused; each hit carries every component.
+        The keyword and the semantic mode search by one signal. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none.
+        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
+          weights or fusion with a mode that is not hybrid; embedding or
+          min_similarity with the keyword mode.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
+          answer in time. Search by keyword, or try again soon.
+        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
+          and this cluster cannot embed with the active model.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,272 @@
+"""A search by words alone, by meaning alone, and by both: what each mode finds, and what it says of its hits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+from fix_cluster import refused
+from fix_recall import Place, RecallAlone, serving
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein_recall.ranking import VERSION
+from skein_recall.store import reading
+
+KEYWORD, SEMANTIC, HYBRID = pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC, pb.SEARCH_MODE_HYBRID
+
+
+def signals(hit: pb.Hit) -> list[str]:
+    return [component.signal for component in hit.components]
+
+
+async def vector_of(place: Place, text: str) -> list[float]:
+    response = await place.stub.EmbedText(pb.EmbedTextRequest(texts=[text]))
+    return list(response.embeddings[0].values)
+
+
+async def test_by_keyword_nothing_is_found_where_no_item_contains_a_word(place: Place) -> None:
+    await place.remember("My car broke down on the motorway.")
+    await place.remember("The vehicle is at the garage until Friday.")
+
+    assert await place.found("automobile", mode=KEYWORD) == []
+
+
+async def test_by_keyword_a_neighbour_that_contains_the_word_brings_only_itself(place: Place) -> None:
+    await place.say("Hello there, how was the trip to the coast last week?")
+    await place.say("We took the automobile.")
+    await place.say("That sounds like a long and tiring way to go.")
+
+    assert await place.found("automobile", mode=KEYWORD) == ["We took the automobile."]
+    assert len(await place.found("automobile")) == 3
+
+
+async def test_by_keyword_the_best_match_comes_first_and_its_score_is_its_share_of_the_bound(place: Place) -> None:
+    both = await place.remember("The automobile needs a new clutch.")
+    one = await place.remember("She sold her automobiles and bought a bicycle, for reasons of her own.")
+    await place.remember("Nothing of the kind.")
+
+    response = await place.recall("automobile clutch", mode=KEYWORD)
+
+    assert [hit.item_id for hit in response.hits] == [both, one]
+    assert 0 < response.hits[1].score < response.hits[0].score <= 1
+    for place_of_hit, hit in enumerate(response.hits, start=1):
+        (component,) = hit.components
+        assert (component.signal, component.weight, component.rank) == ("lexical", 1.0, place_of_hit)
+        assert component.value == pytest.approx(hit.score)
+        assert component.raw > 0
+        assert hit.has_query_words
+        assert not hit.HasField("similarity")
+    assert response.formula == f"keyword-{VERSION}"
+
+
+async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_whatever_stands_around_it(place: Place) -> None:
+    alone = await place.remember("We took the automobile.")
+    await place.say("Did you take the automobile to the coast?")
+    amid = await place.say("We took the automobile.")
+
+    scores = {hit.item_id: hit.score for hit in (await place.recall("automobile", mode=KEYWORD)).hits}
+
+    assert scores[amid] == pytest.approx(scores[alone])
+
+
+async def test_by_keyword_an_item_without_a_vector_is_found(place: Place) -> None:
+    await place.remember("We took the automobile.", index=False)
+
+    assert await place.found("automobiles", mode=KEYWORD) == ["We took the automobile."]
+
+
+async def test_by_keyword_no_model_is_called(recall_alone: RecallAlone, place: Place) -> None:
+    await place.remember("We took the automobile.")
+
+    async with serving(recall_alone.url, recall_alone.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+        response = await Place(late, place.tenant_id).recall("automobile", mode=KEYWORD)
+
+    assert [hit.memory.content for hit in response.hits] == ["We took the automobile."]
+    assert (response.dense_unavailable, response.dense_path, response.model) == (False, "none", "")
+
+
+async def test_by_keyword_a_query_of_stop_words_finds_nothing(place: Place) -> None:
+    await place.remember("It is what it is.")
+
+    response = await place.recall("what is it", mode=KEYWORD)
+
+    assert (list(response.hits), response.dense_unavailable) == ([], False)
+
+
+async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_superseded(
+    recall_alone: RecallAlone, place: Place
+) -> None:
+    for number in range(120):
+        await place.remember(f"automobile automobile {number}", importance=0.1, index=False)
+    for number in range(3):
+        await place.remember(f"the automobile of a neighbour, who drives it seldom and sells it {number}", index=False)
+    async with recall_alone.superuser() as connection:
+        await connection.execute(
+            "UPDATE memory.entries SET valid_to_time = now() - interval '1 day' "
+            "WHERE tenant_id = $1 AND importance < 0.2",
+            place.tenant_id,
+        )
+
+    found = await place.found("automobile", mode=KEYWORD, limit=3)
+
+    assert sorted(text[-1] for text in found) == ["0", "1", "2"]
+
+
+async def test_by_keyword_a_frequent_word_is_looked_for_when_what_a_rare_one_finds_may_not_be_shown(
+    recall_alone: RecallAlone, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "POSTINGS_READ", 5)
+    for number in range(2):
+        await place.remember(f"a rare samovar {number}", importance=0.1, index=False)
+    for number in range(6):
+        await place.remember(f"tea number {number}", index=False)
+    async with recall_alone.superuser() as connection:
+        await connection.execute(
+            "UPDATE memory.entries SET valid_to_time = now() - interval '1 day' "
+            "WHERE tenant_id = $1 AND importance < 0.2",
+            place.tenant_id,
+        )
+
+    assert len(await place.found("samovar tea", mode=KEYWORD, limit=2)) == 2
+
+
+async def test_by_keyword_a_filter_restricts_and_is_named_when_it_leaves_nothing(place: Place) -> None:
+    await place.remember("We took the automobile.", type="journal")
+    await place.remember("The automobile is red.", type="fact")
+
+    facts = memory_pb2.MemoryFilter(types=["fact"])
+    assert await place.found("automobile", mode=KEYWORD, filter=facts) == ["The automobile is red."]
+    assert await place.found("automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(where='type = "journal"')) == [
+        "We took the automobile."
+    ]
+    emptied = await place.recall("automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(types=["decision"]))
+    assert (list(emptied.hits), list(emptied.emptied_by)) == ([], ["types"])
+    unrelated = await place.recall("zeppelin", mode=KEYWORD, filter=facts)
+    assert (list(unrelated.hits), list(unrelated.emptied_by)) == ([], [])
+
+
+async def test_by_meaning_a_paraphrase_is_found_and_scored_by_its_cosine_alone(place: Place) -> None:
+    await place.say("The boiler was serviced on Monday.")
+    await place.say("My car broke down on the motorway.")
+    await place.say("Fine.")
+
+    response = await place.recall("automobile trouble", mode=SEMANTIC)
+
+    assert response.hits[0].message.content == "My car broke down on the motorway."
+    assert [hit.similarity for hit in response.hits] == sorted((hit.similarity for hit in response.hits), reverse=True)
+    for hit in response.hits:
+        assert signals(hit) == ["dense"]
+        assert hit.score == pytest.approx(max(0.0, hit.similarity))
+        assert not hit.HasField("has_query_words")
+    assert (response.formula, response.model) == (f"semantic-{VERSION}", "all-minilm-l6-v2")
+
+
+async def test_by_meaning_a_word_without_a_vector_finds_nothing(place: Place) -> None:
+    await place.remember("We took the automobile.", index=False)
+
+    assert await place.found("automobile", mode=SEMANTIC) == []
+
+
+async def test_by_meaning_the_least_similarity_holds(place: Place) -> None:
+    await place.remember("My car broke down on the motorway.")
+    await place.remember("Gravel arrived.")
+
+    assert await place.found("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.4) == [
+        "My car broke down on the motorway."
+    ]
+    assert await place.found("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.99) == []
+
+
+async def test_by_meaning_a_vector_is_enough_and_serves_instead_of_the_text(place: Place) -> None:
+    await place.remember("The cat caught a mouse.")
+    await place.remember("Gravel arrived.")
+    vector = await vector_of(place, "feline hunting")
+
+    by_vector = await place.recall(embedding=vector, mode=SEMANTIC)
+    beside_a_text = await place.recall("gravel", embedding=vector, mode=SEMANTIC)
+
+    assert by_vector.hits[0].memory.content == "The cat caught a mouse."
+    assert [hit.score for hit in beside_a_text.hits] == [hit.score for hit in by_vector.hits]
+
+
+async def test_by_meaning_a_search_without_the_model_fails_instead_of_finding_nothing(
+    recall_alone: RecallAlone, place: Place
+) -> None:
+    await place.remember("We took the automobile.")
+    vector = await vector_of(place, "automobile")
+
+    async with serving(recall_alone.url, recall_alone.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+        with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
+            await Place(late, place.tenant_id).recall("automobile", mode=SEMANTIC)
+        by_vector = await Place(late, place.tenant_id).found(embedding=vector, mode=SEMANTIC)
+
+    assert by_vector == ["We took the automobile."]
+
+
+async def test_hybrid_is_what_is_searched_without_a_mode_and_as_it_was(place: Place) -> None:
+    for text in ("Where did you leave the automobile?", "My car is at the garage.", "Fine.", "Gravel arrived."):
+        await place.say(text)
+
+    unspecified = await place.recall("automobile at the garage")
+    hybrid = await place.recall("automobile at the garage", mode=HYBRID)
+
+    assert hybrid == unspecified
+    assert hybrid.formula == f"scores-{VERSION}"
+    assert len(hybrid.hits) == 4
+    assert {"dense", "context", "lexical", "reply", "statement", "length"} == set(signals(hybrid.hits[0]))
+
+
+@pytest.mark.parametrize("fusion", ["scores", "ranks"])
+async def test_a_hybrid_hit_says_whether_it_contains_a_word_of_the_query_itself(place: Place, fusion: str) -> None:
+    await place.say("My car is at the garage.")
+    await place.say("We took the automobiles.")
+
+    hits = (await place.recall("automobile", fusion=fusion)).hits
+
+    assert {hit.message.content: hit.has_query_words for hit in hits} == {
+        "My car is at the garage.": False,
+        "We took the automobiles.": True,
+    }
+
+
+async def test_a_search_by_a_vector_alone_says_nothing_of_words(place: Place) -> None:
+    await place.remember("We took the automobile.")
+
+    (hit,) = (await place.recall(embedding=await vector_of(place, "automobile"))).hits
+
+    assert not hit.HasField("has_query_words")
+
+
+async def test_the_same_query_is_answered_by_the_mode_of_each_call(place: Place) -> None:
+    await place.remember("My car broke down on the motorway.")
+
+    for _ in range(2):
+        assert len(await place.found("automobile")) == 1
+        assert await place.found("automobile", mode=KEYWORD) == []
+        assert len(await place.found("automobile", mode=SEMANTIC)) == 1
+
+
+@pytest.mark.parametrize("mode", [KEYWORD, SEMANTIC], ids=["keyword", "semantic"])
+@pytest.mark.parametrize("formula", [{"weights": {"lexical": 1.0}}, {"fusion": "ranks"}, {"fusion": "scores"}], ids=str)
+async def test_weights_and_fusion_belong_to_the_hybrid_mode(place: Place, mode: int, formula: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await place.recall("automobile", mode=mode, **formula)
+
+
+@pytest.mark.parametrize("field", [{"min_similarity": 0.5}, {"embedding": [1.0] * 384}], ids=["similarity", "vector"])
+async def test_by_keyword_what_needs_a_vector_is_refused(place: Place, field: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await place.recall("automobile", mode=KEYWORD, **field)
+
+
+@pytest.mark.parametrize("mode", [KEYWORD, SEMANTIC], ids=["keyword", "semantic"])
+async def test_a_mode_needs_something_to_look_for(place: Place, mode: int) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "QUERY_EMPTY"):
+        await place.recall("  ", mode=mode)
+
+
+async def test_an_unknown_mode_is_refused(place: Place) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await place.recall("automobile", mode=9)
