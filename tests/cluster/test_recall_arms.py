@@ -9,6 +9,7 @@ from fix_cluster import Tenant
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 
 
@@ -99,3 +100,40 @@ async def test_what_emptied_an_answer_is_named(tenant: Tenant) -> None:
     assert all(arm.filter_emptied for arm in response.arms)
     assert response.formula
     assert response.dense_path
+
+
+async def test_a_recall_by_keyword_finds_what_contains_the_word_and_nothing_else(tenant: Tenant) -> None:
+    await tenant.gateway.Remember(
+        pb.RememberRequest(
+            session_id="trip",
+            messages=[
+                session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="How did you get to the coast?"),
+                session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, content="We took the automobile."),
+                session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="That is a long way to go by car."),
+            ],
+        )
+    )
+
+    async def found(query: str, mode: recall_pb2.SearchMode) -> list[str]:
+        response = await tenant.gateway.Recall(pb.RecallRequest(query=query, mode=mode))
+        return [hit.message.content for hit in response.hits]
+
+    assert await found("automobiles", recall_pb2.SEARCH_MODE_KEYWORD) == ["We took the automobile."]
+    assert await found("zeppelin", recall_pb2.SEARCH_MODE_KEYWORD) == []
+    assert len(await found("automobiles", recall_pb2.SEARCH_MODE_SEMANTIC)) == 3
+    assert len(await found("automobiles", recall_pb2.SEARCH_MODE_UNSPECIFIED)) == 3
+
+
+async def test_a_context_is_made_of_what_its_recalls_mode_finds(tenant: Tenant) -> None:
+    await tenant.gateway.Remember(
+        pb.RememberRequest(
+            memories=[memory_pb2.Memory(content="We took the automobile."), memory_pb2.Memory(content="My car is red.")]
+        )
+    )
+
+    by_keyword = await tenant.gateway.BuildContext(
+        pb.BuildContextRequest(recall=pb.RecallRequest(query="automobile", mode=recall_pb2.SEARCH_MODE_KEYWORD))
+    )
+
+    assert "We took the automobile." in by_keyword.text
+    assert "My car is red." not in by_keyword.text

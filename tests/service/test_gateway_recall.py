@@ -26,6 +26,7 @@ MEMORIES = recall_pb2.ITEM_KIND_MEMORY
 MESSAGES = recall_pb2.ITEM_KIND_MESSAGE
 # Somebody in particular, so that every arm has something to ask.
 ANNA = pb.RecallRequest(query="tea", filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}})
+BLOCK = blocks_pb2.Block(block_id="b", label="human", value="tea at five")
 OK, LATE, GONE = pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT, pb.ARM_STATE_UNAVAILABLE
 
 
@@ -314,6 +315,37 @@ async def test_an_arm_without_vectors_says_so(cluster: Cluster, tenant: Tenant) 
     assert not response.incomplete
 
 
+async def test_by_keyword_an_arm_whose_hits_have_no_vector_is_ok(cluster: Cluster, tenant: Tenant) -> None:
+    found = recall_pb2.RecallResponse(hits=[hit("a", 0.5)], dense_path="none", formula="keyword-9")
+
+    async with gateway_before(cluster, tenant, {"Recall": saying(found)}) as gateway:
+        response = await gateway.gateway.Recall(
+            pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES], mode=recall_pb2.SEARCH_MODE_KEYWORD)
+        )
+        asked = gateway.played.requests["Recall"]
+
+    assert [part.mode for part in asked] == [recall_pb2.SEARCH_MODE_KEYWORD]
+    assert (response.arms[0].state, response.arms[0].unembedded_count) == (OK, 0)
+    assert (response.model, response.formula) == ("", "keyword-9")
+
+
+async def test_by_meaning_blocks_are_skipped_and_by_keyword_they_are_searched(cluster: Cluster, tenant: Tenant) -> None:
+    script = {"Recall": finding(), "ListBlocks": saying(blocks_pb2.ListBlocksResponse(blocks=[BLOCK]))}
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        by_mode = [
+            await gateway.gateway.Recall(
+                pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES, pb.ARM_BLOCKS], mode=mode)
+            )
+            for mode in (recall_pb2.SEARCH_MODE_SEMANTIC, recall_pb2.SEARCH_MODE_KEYWORD)
+        ]
+
+    semantic, keyword = by_mode
+    assert states(semantic) == [(pb.ARM_MEMORIES, OK, 0), (pb.ARM_BLOCKS, pb.ARM_STATE_SKIPPED, 0)]
+    assert states(keyword) == [(pb.ARM_MEMORIES, OK, 0), (pb.ARM_BLOCKS, OK, 1)]
+    assert [found.has_query_words for found in keyword.hits] == [True]
+
+
 async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(cluster: Cluster, tenant: Tenant) -> None:
     ended = asyncio.Semaphore(0)
     script = {"Recall": refusing(QueryEmpty()), "ListAgentBlocks": blocks(), "GetSubject": endless(ended)}
@@ -396,6 +428,10 @@ async def _cancelled(
         pb.RecallRequest(query="tea", fusion="best"),
         pb.RecallRequest(query="tea", weights={"dense": -1.0}),
         pb.RecallRequest(query="tea", on_partial=7),  # type: ignore[arg-type]  # Nobody knows 7.
+        pb.RecallRequest(query="tea", mode=9),  # type: ignore[arg-type]  # There is no mode 9.
+        pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_KEYWORD, weights={"lexical": 1.0}),
+        pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC, fusion="scores"),
+        pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_KEYWORD, min_similarity=0.5),
     ],
 )
 async def test_a_request_that_breaks_a_rule_asks_no_arm(

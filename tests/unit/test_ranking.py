@@ -450,7 +450,8 @@ def test_what_points_away_from_the_query_scores_nothing_and_keeps_its_place_by_t
 
 
 def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_ordered_by_id() -> None:
-    matches = {UUID(int=number): ("memory", bm25) for number, bm25 in ((4, BOUND / 4), (2, BOUND / 2), (1, BOUND / 4), (3, 2 * BOUND))}
+    bm25s = {4: BOUND / 4, 2: BOUND / 2, 1: BOUND / 4, 3: 2 * BOUND}
+    matches = {UUID(int=number): ("memory", bm25) for number, bm25 in bm25s.items()}
 
     found = ranking.by_words(matches, max_bm25=BOUND, limit=3)
 

@@ -13,6 +13,7 @@ from grpc import aio
 from prometheus_client import Counter
 
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.recall.v1 import recall_pb2
 from skein_gateway.errors import RecallIncomplete, RecallLate
 from skein_kit.access import RULES
 from skein_kit.errors import PermissionMissing
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Sequence
 
     from skein.memory.v1 import memory_pb2
-    from skein.recall.v1 import recall_pb2
     from skein.session.v1 import session_pb2
     from skein.tenancy.v1 import subjects_pb2
     from skein_kit.identity import Caller
@@ -164,7 +164,9 @@ _OF_BLOCKS = frozenset({"agent_id", "subject_id", "visible_to", "start_time", "e
 
 def has_room_for_blocks(request: pb.RecallRequest) -> bool:
     """Say whether a block, which has neither a type nor a vector, can pass what is asked."""
-    return not request.min_similarity and all(field.name in _OF_BLOCKS for field, _ in request.filter.ListFields())
+    if request.min_similarity or request.mode == recall_pb2.SEARCH_MODE_SEMANTIC:
+        return False
+    return all(field.name in _OF_BLOCKS for field, _ in request.filter.ListFields())
 
 
 def budget(remaining: float, longest: float) -> float:

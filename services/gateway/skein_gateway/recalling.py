@@ -158,6 +158,7 @@ class Recalling:
             show_superseded=request.show_superseded,
             weights=request.weights,
             fusion=request.fusion,
+            mode=request.mode,
         )
         return of_index(arms, await asked(self._recall.Recall(part, timeout=seconds)))
 
@@ -245,6 +246,7 @@ def of_blocks(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> lis
             score=score,
             components=[recall_pb2.ScoreComponent(signal="words", raw=found, value=score, weight=1.0, rank=place)],
             block=by_id[block_id],
+            has_query_words=True,
         )
         for place, (block_id, score, found) in enumerate(ranked(texts, terms_of(query), limit), start=1)
     ]

@@ -97,8 +97,14 @@ class GatewayServiceServicer:
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
+        - INVALID_ARGUMENT, INVALID_FIELD: weights or fusion with a mode that is not
+        hybrid; embedding or min_similarity with the keyword mode.
         - PERMISSION_DENIED, PERMISSION_MISSING: the arms named need memory.read
         (blocks) or subject.read (profile).
+        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, no model can embed the
+        query.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
+        answer and no other arm did. Search by keyword, or try again soon.
         - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
         - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
         """
