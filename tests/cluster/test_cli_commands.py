@@ -181,6 +181,24 @@ async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(
     assert "0 cited, 1 left out" in " ".join(none.err.split())
 
 
+async def test_a_recall_and_a_context_may_be_by_words_or_by_meaning_alone(environment: dict[str, str]) -> None:
+    await skein("memories", "add", "The velocipede leans on the fence", environment=environment)
+    await skein("memories", "add", "A bicycle was stolen", environment=environment)
+
+    words = await skein("recall", "velocipede", "--mode", "keyword", "--json", environment=environment)
+    meaning = await skein("recall", "velocipede", "--mode", "semantic", "--limit", "2", environment=environment)
+    context = await skein("context", "velocipede", "--mode", "keyword", environment=environment)
+    unknown = await skein("recall", "velocipede", "--mode", "lexical", environment=environment)
+
+    assert [hit["memory"]["content"] for hit in words.json["hits"]] == ["The velocipede leans on the fence"]
+    assert words.json["hits"][0]["has_query_words"] is True
+    assert "dense" in meaning.out
+    assert "lexical" not in meaning.out
+    assert "velocipede" in context.out
+    assert "bicycle" not in context.out
+    assert unknown.code == Exit.USAGE
+
+
 async def test_a_recall_shows_the_profile_of_the_person_who_is_named(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:

@@ -92,6 +92,36 @@ async def test_arms_and_filters_are_passed_on(skein: Client) -> None:
     assert [hit.memory.content for hit in found.hits] == ["Anna drinks tea"]
 
 
+async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
+    await skein.remember(["We took the automobile", "My car is red"])
+
+    def blocking() -> list[str]:
+        with sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as client:
+            found = client.recall("automobiles", mode="keyword")
+            packed = client.build_context("automobiles", mode="keyword")
+            return [*(hit.memory.content for hit in found.hits), *(cited.item_id for cited in packed.citations)]
+
+    by_words = (await skein.recall("automobiles", mode="keyword")).hits
+    by_meaning = await skein.recall("automobiles", mode=recall_pb2.SEARCH_MODE_SEMANTIC)
+    by_both = (await skein.recall("automobiles")).hits
+    packed = await skein.build_context("automobiles", mode="keyword")
+    again = await asyncio.to_thread(blocking)
+
+    assert [hit.memory.content for hit in by_words] == ["We took the automobile"]
+    assert by_meaning.formula.startswith("semantic-")
+    assert {hit.memory.content: hit.has_query_words for hit in by_both} == {
+        "We took the automobile": True,
+        "My car is red": False,
+    }
+    assert [cited.item_id for cited in packed.citations] == [by_words[0].item_id]
+    assert again == ["We took the automobile", by_words[0].item_id]
+
+
+async def test_a_mode_that_there_is_not_is_refused_before_the_call(skein: Client) -> None:
+    with pytest.raises(ValueError, match="hybrid, keyword, semantic, not 'lexical'"):
+        await skein.recall("tea", mode="lexical")  # type: ignore[arg-type]  # There is no such mode.
+
+
 async def test_what_is_known_is_packed_for_a_prompt(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
     await skein.remember("Anna drinks tea", messages=[{"role": "user", "content": "Hello"}], session_id="kitchen")
 

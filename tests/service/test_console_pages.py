@@ -81,6 +81,20 @@ async def test_search_is_narrowed_as_it_is_asked(web: Browsing, household: House
     assert "messages:" not in page.text
 
 
+async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: Browsing, household: Household) -> None:
+    words = await web.page("search", q="milk", mode="keyword", memories="on")
+    none = await web.page("search", q="zeppelin", mode="keyword")
+    meaning = await web.page("search", q="zeppelin", mode="semantic")
+
+    assert household.memory_ids["cake"] in words.text
+    assert "By words alone: no model was asked." in words.text
+    assert '<option value="keyword" selected>' in words.text
+    assert "Nothing was found." in none.text
+    assert "Formula semantic-" in meaning.text
+    assert meaning.text.count('<li class="hit card">') > 1
+    assert "BM25 over the words" not in meaning.text
+
+
 async def test_search_names_the_condition_that_left_nothing(web: Browsing, household: Household) -> None:
     assert household
     page = await web.page("search", q="milk", type="journal")

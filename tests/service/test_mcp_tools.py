@@ -188,6 +188,25 @@ async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
     assert [memory["content"] for memory in by_words["memories"]] == ["green tea"]
 
 
+async def test_a_search_is_by_the_mode_that_is_named(mcp: Mcp) -> None:
+    for content in ("We took the automobile", "My car is red"):
+        await mcp.call("remember", content=content)
+
+    by_words = await mcp.call("recall", query="automobiles", mode="keyword")
+    by_meaning = await mcp.call("recall", query="automobiles", mode="semantic")
+    by_both = await mcp.call("recall", query="automobiles", mode="hybrid")
+    packed = await mcp.call("build_context", query="automobiles", mode="keyword")
+
+    assert [hit["memory"]["content"] for hit in by_words["hits"]] == ["We took the automobile"]
+    assert {part["signal"] for hit in by_meaning["hits"] for part in hit["components"]} == {"dense"}
+    assert {hit["memory"]["content"]: hit["has_query_words"] for hit in by_both["hits"]} == {
+        "We took the automobile": True,
+        "My car is red": False,
+    }
+    assert "automobile" in packed["text"]
+    assert "My car" not in packed["text"]
+
+
 async def test_an_update_changes_what_is_given_and_clears_what_is_null(mcp: Mcp) -> None:
     memory = (await mcp.call("remember", content="tea", title="drinks", tags=["a"]))["memory"]
 
@@ -276,6 +295,11 @@ async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
         ("recall", {"query": "x", "limit": 101}, "limit must be"),
         ("recall", {"query": "x", "limit": 2**40}, "limit is not as the schema says"),
         ("recall", {"query": "x", "arms": ["ARM_WINDOW"]}, "arms[0] is not as the schema says: it is one of memories,"),
+        (
+            "recall",
+            {"query": "x", "mode": "lexical"},
+            "mode is not as the schema says: it is one of hybrid,",
+        ),
         ("recall", {"query": "x", "since": "2026-13-01T00:00:00Z"}, "since is not as the schema says"),
         ("append_messages", {"session_id": "s", "messages": []}, "messages must contain at least 1"),
         (

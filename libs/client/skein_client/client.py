@@ -177,18 +177,28 @@ class Client:
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         min_similarity: float = 0.0,
         embedding: Iterable[float] = (),
+        mode: requests.Mode = "hybrid",
         timeout: float | None = None,
     ) -> gateway_pb2.RecallResponse:
         """Find memories, messages and blocks for a text, best first; `incomplete` names the arms that are missing.
 
+        `mode` "keyword" finds what contains a word of the text, and calls no model; "semantic" finds by meaning alone;
+        "hybrid" does both, and `has_query_words` of a hit says whether it contains a word itself.
+
         What else a recall can be told (weights, fusion, on_partial ...) is said to `gateway.Recall`.
         """
         request = requests.recall(
-            query, limit=limit, arms=arms, filter=filter, min_similarity=min_similarity, embedding=embedding
+            query,
+            limit=limit,
+            arms=arms,
+            filter=filter,
+            min_similarity=min_similarity,
+            embedding=embedding,
+            mode=mode,
         )
         return await self.gateway.Recall(request, timeout=timeout)
 
-    async def build_context(
+    async def build_context(  # noqa: PLR0913 - each has a name and a default.
         self,
         query: str,
         *,
@@ -198,12 +208,13 @@ class Client:
         arms: Iterable[gateway_pb2.Arm] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         embedding: Iterable[float] = (),
+        mode: requests.Mode = "hybrid",
         timeout: float | None = None,
     ) -> gateway_pb2.BuildContextResponse:
         """Pack the best of what is known for a text into a budget of tokens (0 means 2,000), with citations.
 
         `session_id` adds the end of that conversation. The text belongs into a prompt; `citations` tells what its
-        numbers stand for.
+        numbers stand for. `mode` is that of `recall`.
         """
         request = requests.build_context(
             query,
@@ -213,6 +224,7 @@ class Client:
             arms=arms,
             filter=filter,
             embedding=embedding,
+            mode=mode,
         )
         return await self.gateway.BuildContext(request, timeout=timeout)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
@@ -14,11 +15,31 @@ if TYPE_CHECKING:
 
 # A message as itself, or as a dict with a role by its plain name.
 Said: TypeAlias = session_pb2.Message | Mapping[str, Any]
+# A search mode as itself, or by its plain name.
+Mode: TypeAlias = recall_pb2.SearchMode | Literal["hybrid", "keyword", "semantic"]
 _ROLES = {
     name.removeprefix("MESSAGE_ROLE_").lower(): number
     for name, number in session_pb2.MessageRole.items()
     if number != session_pb2.MESSAGE_ROLE_UNSPECIFIED
 }
+_MODES: Mapping[str, recall_pb2.SearchMode] = {
+    "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
+    "keyword": recall_pb2.SEARCH_MODE_KEYWORD,
+    "semantic": recall_pb2.SEARCH_MODE_SEMANTIC,
+}
+
+
+def search_mode(mode: Mode) -> recall_pb2.SearchMode:
+    """Return a mode that is named, "keyword", or one of the contract as it is.
+
+    Raises ValueError for a name that is no mode's.
+    """
+    if not isinstance(mode, str):
+        return mode
+    if mode not in _MODES:
+        text = f"a search mode is {', '.join(_MODES)}, not {mode!r}"
+        raise ValueError(text)
+    return _MODES[mode]
 
 
 def message(said: Said) -> session_pb2.Message:
@@ -64,6 +85,7 @@ def recall(
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     min_similarity: float = 0.0,
     embedding: Iterable[float] = (),
+    mode: Mode = "hybrid",
 ) -> gateway_pb2.RecallRequest:
     return gateway_pb2.RecallRequest(
         query=query,
@@ -72,6 +94,7 @@ def recall(
         filter=filter,
         min_similarity=min_similarity,
         embedding=embedding,
+        mode=search_mode(mode),
     )
 
 
@@ -84,9 +107,10 @@ def build_context(
     arms: Iterable[gateway_pb2.Arm],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     embedding: Iterable[float],
+    mode: Mode,
 ) -> gateway_pb2.BuildContextRequest:
     return gateway_pb2.BuildContextRequest(
-        recall=recall(query, limit=limit, arms=arms, filter=filter, embedding=embedding),
+        recall=recall(query, limit=limit, arms=arms, filter=filter, embedding=embedding, mode=mode),
         token_budget=token_budget,
         session_id=session_id,
     )

@@ -11,7 +11,7 @@ from rich.text import Text
 from skein.gateway.v1 import gateway_pb2
 from skein_cluster import console, options, suggestions
 from skein_cluster.calling import as_tenant
-from skein_cluster.commands.recall import context_of, seen_by, show_incomplete, stores_nothing
+from skein_cluster.commands.recall import MODES, by_mode, context_of, seen_by, show_incomplete, stores_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 )
 @click.option("--session", default="", help="Add the end of this conversation.")
 @click.option("--plain", is_flag=True, help="Lines instead of Markdown.")
+@by_mode
 @seen_by
 @options.caller
 @options.as_json
-def context_command(
+def context_command(  # noqa: PLR0913 - one for each argument and option of the command.
     text: str,
     tokens: int,
     session: str,
+    mode: str,
     agent: str,
     subject: str,
     environment: dict[str, str],
@@ -40,7 +42,7 @@ def context_command(
 ) -> None:
     """Pack the best of what the tenant knows about TEXT into a budget of tokens. Numbers in brackets are citations."""
     request = gateway_pb2.BuildContextRequest(
-        recall=gateway_pb2.RecallRequest(query=text, filter=context_of(agent, subject)),
+        recall=gateway_pb2.RecallRequest(query=text, filter=context_of(agent, subject), mode=MODES[mode]),
         token_budget=tokens,
         format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
         session_id=session,

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_client.errors import PermissionDenied
 from skein_cluster import console, options, suggestions
@@ -32,6 +33,11 @@ _ARMS = {
     "profile": gateway_pb2.ARM_PROFILE,
 }
 _STORED = frozenset({gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES})
+MODES = {
+    "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
+    "keyword": recall_pb2.SEARCH_MODE_KEYWORD,
+    "semantic": recall_pb2.SEARCH_MODE_SEMANTIC,
+}
 
 
 def seen_by(command: Decorated) -> Decorated:
@@ -40,6 +46,17 @@ def seen_by(command: Decorated) -> Decorated:
         command
     )
     return click.option("--agent", default="", help="Only what this agent sees, and its blocks.")(command)
+
+
+def by_mode(command: Decorated) -> Decorated:
+    """Add --mode; the command gets `mode`, a name in MODES."""
+    return click.option(
+        "--mode",
+        type=click.Choice(list(MODES)),
+        default="hybrid",
+        show_default=True,
+        help="By words and meaning, by words alone, or by meaning alone.",
+    )(command)
 
 
 def context_of(agent: str, subject: str) -> memory_pb2.MemoryFilter | None:
@@ -60,6 +77,7 @@ def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
 @options.text
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many hits.")
 @click.option("--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only this (repeatable).")
+@by_mode
 @seen_by
 @options.caller
 @options.as_json
@@ -67,6 +85,7 @@ def recall_command(
     text: str,
     limit: int,
     arms: tuple[str, ...],
+    mode: str,
     agent: str,
     subject: str,
     environment: dict[str, str],
@@ -75,7 +94,11 @@ def recall_command(
 ) -> None:
     """Recall what the tenant knows about TEXT, best first, with the components of each score."""
     request = gateway_pb2.RecallRequest(
-        query=text, limit=limit, arms=[_ARMS[arm] for arm in arms], filter=context_of(agent, subject)
+        query=text,
+        limit=limit,
+        arms=[_ARMS[arm] for arm in arms],
+        filter=context_of(agent, subject),
+        mode=MODES[mode],
     )
     answer, has_nothing = asyncio.run(_recall(environment, request))
     if as_json:

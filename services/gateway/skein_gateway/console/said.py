@@ -24,7 +24,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 SIGNALS: Mapping[str, tuple[str, str]] = {
     "dense": ("meaning", "cosine of the query and the item"),
     "context": ("meaning around it", "the same, over the item and its neighbours in the session"),
-    "lexical": ("words", "BM25 over the words of the item and its neighbours"),
+    "lexical": ("words", "BM25 over the words of the item and, unless words alone are searched, its neighbours"),
     "reply": ("answers", "how well the item before matches, when that ends with a question"),
     "statement": ("states", "it does not end with a question"),
     "length": ("length", "it is more than a phrase"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skein.gateway.v1 import gateway_pb2
+from skein.recall.v1 import recall_pb2
 from skein_gateway.console.memories import filter_of
 from skein_gateway.console.rendering import page
 from skein_gateway.console.troubles import Trouble, attempted
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein.recall.v1 import recall_pb2
     from skein_gateway.console.desk import Desk
     from skein_gateway.console.visiting import Visit
     from skein_gateway.oauth.forms import Parameters
@@ -24,6 +24,12 @@ ARMS = {
     "memories": gateway_pb2.ARM_MEMORIES,
     "messages": gateway_pb2.ARM_MESSAGES,
     "blocks": gateway_pb2.ARM_BLOCKS,
+}
+# How it is searched, by the names in the address, and what the form calls it.
+MODES = {
+    "hybrid": (recall_pb2.SEARCH_MODE_HYBRID, "meaning and words"),
+    "keyword": (recall_pb2.SEARCH_MODE_KEYWORD, "words alone"),
+    "semantic": (recall_pb2.SEARCH_MODE_SEMANTIC, "meaning alone"),
 }
 LIMITS = (10, 25, 50)
 _FILTERS = ("type", "tag", "subject", "agent", "session")
@@ -40,6 +46,7 @@ class Searching:
         """Show the form and, once there is a query, the hits."""
         query, limit = asked.get("q").strip(), asked.get("limit")
         arms = [arm for name, arm in ARMS.items() if asked.get(name) == "on"]
+        mode, _ = MODES.get(asked.get("mode"), MODES["hybrid"])
         found = None
         if query:
             wanted = gateway_pb2.RecallRequest(
@@ -48,9 +55,10 @@ class Searching:
                 arms=arms,
                 filter=filter_of(asked),
                 show_superseded=asked.get("superseded") == "on",
+                mode=mode,
             )
             found = await attempted(visit.api.gateway.Recall(wanted))
-        chosen = {name: asked.get(name) for name in (*_FILTERS, *ARMS, "limit", "superseded")}
+        chosen = {name: asked.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded")}
         return page(
             "search",
             request,
@@ -64,6 +72,7 @@ class Searching:
             chosen=chosen,
             is_narrowed=any(chosen[name] for name in _FILTERS),
             arms=ARMS,
+            modes={name: label for name, (_, label) in MODES.items()},
             limits=LIMITS,
         )
 

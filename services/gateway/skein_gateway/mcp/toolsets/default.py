@@ -26,6 +26,10 @@ _WHERE = (
     'A condition, e.g. type = "fact" AND tags:any("tea", "coffee") AND NOT title:"draft". Operators = != < <= > >= : '
     "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y."
 )
+_MODE = (
+    "hybrid (the default) searches by meaning and words; keyword finds only what contains a word of the query; "
+    "semantic searches by meaning alone."
+)
 _FILTER = {
     "types": ("types", "Only memories of any of these types."),
     "tags": ("tags_any", "Only memories with at least one of these tags."),
@@ -79,6 +83,7 @@ TOOLS = (
         "Search memories, past conversations and core memory by meaning and words, best first, each with why it was "
         "found. Use it before answering whatever may have been said or decided before.",
         needs("query", "query", "What to look for: a question or a few words."),
+        may("mode", "mode", _MODE),
         may("limit", "limit", "How many hits; 10 when left out."),
         may("arms", "arms", "Search only these; all when left out."),
         *conditions("filter"),
@@ -94,6 +99,7 @@ TOOLS = (
         "Pack what is known about a question into one text of limited length, with citations. Use it at the start of "
         "a task instead of several searches.",
         needs("query", "recall.query", "The question or the task."),
+        may("mode", "recall.mode", _MODE),
         may("token_budget", "token_budget", "How long the text may be, in tokens; 2000 when left out."),
         *conditions("recall.filter")[:5],
         may("conversation_id", "session_id", "A session whose newest messages come along."),
