@@ -369,6 +369,18 @@ async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant
     assert (word["summary"], word["memory_count"]) == ("tea", 1)
 
 
+async def test_a_hybrid_search_leaves_out_what_is_neither_said_nor_meant_when_asked_to(assistant: Assistant) -> None:
+    wanted = await assistant.create("Ana drinks green tea")
+    await assistant.create("The boiler was serviced in May")
+
+    async def found(**filters: Any) -> list[str]:
+        answer = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
+        return [result["memory_id"] for result in answer["data"]["results"]]
+
+    assert await found(min_similarity=0.99) == [wanted]
+    assert (await found())[0] == wanted
+
+
 async def test_search_is_filtered_by_type_time_and_tags_together(assistant: Assistant, tenant: Tenant) -> None:
     await store(tenant, 4, type="context", tags=["a"])
 

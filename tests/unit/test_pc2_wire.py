@@ -142,30 +142,25 @@ def test_search_times_are_read_in_any_usual_form() -> None:
     assert found.end_time.ToDatetime(tzinfo=UTC) == AT
 
 
-def test_each_kind_of_search_ranks_by_its_own_signal() -> None:
-    def hit(name: str, *, score: float, similarity: float | None, lexical: float) -> recall_pb2.Hit:
-        found = recall_pb2.Hit(score=score, memory=memory_pb2.Memory(memory_id=name, importance=0.5))
-        if similarity is not None:
-            found.similarity = similarity
-        if lexical:
-            found.components.add(signal="lexical", value=lexical, rank=1)
-        return found
+def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
+    def hit(name: str, *, similarity: float | None, has_query_words: bool) -> recall_pb2.Hit:
+        memory = memory_pb2.Memory(memory_id=name, importance=0.5)
+        return recall_pb2.Hit(score=0.5, similarity=similarity, has_query_words=has_query_words, memory=memory)
 
     response = recall_pb2.RecallResponse(
         hits=[
-            hit("both", score=0.9, similarity=0.6, lexical=0.5),
-            hit("meaning", score=0.8, similarity=0.9, lexical=0),
-            hit("words", score=0.7, similarity=None, lexical=1.0),
+            hit("alike", similarity=0.9, has_query_words=False),
+            hit("neither", similarity=0.6, has_query_words=False),
+            hit("literal", similarity=None, has_query_words=True),
         ]
     )
 
-    def order(search_type: str) -> list[str]:
-        results = Search({"query": "q", "search_type": search_type}, session_id="s").results(response)
+    def found(**filters: Any) -> list[str]:
+        results = Search({"query": "q", "filters": filters}, session_id="s").results(response)
         return [result["memory_id"] for result in results]
 
-    assert order("hybrid") == ["both", "meaning", "words"]
-    assert order("semantic") == ["meaning", "both"]
-    assert order("keyword") == ["words", "both"]
+    assert found(min_similarity=0.7) == ["alike", "literal"]
+    assert found() == ["alike", "neither", "literal"]
 
 
 @pytest.mark.parametrize(

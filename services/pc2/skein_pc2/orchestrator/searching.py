@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.recall.v1 import recall_pb2
 from skein_pc2 import wire
-from skein_pc2.errors import SEARCH_ERROR, Rejected
 from skein_pc2.fields import invalid, mapping, needed, whole
-from skein_pc2.signals import MEANING, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +20,11 @@ _DEFAULT_LIMIT, _HIGHEST_LIMIT = 5, 100
 _DEFAULT_MIN_SIMILARITY = 0.7
 # Signals are fused before the best are taken, so a search that picks its own of them takes more.
 _CANDIDATES = 50
-_WEIGHTS = {SEMANTIC: MEANING, KEYWORD: WORDS}
+_MODES = {
+    SEMANTIC: recall_pb2.SEARCH_MODE_SEMANTIC,
+    KEYWORD: recall_pb2.SEARCH_MODE_KEYWORD,
+    HYBRID: recall_pb2.SEARCH_MODE_HYBRID,
+}
 
 
 class Searching:
@@ -35,9 +37,6 @@ class Searching:
         """Find the memories of a session that answer a query best."""
         search = Search(request.payload, session_id=request.scope())
         response = await self._api.call(self._api.index.Recall, search.request(), request)
-        if search.type == SEMANTIC and response.dense_unavailable:
-            text = "The model that understands meaning does not answer; search by keyword or try again soon"
-            raise Rejected(SEARCH_ERROR, text)
         results = search.results(response)
         return {
             "results": results,
@@ -76,8 +75,7 @@ class Search:
             filter=self._filter,
             # Words that are found need no likeness: the threshold speaks of meaning alone.
             min_similarity=least if self.type == SEMANTIC else 0.0,
-            weights=_WEIGHTS.get(self.type),
-            fusion="scores" if self.type in _WEIGHTS else "",
+            mode=_MODES[self.type],
         )
 
     def results(self, response: recall_pb2.RecallResponse) -> list[dict[str, Any]]:
@@ -89,20 +87,9 @@ class Search:
 
     def _score(self, hit: recall_pb2.Hit) -> float | None:
         """Return how well a hit answers this kind of search, 0 to 1; None when it does not."""
-        if self.type == SEMANTIC:
-            return max(0.0, hit.similarity) if hit.HasField("similarity") else None
-        words = _words(hit)
-        if self.type == KEYWORD:
-            return words
-        is_alike = self._min_similarity is None or hit.similarity >= self._min_similarity
-        return hit.score if is_alike or words is not None else None
-
-
-def _words(hit: recall_pb2.Hit) -> float | None:
-    """Return how well a hit's words answer; None when none of them does."""
-    return next(
-        (component.value for component in hit.components if component.signal == "lexical" and component.rank), None
-    )
+        if self.type != HYBRID or self._min_similarity is None:
+            return hit.score
+        return hit.score if hit.similarity >= self._min_similarity or hit.has_query_words else None
 
 
 def _similarity(value: object) -> float | None:
