@@ -74,6 +74,10 @@ class Question:
         others = ranking.SIGNALS - {"dense"}
         return all(self.weights.get(signal) == 0 for signal in others) and self.weights.get("dense") != 0
 
+    def asks_words(self, *, has_vector: bool) -> bool:
+        """Say whether words are searched: not where there is a vector and nothing else counts."""
+        return bool(self.text) and not (self.is_of_meaning and has_vector)
+
     @classmethod
     def of(cls, request: pb.RecallRequest) -> Self:
         """Read a request; refuse one that asks for nothing."""

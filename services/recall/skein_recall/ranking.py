@@ -213,6 +213,22 @@ def by_words(matches: Mapping[UUID, tuple[str, float]], *, max_bm25: float, limi
     ]
 
 
+def most_promising(
+    item_ids: Iterable[UUID],
+    similarities: Mapping[UUID, float],
+    bm25s: Mapping[UUID, float],
+    max_bm25: float,
+    *,
+    count: int,
+) -> list[UUID]:
+    """Return up to `count` items that are likely the best, by the cosines and BM25 that are known of them so far."""
+
+    def estimate(item_id: UUID) -> float:
+        return 0.4 * similarities.get(item_id, 0.0) + 0.6 * bm25s.get(item_id, 0.0) / (max_bm25 or 1.0)
+
+    return sorted(item_ids, key=lambda item_id: (-estimate(item_id), item_id))[:count]
+
+
 def _shares(asked: Iterable[str], weights: Weights) -> dict[str, float]:
     """Return what each signal asked counts, together 1; those that count nothing are missing.
 

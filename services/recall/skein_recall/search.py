@@ -17,11 +17,12 @@ from skein_recall.candidates import Candidates
 from skein_recall.errors import ModelNotFound, ModelUnavailable
 from skein_recall.filters import Filter
 from skein_recall.held import MOST_NEW
+from skein_recall.keyword import KeywordSearch
 from skein_recall.questions import Cues
 from skein_recall.sampling import Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
     from uuid import UUID
@@ -154,7 +155,7 @@ class Searcher:
         if vector is None or question.filter.restricts:
             return None
         kinds = tuple(kind for kind in question.kinds if kind in question.filter.kinds)
-        depth = _depth(question, asks_words=_asks_words(question, vector))
+        depth = _depth(question, asks_words=question.asks_words(has_vector=True))
         shortlist = await self._held.shortlist(tenant_id, model, vector, kinds, depth + depth // 10 + _SURPLUS)
         return None if shortlist is None else Listed(held=self._held, shortlist=shortlist)
 
@@ -182,7 +183,7 @@ class Search:
         self._compared: Compared | None = None
         # What was read of items on the way.
         self._read: Mapping[UUID, asyncpg.Record] = {}
-        self._asks_words = _asks_words(question, vector)
+        self._asks_words = question.asks_words(has_vector=vector is not None)
         self._at = at
         self._formula = formula
         self._language = language
@@ -267,7 +268,9 @@ class Search:
         if not kinds:
             return Found()
         if self._question.mode is Mode.KEYWORD:
-            return await self._gather_by_words(filter_, kinds, depth)
+            is_first = depth == _depth(self._question, asks_words=True)
+            search = KeywordSearch(self._reading, self._model, self._question, self._language)
+            return await search.gather(filter_, kinds, depth, is_first=is_first)
         near, is_cut = await self._near(filter_, kinds, depth)
         if not self._asks_words:
             passing = await self._passing(filter_, near.keys())
@@ -279,7 +282,7 @@ class Search:
         matches = await self._reading.matching(terms, kinds, filter_, count=depth, least=least)
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
         item_ids = await self._passing(filter_, similarities.keys() | bm25s.keys())
-        best = _best(item_ids, similarities, bm25s, terms.max_bm25)
+        centres = ranking.most_promising(item_ids, similarities, bm25s, terms.max_bm25, count=CENTRES)
         compared = self._compared
         found = await self._reading.measured(
             self._model,
@@ -287,7 +290,7 @@ class Search:
             terms,
             kinds,
             item_ids,
-            best,
+            centres,
             reach=REACH,
             horizon=None if compared is None else compared.shortlist.moment.horizon,
         )
@@ -314,25 +317,6 @@ class Search:
             terms=ranking.Terms(idf=tuple(term.idf for term in terms.terms), mean_length=terms.mean_length),
             is_cut=self._goes_on(near, is_cut=is_cut, says_more=len(matches) == depth),
             nearest=tuple(near),
-        )
-
-    async def _gather_by_words(self, filter_: Filter, kinds: Sequence[str], depth: int) -> Found:
-        """Find up to `depth` items that contain a word of the question, measured by every word and by no neighbour."""
-        terms = await self._reading.terms(self._question.text, kinds, self._language)
-        if not terms.terms:
-            return Found(by_words={})
-        is_first = depth == _depth(self._question, asks_words=True)
-        # The first look ends with the rarest words that find enough; where too few may be shown, more words are read.
-        least = self._question.limit if is_first else depth
-        matches = await self._reading.matching(terms, kinds, filter_, count=depth, least=least)
-        item_ids = await self._passing(filter_, {row["item_id"] for row in matches})
-        found = await self._reading.measured(self._model, None, terms, kinds, item_ids, (), reach=0)
-        bm25s = terms.bm25(found.frequencies, found.lengths).tolist()
-        measured = zip(found.item_ids, found.kinds, bm25s, strict=True)
-        return Found(
-            by_words={item_id: (kind, bm25) for item_id, kind, bm25 in measured if bm25 > 0},
-            max_bm25=terms.max_bm25,
-            is_cut=len(matches) == depth or (is_first and len(matches) >= least and len(terms.portions()) > 1),
         )
 
     async def _similarities(self, found: Measured) -> NDArray[np.float64]:
@@ -461,21 +445,6 @@ class Search:
         return {id_: (kind_of[id_], similarities[id_]) for id_ in nearest}, is_cut or len(similarities) > depth
 
 
-def _asks_words(question: Question, vector: NDArray[np.float32] | None) -> bool:
-    return bool(question.text) and not (question.is_of_meaning and vector is not None)
-
-
 def _depth(question: Question, *, asks_words: bool) -> int:
     """Return how many items each signal is asked for at first."""
     return max(POOL, 2 * question.limit) if asks_words else question.limit + _SPARE
-
-
-def _best(
-    item_ids: Iterable[UUID], similarities: Mapping[UUID, float], bm25s: Mapping[UUID, float], max_bm25: float
-) -> list[UUID]:
-    """Return the items whose neighbours are looked at: the best by what is known of them so far."""
-
-    def estimate(item_id: UUID) -> float:
-        return 0.4 * similarities.get(item_id, 0.0) + 0.6 * bm25s.get(item_id, 0.0) / (max_bm25 or 1.0)
-
-    return sorted(item_ids, key=lambda item_id: (-estimate(item_id), item_id))[:CENTRES]
