@@ -342,6 +342,27 @@ async def test_what_is_refused_is_named_with_its_reason_and_the_rest_is_written(
     assert "line 6: message m: " in shown.err
 
 
+async def test_a_file_of_contents_alone_is_imported_once_and_what_is_refused_comes_with_a_line_that_works(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    path, again = tmp_path / "notes.jsonl", tmp_path / "again.jsonl"
+    path.write_text('{"content": "The boat is called Bosun"}\n{"text": "no"}\n{"text": "no"}\n', "utf-8")
+
+    refused = await skein("import", "jsonl", str(path), environment=environment)
+    told = await skein("import", "jsonl", str(path), "--json", environment=environment)
+    *_, example = refused.err.splitlines()
+    again.write_text(example, "utf-8")
+    imported = await skein("import", "jsonl", str(again), "--json", environment=environment)
+    recalled = await skein("recall", "what is the boat called", "--json", environment=environment)
+
+    assert (refused.code, told.code, imported.code) == (Exit.REFUSED, Exit.REFUSED, Exit.OK)
+    assert refused.err.count("A line that works:") == 1
+    assert "line 2: content: is needed for a memory" in refused.err
+    assert (told.json["skipped"]["memory"], imported.json["written"]["memory"]) == (1, 1)
+    assert {entry["where"] for entry in told.json["refused"] if example in entry["hint"]} == {"line 2", "line 3"}
+    assert recalled.json["hits"][0]["memory"]["content"] == "The boat is called Bosun"
+
+
 async def test_a_dry_run_checks_the_file_and_calls_nobody(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text('{"record": "session", "session_id": "s"}\n{"record": "sesion"}\n', "utf-8")

@@ -61,6 +61,9 @@ def test_zero_is_a_value_and_not_an_absence() -> None:
         ("[]", "is no JSON object"),
         (line(record="note"), "record: should be one of session, message, memory, link"),
         (line(session_id="s"), "record: should be one of"),
+        (line(text="c"), "content: is needed for a memory; record: should be one of"),
+        (line(content=""), "content: is needed"),
+        (line(content="c", role="user"), "role: no such field in a memory"),
         (line(record="session"), "session_id: is needed"),
         (line(record="session", session_id=""), "session_id: is needed"),
         (line(record="session", session_id=None), "session_id: is needed"),
@@ -84,6 +87,44 @@ def test_a_record_that_cannot_be_read_says_which_field_and_why(text: str, reason
         parse("line 1", text)
 
     assert reason in str(caught.value)
+
+
+def test_a_line_with_content_alone_is_a_memory_whose_id_is_that_of_the_line() -> None:
+    first, again, other = (
+        parse(f"line {number}", text)
+        for number, text in enumerate([line(content="c"), line(record="memory", content="c"), line(content="d")])
+    )
+
+    assert (first.kind, first.item.content) == (Kind.MEMORY, "c")
+    assert first.name == again.name != other.name
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("nonsense", "A line is a JSON object"),
+        (line(record="note"), "A line is a JSON object"),
+        (line(record="session"), "A session needs session_id; it may have title,"),
+        (line(record="message"), "A message needs external_id, session_id, role, content (or parts,"),
+        (line(record="memory", content="c", titel="t"), "A memory needs content (or data); it may have external_id,"),
+        (line(record="link"), "A link needs from, to; it may have relation,"),
+    ],
+)
+def test_a_refusal_names_the_fields_and_shows_a_line_that_can_be_read(text: str, needs: str) -> None:
+    with pytest.raises(RecordInvalid, match=r".") as caught:
+        parse("line 1", text)
+    wanted, example = caught.value.hint.splitlines()
+
+    assert wanted.startswith(needs)
+    assert wanted.endswith("A line that works:")
+    assert isinstance(parse("line 1", example), Record)
+
+
+def test_a_refused_record_of_the_contract_names_the_fields_of_its_item() -> None:
+    with pytest.raises(RecordInvalid, match="item: a subject has this field alone") as caught:
+        parse("line 1", line(record="subject"))
+
+    assert "one field, `item`, an object of subject_id, display_name," in caught.value.hint
 
 
 def test_one_bad_line_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -148,9 +189,9 @@ def test_a_damaged_part_of_a_locomo_file_is_named_and_the_rest_is_read(tmp_path:
 
     records = list(read_locomo(path))
 
-    assert [(type(record), record.where) for record in records] == [
-        (Unreadable, "sample 1"),
-        (Record, "c/session_1"),
-        (Unreadable, "c/session_1 turn 1"),
-        (Unreadable, "c/session_2"),
+    assert [(isinstance(record, Record), record.where) for record in records] == [
+        (False, "sample 1"),
+        (True, "c/session_1"),
+        (False, "c/session_1 turn 1"),
+        (False, "c/session_2"),
     ]

@@ -42,6 +42,8 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
         click.echo(f"{entry.where}: {name}{entry.reason}", err=True)
     if report.refused_count > _SHOWN:
         click.echo(f"… and {report.refused_count - _SHOWN} more; --json lists them.", err=True)
+    for hint in dict.fromkeys(entry.hint for entry in report.refused if entry.hint):
+        click.echo(hint, err=True)
 
 
 def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) -> None:

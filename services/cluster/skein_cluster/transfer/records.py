@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,7 +51,12 @@ class Kind(StrEnum):
 
 
 class RecordInvalid(Exception):
-    """A record cannot be read; the message says which field and why."""
+    """A record cannot be read; the message says which field and why, `hint` what such a record wants."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        """Say `message`."""
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +84,8 @@ class Unreadable:
     where: str
     reason: str
     table: str = ""
+    # The fields that such a record wants, and one that works; empty where the format has no such hint.
+    hint: str = ""
 
 
 # The fields of an item that name it.
@@ -239,7 +247,8 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "metadata": _structured("metadata"),
     },
     Kind.MEMORY: {
-        "external_id": _required("external_id"),
+        # Made of the line where there is none.
+        "external_id": _optional("external_id"),
         "content": _optional("content"),
         "data": _structured("data"),
         "type": _optional("type"),
@@ -299,33 +308,84 @@ _INSTEAD_OF_CONTENT: Mapping[Kind, tuple[str, ...]] = {
 }
 
 
+# Lines that can be imported. A message's session and a link's memories are in lines before them.
+_EXAMPLES: Mapping[Kind, str] = {
+    Kind.SESSION: '{"record": "session", "session_id": "s1", "title": "Breakfast"}',
+    Kind.MESSAGE: (
+        '{"record": "message", "external_id": "m1", "session_id": "s1", "role": "user", "content": "Tea, please"}'
+    ),
+    Kind.MEMORY: '{"content": "Anna prefers tea to coffee", "tags": ["drinks"]}',
+    Kind.LINK: '{"record": "link", "from": "memory-1", "to": "memory-2", "relation": "supports"}',
+}
+_DERIVED_PREFIX = "jsonl-"
+_DERIVED_DIGITS = 32
+
+
 def parse(where: str, line: str | bytes) -> Record:
     """Read one line. Raises RecordInvalid."""
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RecordInvalid(f"is not JSON in UTF-8: {error}") from None
+        raise RecordInvalid(f"is not JSON in UTF-8: {error}", _hint(None)) from None
     if not isinstance(values, dict):
-        raise RecordInvalid("is no JSON object")
+        raise RecordInvalid("is no JSON object", _hint(None))
     given = {name: value for name, value in values.items() if value is not None}
     name = given.pop("record", None)
+    if name is None and "content" in given:
+        name = Kind.MEMORY
     if name not in [*FIELDS, *ITEMS]:
-        raise RecordInvalid(f"record: should be one of {', '.join([*FIELDS, *ITEMS])}")
+        reason = f"record: should be one of {', '.join([*FIELDS, *ITEMS])}"
+        raise RecordInvalid(reason if name is not None else f"content: is needed for a memory; {reason}", _hint(None))
     kind = Kind(name)
-    if kind in ITEMS:
-        return Record(where=where, kind=kind, item=_whole_item(kind, given))
+    try:
+        item = _whole_item(kind, given) if kind in ITEMS else _checked_item(kind, given)
+    except RecordInvalid as error:
+        raise RecordInvalid(str(error), _hint(kind)) from None
+    return Record(where=where, kind=kind, item=item)
+
+
+def _checked_item(kind: Kind, given: dict[str, Any]) -> Message:
     fields = FIELDS[kind]
     unknown = sorted(set(given) - set(fields))
     if unknown:
         raise RecordInvalid(f"{unknown[0]}: no such field in a {kind}")
-    content = _INSTEAD_OF_CONTENT.get(kind, ())
-    needed = [name for name, field in fields.items() if field.required]
-    if content and not any(name in given for name in content):
-        needed.append("content")
-    missing = [name for name in needed if name not in given or given[name] == ""]
+    missing = [name for name in _needed(kind, given) if name not in given or given[name] == ""]
     if missing:
         raise RecordInvalid(f"{missing[0]}: is needed")
-    return Record(where=where, kind=kind, item=_item(kind, given))
+    if kind is Kind.MEMORY and not given.get("external_id"):
+        given = {**given, "external_id": _derived_id(given)}
+    return _item(kind, given)
+
+
+def _needed(kind: Kind, given: Mapping[str, Any]) -> list[str]:
+    needed = [name for name, field in FIELDS[kind].items() if field.required]
+    instead = _INSTEAD_OF_CONTENT.get(kind, ())
+    return [*needed, "content"] if instead and not any(name in given for name in instead) else needed
+
+
+def _derived_id(given: Mapping[str, Any]) -> str:
+    """Return the id of a memory that has none: the same for the same line, so that a repeated import adds nothing."""
+    digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
+    return f"{_DERIVED_PREFIX}{digest[:_DERIVED_DIGITS]}"
+
+
+def _hint(kind: Kind | None) -> str:
+    """Say which fields a line of a kind wants, and show one that works; None for a line whose kind is not known."""
+    example = _EXAMPLES.get(kind or Kind.MEMORY, "")
+    if kind is None:
+        others = ", ".join(name for name in FIELDS if name is not Kind.MEMORY)
+        return f"A line is a JSON object: a memory, or with `record` a {others} or more. A line that works:\n{example}"
+    article = "an" if kind[0] in "aeiou" else "a"
+    if kind in ITEMS:
+        names = ", ".join(field.name for field in ITEMS[kind].DESCRIPTOR.fields)
+        wanted = f"Beside `record`, {article} {kind} has one field, `item`, an object of {names}."
+        return f"{wanted} `skein export` writes such lines."
+    needed = _needed(kind, {})
+    instead = _INSTEAD_OF_CONTENT.get(kind, ())
+    optional = ", ".join(name for name in FIELDS[kind] if name not in {*needed, *instead})
+    alternatives = f" (or {', '.join(instead)})" if instead else ""
+    wanted = f"{article.capitalize()} {kind} needs {', '.join(needed)}{alternatives}; it may have {optional}."
+    return f"{wanted} A line that works:\n{example}"
 
 
 def line_of(kind: Kind, item: Message) -> str:
@@ -352,7 +412,7 @@ def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
             try:
                 yield parse(where, line)
             except RecordInvalid as error:
-                yield Unreadable(where=where, reason=str(error))
+                yield Unreadable(where=where, reason=str(error), hint=error.hint)
 
 
 def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:

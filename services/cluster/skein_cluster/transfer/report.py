@@ -36,6 +36,8 @@ class Refused:
     kind: str
     name: str
     reason: str
+    # What such a record wants, and one that works; empty for a record that could be read.
+    hint: str = ""
 
 
 @dataclass(slots=True)
@@ -87,4 +89,5 @@ class Report:
         self.refused_count += 1
         if len(self.refused) < KEPT:
             name = record.name if isinstance(record, Record) else ""
-            self.refused.append(Refused(record.where, str(kind), name, reason))
+            hint = record.hint if isinstance(record, Unreadable) else ""
+            self.refused.append(Refused(record.where, str(kind), name, reason, hint))
