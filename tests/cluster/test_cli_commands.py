@@ -437,6 +437,50 @@ async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str
     assert "revoked" in listed.out
 
 
+async def test_a_key_is_rotated_by_its_secret_or_by_how_the_list_shows_that_it_begins(
+    environment: dict[str, str],
+) -> None:
+    made = [await skein("keys", "create", name, "--json", environment=environment) for name in ("one", "two")]
+    listed = await skein("keys", "list", "--json", environment=environment)
+    shown = await skein("keys", "list", environment=environment)
+    prefixes = {key["api_key_id"]: key["secret_prefix"] for key in listed.json["api_keys"]}
+    one, two = (each.json["api_key_id"] for each in made)
+
+    by_prefix = await skein("keys", "rotate", f"{prefixes[one]}…", "--json", environment=environment)
+    by_secret = await skein("keys", "rotate", made[1].json["api_key"], "--json", environment=environment)
+    ambiguous = await skein("keys", "rotate", "skein_", environment=environment)
+    unknown = await skein("keys", "rotate", "skein_22222222", environment=environment)
+    revoked = await skein("keys", "revoke", by_secret.json["api_key"], "--json", environment=environment)
+
+    assert all(each.json["api_key"].startswith(prefixes[each.json["api_key_id"]]) for each in made)
+    # Whole, whatever the width: what is broken cannot be copied.
+    assert one in shown.out
+    assert prefixes[one] in shown.out
+    assert (by_prefix.json["replaced"]["api_key_id"], by_secret.json["replaced"]["api_key_id"]) == (one, two)
+    assert revoked.json["api_key_id"] == by_secret.json["api_key_id"]
+    assert (ambiguous.code, unknown.code) == (Exit.REFUSED, Exit.REFUSED)
+    assert "keys begin so; name one by its id:" in ambiguous.err
+    assert "`skein keys list` shows both" in unknown.err
+    assert "22222222" not in unknown.err
+
+
+async def test_the_key_of_a_data_folder_is_exchanged_there_when_it_is_rotated(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    file = tmp_path / "credentials.json"
+    file.write_text(json.dumps({"endpoint": cluster.endpoint, "api_key": tenant.api_key, "http": "kept"}), "utf-8")
+    local = {**test_environment(), "SKEIN_DATA_DIR": str(tmp_path)}
+
+    rotated = await skein("keys", "rotate", tenant.api_key, environment=local)
+    again = await skein("keys", "list", environment=local)
+
+    kept = json.loads(file.read_text("utf-8"))
+    assert kept == {"endpoint": cluster.endpoint, "api_key": rotated.out.strip(), "http": "kept"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert f"{file} has the new key" in rotated.err
+    assert again.code == Exit.OK
+
+
 async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
     with free_ports(["port"], "127.0.0.1") as ports:
         nobody = ports["port"]

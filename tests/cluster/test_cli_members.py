@@ -3,6 +3,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+import httpx
 from fix_cluster import test_environment
 from fix_command import skein
 
@@ -42,7 +43,7 @@ async def test_the_operator_keeps_the_members_of_a_tenant(cluster: Cluster, tena
     assert lowered.code == Exit.USAGE
 
 
-async def test_an_invitation_without_mail_shows_its_token(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_invitation_without_mail_shows_a_link_that_opens(cluster: Cluster, tenant: Tenant) -> None:
     operator = {
         **test_environment(),
         "SKEIN_ENDPOINT": cluster.endpoint,
@@ -57,9 +58,14 @@ async def test_an_invitation_without_mail_shows_its_token(cluster: Cluster, tena
     )
 
     assert made.code == Exit.OK, made.err
-    assert made.out.startswith("skein_inv_")
+    assert made.out.startswith(f"http://{cluster.addresses['http']}/account/invitation?token=skein_inv_")
+    assert "Hand it over to ann@example.com: it works once, until" in " ".join(made.err.split())
     assert told.json["invitation"]["email"] == "ben@example.com"
     assert told.json["token"].startswith("skein_inv_")
+    assert told.json["link"].endswith(f"/account/invitation?token={told.json['token']}")
+    async with httpx.AsyncClient() as browser:
+        page = await browser.get(made.out.strip())
+    assert (page.status_code, "You are invited" in page.text) == (200, True)
 
 
 async def test_a_tenant_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenant) -> None:

@@ -69,8 +69,9 @@ async def test_a_repeated_invitation_is_made_once_and_its_token_shown_once(
 
     first, again = await acting.CreateInvitation(request), await acting.CreateInvitation(request)
 
+    assert first.link.endswith(f"/account/invitation?token={first.token}")
     assert first.token
-    assert not again.token
+    assert (again.token, again.link) == ("", "")
     assert again.invitation == first.invitation
     assert len(await open_ones(tenancy, tenant_id)) == 1
 

@@ -28,6 +28,16 @@ _CHARACTERS = 109
 _PADDING = "==="
 
 
+# Characters that the two ids determine by themselves; the next one holds bits of the secret as well.
+_ID_CHARACTERS = 2 * _ID_BYTES * 8 // 5
+
+
+def public_prefix(prefix: str, tenant_id: UUID, token_id: UUID) -> str:
+    """Return the beginning of a token that its ids determine; it holds nothing of the secret."""
+    encoded = base64.b32encode(tenant_id.bytes + token_id.bytes).decode("ascii").lower()
+    return prefix + encoded[:_ID_CHARACTERS]
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """One token as its holder has it."""

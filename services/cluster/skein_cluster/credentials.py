@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein.auth.v1 import auth_pb2
-from skein_client.connection import CREDENTIALS_FILE, Connection, ca_file_of
+from skein_auth.keys import PREFIX, Key
+from skein_client.connection import CREDENTIALS_FILE, Connection, ca_file_of, data_dir
 from skein_client.errors import Unauthenticated
 from skein_cluster.calling import calling, read_credentials
 from skein_cluster.directory import ensure_organization, ensure_tenant
@@ -58,6 +59,17 @@ def save(data_dir: Path, credentials: Credentials) -> Path:
     """Write credentials.json, readable by its owner alone, and return its path."""
     path = data_dir / CREDENTIALS_FILE
     _write_secret(path, json.dumps(dataclasses.asdict(credentials), indent=2) + "\n")
+    return path
+
+
+def exchange_key(environment: Mapping[str, str], api_key_id: str, secret: str) -> Path | None:
+    """Put a key's successor into credentials.json where the key stands there; return its path, None where not."""
+    path = data_dir(environment) / CREDENTIALS_FILE
+    values = read_credentials(path)
+    old = Key.read(PREFIX, str(values.get("api_key", "")))
+    if not secret or old is None or str(old.token_id) != api_key_id:
+        return None
+    _write_secret(path, json.dumps({**values, "api_key": secret}, indent=2) + "\n")
     return path
 
 

@@ -43,21 +43,24 @@ class Inviting:
         self._most = most
 
     async def invite(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateInvitationResponse:
-        """Keep an invitation and mail it; the answer holds the token when no relay took the mail."""
+        """Keep an invitation and mail it; the answer holds the token and its link when no relay took the mail."""
         response, token = await self._store.create_invitation(tenant_id, draft, once, most=self._most)
-        if token and await self._mailed(response.invitation, draft, token):
+        if not token:
+            return response
+        link = f"{self._issuer()}/account/invitation?token={token}"
+        if await self._mailed(response.invitation, draft, link):
             await self._store.mark_mailed(tenant_id, UUID(response.invitation.invitation_id))
         else:
-            response.token = token
+            response.token, response.link = token, link
         return response
 
-    async def _mailed(self, invitation: pb.Invitation, draft: Draft, token: str) -> bool:
+    async def _mailed(self, invitation: pb.Invitation, draft: Draft, link: str) -> bool:
         if not self._mailer.configured or draft.email.endswith(_NOWHERE):
             return False
         text = _TEXT.format(
             role=draft.role,
             email=draft.email,
-            link=f"{self._issuer()}/account/invitation?token={token}",
+            link=link,
             until=f"{invitation.expire_time.ToDatetime():%Y-%m-%d %H:%M}",
         )
         return await self._mailer.send(draft.email, _SUBJECT, text)

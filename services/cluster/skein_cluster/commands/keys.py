@@ -5,17 +5,36 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import click
 from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein_cluster import console, options
+from skein_auth.keys import PREFIX
+from skein_client.pages import items
+from skein_cluster import console, credentials, options
 from skein_cluster.calling import as_tenant
+from skein_cluster.exits import Exit, Failure
 from skein_cluster.listing import first
+from skein_kit.access import ROLES
+from skein_kit.ids import parse_id
+from skein_kit.tokens import public_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from skein_cluster.calling import Api
+
+
+_COLUMNS = ("name", "state", "created", "last used", "permissions")
+_PAGE = 1000
+# Keys that a message names.
+_SHOWN = 5
+# Characters of an id or a secret that say which key is meant; fewer are a typing error.
+_SHORTEST = 4
+# Characters of a secret that tell keys of one tenant apart: "skein_", the tenant, and when the key was made.
+_SHOWN_PREFIX = 42
 
 
 @click.group()
@@ -53,27 +72,28 @@ def create(
 @options.as_json
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List keys, newest first, revoked ones included."""
-    found = asyncio.run(_list(environment, limit))
+    found, prefixes = asyncio.run(_list(environment, limit))
     if as_json:
-        console.print_json({"api_keys": [console.as_json(key) for key in found]})
+        shown = [{**console.as_json(key), "secret_prefix": prefixes[key.api_key_id]} for key in found]
+        console.print_json({"api_keys": shown})
         return
     lines = [
         (
-            key.api_key_id,
+            f"{key.api_key_id}\n{prefixes[key.api_key_id]}…",
             key.display_name,
             _state(key),
             console.when(key.create_time),
             console.when(key.use_time) if key.HasField("use_time") else "never",
-            ", ".join(key.permissions),
+            _permissions(key),
         )
         for key in found
     ]
-    table = console.table("key", "name", "state", "created", "last used", "permissions")
+    table = console.table("key, and how its secret begins", *_COLUMNS, ids=("key, and how its secret begins",))
     console.rows(table, lines, empty="There are no keys.")
 
 
 @keys_command.command("rotate")
-@click.argument("api_key_id")
+@click.argument("key")
 @click.option(
     "--overlap-hours",
     type=click.IntRange(0, 720),
@@ -81,12 +101,13 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 )
 @options.caller
 @options.as_json
-def rotate(api_key_id: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
-    """Make a successor of a key; its secret is shown this one time."""
-    request = accounts_pb2.RotateApiKeyRequest(api_key_id=api_key_id)
+def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
+    """Make a successor of KEY; its secret is shown this one time. KEY is an id, or how the secret begins."""
+    request = accounts_pb2.RotateApiKeyRequest()
     if overlap_hours is not None:
         request.overlap.FromTimedelta(timedelta(hours=overlap_hours))
-    rotated = asyncio.run(_rotate(environment, request))
+    rotated = asyncio.run(_rotate(environment, key, request))
+    path = credentials.exchange_key(environment, rotated.replaced.api_key_id, rotated.secret)
     until = console.when(rotated.replaced.expire_time)
     if as_json:
         key_id = rotated.api_key.api_key_id
@@ -96,15 +117,17 @@ def rotate(api_key_id: str, overlap_hours: int | None, environment: dict[str, st
         return
     click.echo(rotated.secret)
     console.err().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
+    if path is not None:
+        click.echo(f"{path} has the new key. A running `skein up` takes it over when it is started again.", err=True)
 
 
 @keys_command.command("revoke")
-@click.argument("api_key_id")
+@click.argument("key")
 @options.caller
 @options.as_json
-def revoke(api_key_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """End a key; calls with it are refused within seconds."""
-    revoked = asyncio.run(_revoke(environment, api_key_id))
+def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """End KEY, an id or how the secret begins; calls with it are refused within seconds."""
+    revoked = asyncio.run(_revoke(environment, key))
     if as_json:
         console.print_json(console.as_json(revoked))
         return
@@ -128,18 +151,62 @@ async def _create(
 
 
 async def _rotate(
-    environment: Mapping[str, str], request: accounts_pb2.RotateApiKeyRequest
+    environment: Mapping[str, str], key: str, request: accounts_pb2.RotateApiKeyRequest
 ) -> auth_pb2.RotateApiKeyResponse:
     async with as_tenant(environment) as api:
+        request.api_key_id = await _key_named(api, key)
         return await api.auth.RotateApiKey(request)
 
 
-async def _list(environment: Mapping[str, str], limit: int) -> list[auth_pb2.ApiKey]:
+async def _list(environment: Mapping[str, str], limit: int) -> tuple[list[auth_pb2.ApiKey], dict[str, str]]:
+    """Return keys, and how the secret of each begins, by their ids."""
     async with as_tenant(environment) as api:
-        return await first(limit, api.auth.ListApiKeys, auth_pb2.ListApiKeysRequest(page_size=limit), "api_keys")
+        request = auth_pb2.ListApiKeysRequest(page_size=limit)
+        found = await first(limit, api.auth.ListApiKeys, request, "api_keys")
+        tenant_id = await _own_tenant(api)
+    return found, {key.api_key_id: _prefix_of(key, tenant_id)[:_SHOWN_PREFIX] for key in found}
 
 
-async def _revoke(environment: Mapping[str, str], api_key_id: str) -> auth_pb2.ApiKey:
+async def _revoke(environment: Mapping[str, str], key: str) -> auth_pb2.ApiKey:
     async with as_tenant(environment) as api:
-        answer = await api.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=api_key_id))
-        return answer.api_key
+        request = auth_pb2.RevokeApiKeyRequest(api_key_id=await _key_named(api, key))
+        return (await api.auth.RevokeApiKey(request)).api_key
+
+
+async def _key_named(api: Api, text: str) -> str:
+    """Return the id of the key whose id or whose secret begins with `text`. Raises Failure for none and for several.
+
+    The message repeats nothing of the text, which may be a secret.
+    """
+    if parse_id(text) is not None:
+        return text
+    begins = text.strip().removesuffix("…").lower()
+    tenant_id = await _own_tenant(api)
+    found = []
+    async for key in items(api.auth.ListApiKeys, auth_pb2.ListApiKeysRequest(page_size=_PAGE), "api_keys"):
+        prefix = _prefix_of(key, tenant_id)
+        # A text that is longer than what the ids determine is a whole secret, or most of it.
+        if key.api_key_id.startswith(begins) or prefix.startswith(begins[: len(prefix)]):
+            found.append(key)
+    if len(begins) >= _SHORTEST and len(found) == 1:
+        return str(found[0].api_key_id)
+    if len(begins) >= _SHORTEST and found:
+        ids = ", ".join(f"{key.api_key_id} ({key.display_name})" for key in found[:_SHOWN])
+        message = f"{len(found)} keys begin so; name one by its id: {ids}{', …' if len(found) > _SHOWN else ''}."
+    else:
+        message = "No key has this id, or a secret that begins so: `skein keys list` shows both, KEY is either."
+    raise Failure(message, Exit.REFUSED)
+
+
+async def _own_tenant(api: Api) -> UUID:
+    """Return the tenant that the call acts in; the nil one for an operator who named none."""
+    tenant_id = (await api.auth.GetMe(auth_pb2.GetMeRequest())).tenant_id
+    return UUID(tenant_id) if tenant_id else UUID(int=0)
+
+
+def _prefix_of(key: auth_pb2.ApiKey, tenant_id: UUID) -> str:
+    return public_prefix(PREFIX, tenant_id, UUID(key.api_key_id))
+
+
+def _permissions(key: auth_pb2.ApiKey) -> str:
+    return "all of an owner" if ROLES["owner"] <= {*key.permissions} else ", ".join(key.permissions)

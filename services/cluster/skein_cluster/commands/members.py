@@ -100,7 +100,7 @@ def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
 def invite_command(
     tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
-    """Ask EMAIL to join TENANT; where no mail is set up, the token to hand over is shown this one time."""
+    """Ask EMAIL to join TENANT; where no mail is set up, the link to hand over is shown this one time."""
     made = asyncio.run(_invite(environment, tenant_id, email, role, days))
     if as_json:
         console.print_json(console.as_json(made))
@@ -108,8 +108,11 @@ def invite_command(
     if not made.token:
         click.echo(f"Mailed to {made.invitation.email}.")
         return
-    click.echo(made.token)
-    console.err().print(Text("This is the only time that it is shown. Hand it over to whom it invites."))
+    # A cluster of an earlier version answers without the link.
+    click.echo(made.link or made.token)
+    until = console.when(made.invitation.expire_time)
+    told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
+    console.err().print(Text(told))
 
 
 def _show(member: members_pb2.Member, *, as_json: bool) -> None:

@@ -267,12 +267,14 @@ class CreateInvitationRequest(_message.Message):
     def __init__(self, email: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., lifetime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class CreateInvitationResponse(_message.Message):
-    __slots__ = ("invitation", "token")
+    __slots__ = ("invitation", "token", "link")
     INVITATION_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
     invitation: Invitation
     token: str
-    def __init__(self, invitation: _Optional[_Union[Invitation, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
+    link: str
+    def __init__(self, invitation: _Optional[_Union[Invitation, _Mapping]] = ..., token: _Optional[str] = ..., link: _Optional[str] = ...) -> None: ...
 
 class ListInvitationsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
