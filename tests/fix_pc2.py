@@ -128,6 +128,11 @@ async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant
         yield found
 
 
+def refusal(text: str, *, status: str = "error") -> dict[str, str]:
+    """Return how port 5596 refuses: under each name that one of its clients reads."""
+    return {"status": status, "reason": text, "message": text, "error": text}
+
+
 def assert_healthy(document: Mapping[str, Any]) -> None:
     """Hold a health document against the protocol's."""
     assert (document["status"], document["ready"], document["initialized"]) == ("ok", True, True)

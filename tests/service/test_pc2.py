@@ -12,7 +12,7 @@ import pytest
 import zmq
 import zmq.asyncio
 from fix_cluster import Cluster, Tenant
-from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, assert_healthy, assistant_of
+from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, assert_healthy, assistant_of, refusal
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
@@ -245,10 +245,7 @@ async def test_every_main_port_answers_everything(assistant: Assistant, port: in
 
 async def test_each_dialect_refuses_in_its_own_form(assistant: Assistant) -> None:
     assert (await assistant.say(5596, b'{"action": "x"}'))["reason"] == "Unknown action"
-    assert await assistant.say(5596, b'{"command": "BOGUS"}') == {
-        "status": "ERROR",
-        "message": "Unknown command: BOGUS",
-    }
+    assert await assistant.say(5596, b'{"command": "BOGUS"}') == refusal("Unknown command: BOGUS", status="ERROR")
     assert (await assistant.say(5596, b"{"))["message"] == "Invalid JSON in message"
     assert (await assistant.say(5574, b'{"action": "x", "request_id": "r9"}'))["request_id"] == "r9"
     assert await assistant.say(7140, b'{"action": "x"}') == {"status": "error", "message": "Unknown action"}

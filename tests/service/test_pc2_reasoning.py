@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
-from fix_pc2 import Assistant, assert_healthy, assistant_of
+from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
 
 from skein.session.v1 import archives_pb2, session_pb2
 from skein.tenancy.v1 import limits_pb2
@@ -32,6 +32,13 @@ async def ask(assistant: Assistant, **message: Any) -> Any:
 async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Send one message with an action and return its answer."""
     return await ask(assistant, action=action, **fields)
+
+
+async def summary(assistant: Assistant, session_id: str, **fields: Any) -> str:
+    """Return what of a session is told in one text."""
+    answer = await act(assistant, "get_summary", session_id=session_id, **fields)
+    assert answer["status"] == "ok"
+    return str(answer["summary"])
 
 
 async def said(tenant: Tenant, session_id: str) -> list[session_pb2.Message]:
@@ -79,7 +86,7 @@ async def test_an_interaction_without_a_field_is_missing_it(assistant: Assistant
         rest = {name: value for name, value in INTERACTION.items() if name != field}
         answer = await act(assistant, "add_interaction", **rest, **nothing)
 
-        assert answer == {"status": "error", "reason": MISSING}
+        assert answer == refusal(MISSING)
 
 
 async def test_two_first_messages_at_once_are_both_in_the_session(assistant: Assistant, tenant: Tenant) -> None:
@@ -99,6 +106,7 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
         ("user_query", "Build it"),
         ("code", "print(1)"),
         ("error", "SyntaxError: no"),
+        ("error", "nothing works"),
         ("system_response", "Built"),
         ("decision", "ship on Friday"),
     ):
@@ -117,14 +125,21 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
         "key_decisions",
     }
     assert context["conversation_summary"] == "User: Build it\nAssistant: Built"
-    assert context["errors_encountered"] == ["SyntaxError: no"]
+    assert context["errors_encountered"] == [
+        {"type": "SyntaxError", "message": "SyntaxError: no"},
+        {"type": "unknown", "message": "nothing works"},
+    ]
     assert context["code_context"] == "print(1)"
-    assert context["key_decisions"] == ["ship on Friday", "use Postgres"]
+    assert [decision["decision"] for decision in context["key_decisions"]] == ["ship on Friday", "use Postgres"]
+    assert all(decision["timestamp"].endswith("Z") for decision in context["key_decisions"])
     assert context["last_updated"].endswith("Z")
-    assert answer["summary"].splitlines() == [
+    # One version of the client reads it under another name.
+    assert answer["summary"] == context
+    assert (await summary(assistant, "s")).splitlines() == [
         "User: Build it",
         "Code: print(1)",
         "Error: SyntaxError: no",
+        "Error: nothing works",
         "Assistant: Built",
         "Decision: ship on Friday",
         "Decision: use Postgres",
@@ -134,23 +149,20 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
 async def test_a_context_of_nothing_is_empty(assistant: Assistant, tenant: Tenant) -> None:
     answer = await act(assistant, "get_context", session_id="nobody")
 
-    assert answer == {
-        "status": "ok",
-        "context": {
-            "last_updated": None,
-            "conversation_summary": "",
-            "errors_encountered": [],
-            "code_context": "",
-            "key_decisions": [],
-        },
-        "summary": "",
+    nothing = {
+        "last_updated": None,
+        "conversation_summary": "",
+        "errors_encountered": [],
+        "code_context": "",
+        "key_decisions": [],
     }
+    assert answer == {"status": "ok", "context": nothing, "summary": nothing}
     listed = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest())
     assert not listed.sessions
 
 
 async def test_a_context_without_a_session_id_is_refused(assistant: Assistant) -> None:
-    assert await act(assistant, "get_context") == {"status": "error", "reason": "Missing session_id"}
+    assert await act(assistant, "get_context") == refusal("Missing session_id")
 
 
 @pytest.mark.parametrize("max_tokens", [0, 1, 5, 20, 100])
@@ -163,13 +175,14 @@ async def test_a_context_keeps_the_newest_and_its_budget(assistant: Assistant, t
     await tenant.sessions.AppendMessages(request)
 
     answer = await act(assistant, "get_context", session_id="s", max_tokens=max_tokens)
+    text = await summary(assistant, "s", max_tokens=max_tokens)
 
-    assert len(answer["summary"]) <= 4 * max_tokens
+    assert len(text) <= 4 * max_tokens
     assert len(answer["context"]["conversation_summary"]) <= 4 * max_tokens
     if max_tokens >= 20:
-        assert answer["summary"].splitlines()[-1] == "User: number 99 of them"
+        assert text.splitlines()[-1] == "User: number 99 of them"
         # Another line would not have had room.
-        assert len(answer["summary"]) + len("\nUser: number 90 of them") > 4 * max_tokens
+        assert len(text) + len("\nUser: number 90 of them") > 4 * max_tokens
 
 
 async def test_what_a_typed_client_said_is_told_as_well(assistant: Assistant, tenant: Tenant) -> None:
@@ -180,9 +193,7 @@ async def test_what_a_typed_client_said_is_told_as_well(assistant: Assistant, te
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
     await tenant.sessions.AppendMessages(request)
 
-    answer = await act(assistant, "get_context", session_id="s")
-
-    assert answer["summary"] == "User: typed\nJarvis: answered"
+    assert await summary(assistant, "s") == "User: typed\nJarvis: answered"
 
 
 async def test_the_summary_of_the_session_stands_for_what_is_left_out(assistant: Assistant, tenant: Tenant) -> None:
@@ -193,11 +204,11 @@ async def test_the_summary_of_the_session_stands_for_what_is_left_out(assistant:
     update.update_mask.paths.append("summary")
     await tenant.sessions.UpdateSession(update)
 
-    short = await act(assistant, "get_context", session_id="s", max_tokens=100)
-    whole = await act(assistant, "get_context", session_id="s")
+    short = await summary(assistant, "s", max_tokens=100)
+    whole = await summary(assistant, "s")
 
-    assert short["summary"].startswith("Ana wants tea\nUser: word")
-    assert "Ana wants tea" not in whole["summary"]
+    assert short.startswith("Ana wants tea\nUser: word")
+    assert "Ana wants tea" not in whole
 
 
 async def test_a_session_is_named_by_person_and_project_or_day(assistant: Assistant, tenant: Tenant) -> None:
@@ -225,8 +236,8 @@ async def test_a_session_is_named_by_person_and_project_or_day(assistant: Assist
 
 
 async def test_a_decision_needs_both_fields(assistant: Assistant) -> None:
-    assert await act(assistant, "record_decision", session_id="s") == {"status": "error", "reason": MISSING}
-    assert await act(assistant, "record_decision", decision="d") == {"status": "error", "reason": MISSING}
+    assert await act(assistant, "record_decision", session_id="s") == refusal(MISSING)
+    assert await act(assistant, "record_decision", decision="d") == refusal(MISSING)
 
 
 async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Assistant, tenant: Tenant) -> None:
@@ -234,12 +245,12 @@ async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Ass
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s1"))
 
     added = await act(assistant, "add_interaction", **INTERACTION)
-    context = await act(assistant, "get_context", session_id="s1")
+    told = await summary(assistant, "s1")
     await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="s1"))
     archived = await act(assistant, "record_decision", session_id="s1", decision="d")
 
     assert (added["status"], "ended" in added["reason"]) == ("error", True)
-    assert context["summary"] == "User: Where is my tea?"
+    assert told == "User: Where is my tea?"
     assert (archived["status"], "archived" in archived["reason"]) == ("error", True)
 
 
@@ -248,9 +259,7 @@ async def test_a_session_in_cold_storage_is_told(assistant: Assistant, tenant: T
     await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="s1"))
     await tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id="s1"))
 
-    context = await act(assistant, "get_context", session_id="s1")
-
-    assert context["summary"] == "User: Where is my tea?"
+    assert await summary(assistant, "s1") == "User: Where is my tea?"
     assert (await act(assistant, "get_all_memories"))["status"] == "success"
 
 
@@ -268,11 +277,11 @@ async def test_an_unknown_action_is_refused(assistant: Assistant) -> None:
     for action in UNKNOWN_ACTIONS:
         answer = await ask(assistant, action=action, session_id="s")
 
-        assert answer == {"status": "error", "reason": UNKNOWN_ACTION}
+        assert answer == refusal(UNKNOWN_ACTION)
 
 
 async def test_a_message_without_a_verb_is_refused_in_the_keys_of_all_dialects(assistant: Assistant) -> None:
-    assert await ask(assistant) == {"status": "error", "reason": UNKNOWN_ACTION, "message": UNKNOWN_ACTION}
+    assert await ask(assistant) == refusal(UNKNOWN_ACTION)
 
 
 DEEP: Any = "x"
@@ -323,26 +332,24 @@ async def test_a_budget_that_is_no_number_is_refused(assistant: Assistant) -> No
 async def test_a_budget_beyond_all_reason_is_as_good_as_none(assistant: Assistant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
 
-    answer = await act(assistant, "get_context", session_id="s1", max_tokens=10**30)
-
-    assert answer["summary"] == "User: Where is my tea?"
+    assert await summary(assistant, "s1", max_tokens=10**30) == "User: Where is my tea?"
 
 
 async def test_every_script_is_kept_as_it_is(assistant: Assistant) -> None:
     text = "お茶はどこ? ☕ Ünïcödé 🫖"
     await act(assistant, "add_interaction", session_id="日本", type="user_query", content=text)
 
-    assert (await act(assistant, "get_context", session_id="日本"))["summary"] == f"User: {text}"
+    assert await summary(assistant, "日本") == f"User: {text}"
 
 
 @pytest.mark.parametrize(
     ("body", "answer"),
     [
-        (b"{", {"status": "error", "reason": "Invalid JSON in message", "message": "Invalid JSON in message"}),
-        (b'{"command": "TEST_PING", ', {"status": "ERROR", "message": "Invalid JSON in message"}),
+        (b"{", refusal("Invalid JSON in message")),
+        (b'{"command": "TEST_PING", ', refusal("Invalid JSON in message", status="ERROR")),
         (
             b'{"action": NaN}',
-            {"status": "error", "reason": "Invalid JSON in message", "message": "Invalid JSON in message"},
+            refusal("Invalid JSON in message"),
         ),
     ],
 )
@@ -437,7 +444,7 @@ async def test_a_deleted_session_is_told_to_be_so(assistant: Assistant, tenant: 
     answer = await act(assistant, "add_interaction", **INTERACTION)
 
     assert (answer["status"], "deleted" in answer["reason"]) == ("error", True)
-    assert (await act(assistant, "get_context", session_id="s1"))["summary"] == ""
+    assert await summary(assistant, "s1") == ""
 
 
 async def test_a_quota_that_is_used_up_is_an_error_of_each_dialect(
@@ -472,6 +479,19 @@ EVERY_ACTION: list[dict[str, Any]] = [
     {"action": "add_interaction", **INTERACTION},
     {"action": "get_context", "session_id": "s"},
     {"action": "get_summary", "user_id": "ana"},
+    {"action": "get_context_summary", "user_id": "ana"},
+    {"action": "get_recent_context"},
+    {"action": "clear_session", "session_id": "s"},
+    {"action": "add_reminder", "reminder": {"message": "m"}},
+    {"action": "list_reminders"},
+    {"action": "delete_reminder", "index": 0},
+    {"action": "delete_all_reminders"},
+    {"action": "get_profile"},
+    {"action": "update_profile", "updates": {"name": "Ana"}},
+    {"action": "get_memory"},
+    {"action": "search_memory", "keyword": "tea"},
+    {"action": "add_context", "context": "c"},
+    {"action": "clear_context"},
     {"action": "record_decision", "session_id": "s", "decision": "d"},
     {"action": "add_memory", "content": "c"},
     {"action": "add_error_pattern", "error_type": "t", "pattern": "p", "solution": "s"},
@@ -503,7 +523,7 @@ async def test_services_that_are_down_are_an_error_of_each_dialect() -> None:
 
     for message, answer in zip(EVERY_ACTION, answers, strict=True):
         if "command" in message:
-            assert answer == {"status": "ERROR", "message": answer["message"]}, message
+            assert answer == refusal(answer["message"], status="ERROR"), message
         else:
             assert answer["status"] == "error", message
             assert "again" in answer["reason"], message

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_pc2 import Assistant, assert_healthy
+from fix_pc2 import Assistant, assert_healthy, refusal
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
@@ -95,7 +95,7 @@ async def test_an_unknown_command_is_refused(assistant: Assistant) -> None:
     for name in UNKNOWN_COMMANDS:
         answer = await assistant.say(PORT, json.dumps({"command": name}).encode())
 
-        assert answer == {"status": "ERROR", "message": f"Unknown command: {name}"}
+        assert answer == refusal(f"Unknown command: {name}", status="ERROR")
 
 
 async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Tenant) -> None:
@@ -142,7 +142,7 @@ async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Te
             "metadata": {"lang": "en"},
         }.items()
     )
-    assert record["created_at"] == record["last_accessed"]
+    assert 0 <= record["last_accessed"] - record["created_at"] < 60
 
 
 UNSTORABLE_MEMORIES: list[Any] = [
@@ -170,7 +170,7 @@ async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant) -
         answer = await command(assistant, "STORE_MEMORY", data=data)
 
         assert answer["status"] == "ERROR"
-        assert set(answer) == {"status", "message"}
+        assert answer == refusal(answer["message"], status="ERROR")
         assert "Skein failed" not in answer["message"]
 
 
@@ -189,7 +189,6 @@ async def test_a_query_goes_by_id_then_ids_then_keywords_then_source(assistant: 
     assert await contents(assistant, source="Sailor") == {"The sea is green", "Grass grows"}
     assert await contents(assistant, source='no"body') == set()
     assert await contents(assistant, keywords=["volcano"]) == set()
-    assert await contents(assistant, id=NOTHING) == set()
 
 
 async def test_a_query_finds_what_a_typed_client_stored(assistant: Assistant, tenant: Tenant) -> None:
@@ -204,7 +203,7 @@ async def test_a_query_finds_what_a_typed_client_stored(assistant: Assistant, te
     assert [record["id"] for record in by_words] == [record["id"] for record in by_agent] == [stored.memory_id]
     # Strength is this dialect's: what comes through other doors is not forgotten here.
     assert (by_id["strength"], by_id["forgotten"], by_id["source"]) == (1, False, "Geologist")
-    assert by_id["created_at"] == "2024-01-01T00:00:00.000Z"
+    assert by_id["created_at"] == datetime(2024, 1, 1, tzinfo=UTC).timestamp()
 
 
 UNANSWERABLE_QUERIES: list[Any] = [
@@ -247,7 +246,7 @@ async def test_a_query_that_cannot_be_answered_is_refused(assistant: Assistant) 
 async def test_a_query_without_parameters_is_refused_as_documented(assistant: Assistant) -> None:
     answer = await command(assistant, "QUERY_MEMORY", query={})
 
-    assert answer == {"status": "ERROR", "message": "No query parameters provided"}
+    assert answer == refusal("No query parameters provided", status="ERROR")
 
 
 async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenant: Tenant) -> None:
@@ -301,10 +300,7 @@ async def test_a_typed_clients_memory_is_reinforced_too(assistant: Assistant, te
 
 @pytest.mark.parametrize("name", ["REINFORCE_MEMORY", "DELETE_MEMORY"])
 async def test_a_memory_that_is_not_there_is_not_found(assistant: Assistant, name: str) -> None:
-    assert await command(assistant, name, memory_id=NOTHING) == {
-        "status": "ERROR",
-        "message": f"Memory {NOTHING} not found",
-    }
+    assert await command(assistant, name, memory_id=NOTHING) == refusal(f"Memory {NOTHING} not found", status="ERROR")
     for wrong in (None, "", 5, [NOTHING], "x" * 300, "a\0", "\ud800"):
         answer = await command(assistant, name, memory_id=wrong)
 
@@ -319,7 +315,7 @@ async def test_a_deleted_memory_is_gone_for_everybody(assistant: Assistant, tena
     again = await command(assistant, "DELETE_MEMORY", memory_id=memory_id)
 
     assert deleted == {"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}
-    assert again == {"status": "ERROR", "message": f"Memory {memory_id} not found"}
+    assert again == refusal(f"Memory {memory_id} not found", status="ERROR")
     assert await contents(assistant, keywords=["sky"]) == set()
     assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
 
@@ -334,7 +330,8 @@ async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assista
     by_words = await contents(assistant, keywords=["idle"])
     strong = await contents(assistant, keywords=["idle"], min_strength=0.9)
     everything = await found(assistant, keywords=["idle"], include_forgotten=True, min_strength=0.1)
-    by_id = await found(assistant, id="gone")
+    by_id = await command(assistant, "QUERY_MEMORY", query={"id": "gone"})
+    nevertheless = await found(assistant, id="gone", include_forgotten=True)
     for _ in range(5):
         answer = await command(assistant, "REINFORCE_MEMORY", memory_id="gone")
 
@@ -345,9 +342,10 @@ async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assista
         "idle": round(0.9**7, 6),
         "gone": round(0.9**30, 6),
     }
+    assert by_id == refusal("Memory gone is forgotten", status="ERROR")
     # A query ends the idleness, and gives nothing back of what idleness has taken.
-    assert by_id[0]["strength"] == round(0.9**30, 6)
-    assert datetime.fromisoformat(by_id[0]["last_accessed"]) > datetime.now(UTC) - timedelta(minutes=1)
+    assert nevertheless[0]["strength"] == round(0.9**30, 6)
+    assert nevertheless[0]["last_accessed"] > datetime.now(UTC).timestamp() - 60
     assert answer["data"]["strength"] == round(0.9**30 * 1.2**5, 6)
     assert await contents(assistant, keywords=["idle"]) == {"one idle week", "one idle month"}
     assert own(await memory(tenant, "gone"))["decays"] == 30
@@ -378,7 +376,8 @@ async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
     assert (data["total_memories"], data["active_memories"], data["forgotten_memories"]) == (3, 2, 1)
     assert (data["total_reinforcements"], data["total_decays"]) == (1, 30)
     assert before["data"]["last_sync"] is None
-    assert data["last_sync"].endswith("Z")
+    now = datetime.now(UTC).timestamp()
+    assert all(now - 60 < data[name] <= now for name in ("last_sync", "last_decay_check", "timestamp"))
 
 
 async def test_synchronizing_takes_over_what_is_newer(assistant: Assistant, tenant: Tenant) -> None:
@@ -440,7 +439,7 @@ async def test_what_was_deleted_is_not_brought_back_by_a_peer(assistant: Assista
     answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
 
     assert answer["data"] == {"synced_count": 1, "total_memories": 1}
-    assert await found(assistant, id="a") == []
+    assert await command(assistant, "QUERY_MEMORY", query={"id": "a"}) == refusal("Memory a not found", status="ERROR")
 
 
 async def test_of_two_words_of_one_memory_the_newer_counts(assistant: Assistant) -> None:

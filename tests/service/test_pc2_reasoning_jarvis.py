@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_pc2 import Assistant, assert_healthy, assistant_of
+from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
 
 from skein.memory.v1 import memory_pb2
 from skein_pc2.reasoning.talk import UNKNOWN_ACTION
@@ -123,10 +123,7 @@ async def test_people_are_kept_apart_and_nobody_is_the_default_one(assistant: As
     assert await told(assistant, "default") == ["of nobody"]
     assert await told(assistant) == ["of ana"]
     # Not even by its id.
-    assert await act(assistant, "delete_memory", user_id="ana", memory_id=ben) == {
-        "status": "error",
-        "reason": "Memory not found",
-    }
+    assert await act(assistant, "delete_memory", user_id="ana", memory_id=ben) == refusal("Memory not found")
     assert await told(assistant, "ben") == ["of ben"]
 
 
@@ -139,8 +136,8 @@ async def test_a_memory_is_deleted_once(assistant: Assistant) -> None:
     nameless = await act(assistant, "delete_memory", user_id="ana")
 
     assert deleted == {"status": "ok"}
-    assert again == {"status": "error", "reason": "Memory not found"}
-    assert nameless == {"status": "error", "reason": MISSING}
+    assert again == refusal("Memory not found")
+    assert nameless == refusal(MISSING)
     assert await told(assistant) == ["two"]
 
 
@@ -179,7 +176,7 @@ async def test_a_person_that_cannot_be_named_so_is_refused(assistant: Assistant)
         for action in ("add_memory", "get_memories", "delete_memory", "clear_memories"):
             answer = await act(assistant, action, user_id=user_id, memory_id="m", memory="m")
 
-            assert answer == {"status": "error", "reason": answer["reason"]}
+            assert answer == refusal(answer["reason"])
             assert "Skein failed" not in answer["reason"]
 
 
@@ -212,9 +209,9 @@ async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster
         on_the_main_port = await told(assistant)
 
     assert added["status"] == "ok"
-    assert content == {"status": "error", "reason": MISSING}
+    assert content == refusal(MISSING)
     assert [memory["memory"] for memory in read["memories"]] == on_the_main_port == ["likes tea"]
-    assert unknown == {"status": "error", "reason": UNKNOWN_ACTION}
+    assert unknown == refusal(UNKNOWN_ACTION)
     assert {answer["status"] for answer in broken} == {"error"}
     assert all(answer["reason"] for answer in broken)
     assert_healthy(health)

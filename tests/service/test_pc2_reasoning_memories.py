@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_pc2 import Assistant
+from fix_pc2 import Assistant, refusal
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
@@ -125,8 +126,11 @@ async def test_all_memories_are_told_newest_first_with_what_was_said_lately(
     assert answer["status"] == "success"
     assert (said["type"], said["session_id"], said["content"]) == ("short_term", "s1", "How old is the boiler?")
     assert (said["freshness_score"], fact["freshness_score"]) == (1.0, 1.0)
-    assert (fact["type"], fact["id"], fact["session_id"]) == ("fact", added["memory_id"], "s1")
-    assert (old["type"], old["timestamp"]) == ("note", "2024-01-01T00:00:00.000Z")
+    assert (fact["memory_type"], fact["id"], fact["session_id"]) == ("fact", added["memory_id"], "s1")
+    # Which is how long it is remembered, of whatever type it is.
+    assert {item["type"] for item in answer["memories"]} == {"short_term"}
+    there = datetime(2024, 1, 1, tzinfo=UTC).astimezone().replace(tzinfo=None)
+    assert (old["memory_type"], datetime.fromisoformat(old["timestamp"])) == ("note", there)
     assert old["freshness_score"] == 0
     assert "truncated" not in answer
 
@@ -187,7 +191,7 @@ async def test_memories_are_updated_and_new_ones_stored(assistant: Assistant, te
     assert {one.content for one in await memories(tenant)} == {"green tea", "coffee", "milk", "m"}
 
 
-NO_UPDATES: list[Any] = [None, "text", {}, [1], [{}], [{"id": 5}], [{"id": "a"}], [{}] * 201]
+NO_UPDATES: list[Any] = [None, "text", {}, [1], [{}], [{"id": 5}], [{"id": "a"}], [{}] * 1001]
 
 
 async def test_memories_that_cannot_be_updated_are_refused(assistant: Assistant, tenant: Tenant) -> None:
@@ -267,8 +271,8 @@ async def test_a_pattern_of_a_typed_client_is_used_and_a_broken_one_passed_over(
 async def test_a_pattern_without_a_field_is_missing_it(assistant: Assistant, missing: str) -> None:
     fields = {name: value for name, value in {"error_type": "t", "pattern": "p"}.items() if name != missing}
 
-    assert await act(assistant, "add_error_pattern", **fields) == {"status": "error", "reason": MISSING}
-    assert await act(assistant, "get_error_solution") == {"status": "error", "reason": MISSING}
+    assert await act(assistant, "add_error_pattern", **fields) == refusal(MISSING)
+    assert await act(assistant, "get_error_solution") == refusal(MISSING)
 
 
 BAD_PATTERNS: list[Any] = ["(", "[a", "(?=look)", r"(a)\1", "a{2000}", "(a{900}){900}", "x" * 1001, "a\0", 5]
@@ -323,7 +327,7 @@ async def test_a_twin_is_the_profile_of_a_subject(assistant: Assistant, tenant: 
     assert updated == more == deleted == {"status": "ok"}
     assert subject.profile["mood"] == "calm"
     assert got == {"status": "ok", "twin": {"mood": "glad", "n": 3, "deep": {"a": [1]}}}
-    assert again == {"status": "error", "reason": "User not found"}
+    assert again == refusal("User not found")
     assert await act(assistant, "get_twin", user_id="ana") == {"status": "ok", "twin": {}}
 
 
@@ -441,5 +445,5 @@ async def test_an_operation_that_cannot_be_done_is_an_error(assistant: Assistant
         answer = await ask(assistant, **fields)
 
         assert answer["status"] == "error"
-        assert answer["result"] == {"status": "error", "reason": answer["reason"]}
+        assert answer["result"] == refusal(answer["reason"])
         assert "Skein failed" not in answer["reason"]

@@ -26,8 +26,9 @@ def message(content: str, kind: str = "user_query") -> pb.Message:
 
 def texts(document: dict[str, Any]) -> int:
     """Count the characters that a document tells."""
-    parts = [document["conversation_summary"], document["code_context"]]
-    return sum(len(part) for part in [*parts, *document["errors_encountered"], *document["key_decisions"]])
+    errors = [error["message"] for error in document["errors_encountered"]]
+    decisions = [decision["decision"] for decision in document["key_decisions"]]
+    return sum(map(len, [document["conversation_summary"], document["code_context"], *errors, *decisions]))
 
 
 @given(
@@ -65,7 +66,8 @@ def test_an_old_decision_is_found_beneath_much_talk() -> None:
 
     context = context_of([*talk, message("use Postgres", "decision")], max_tokens=100)
 
-    assert context.document(None)["key_decisions"] == ["use Postgres"]
+    (decision,) = context.document(None)["key_decisions"]
+    assert decision["decision"] == "use Postgres"
     assert context.summary.startswith("Decision: use Postgres\nUser: blah")
 
 
@@ -79,7 +81,9 @@ def test_many_errors_leave_room_for_what_was_said() -> None:
 
 
 def test_a_type_is_known_in_any_case() -> None:
-    assert context_of([message("d", "DECISION")], max_tokens=10).document(None)["key_decisions"] == ["d"]
+    (decision,) = context_of([message("d", "DECISION")], max_tokens=10).document(None)["key_decisions"]
+
+    assert decision["decision"] == "d"
 
 
 def test_a_message_without_words_takes_no_room() -> None:

@@ -33,7 +33,7 @@ class HealthPort:
         self._health = health
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
-        return self._health.document()
+        return await self._health.current_document()
 
     def refused(self, code: str, text: str) -> Message:
         return self._health.document()

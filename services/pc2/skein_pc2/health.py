@@ -18,20 +18,30 @@ class Health:
     def __init__(self, agent: str, is_ready: Callable[[], bool]) -> None:
         """`agent` is the name of the agent that the port stands for."""
         self.agent = agent
-        self._is_ready = is_ready
+        self.is_ready = is_ready
         self._started = time.monotonic()
+
+    async def current_document(self) -> Message:
+        """Write the document, with numbers that take a call to learn."""
+        return self.document()
 
     def document(self) -> Message:
         """Write the document as of now."""
-        ready = self._is_ready()
+        ready = self.is_ready()
+        uptime = self.uptime()
         return {
             "status": "ok",
             "ready": ready,
             "initialized": ready,
             "message": f"{self.agent} is healthy" if ready else f"{self.agent} is starting",
             "timestamp": timestamp(),
-            "uptime": self.uptime(),
+            "uptime": uptime,
+            "uptime_seconds": uptime,
             "active_threads": threading.active_count(),
+            "agent": self.agent,
+            "health_status": "healthy" if ready else "starting",
+            "health_checks": {"initialized": ready},
+            "health_details": {},
         }
 
     def uptime(self) -> float:

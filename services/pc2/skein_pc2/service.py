@@ -10,6 +10,7 @@ import zmq.asyncio
 from skein_kit.background import alongside
 from skein_kit.service import Host, Service, Servicers
 from skein_pc2.api import Apis
+from skein_pc2.contextual.reasoning_health import ReasoningHealth
 from skein_pc2.curve import Certificates, admitting
 from skein_pc2.dialects import HealthPort
 from skein_pc2.envelope.background_deletion import BackgroundDeletions
@@ -150,15 +151,16 @@ def _dialects(apis: Apis, deletions: BackgroundDeletions, *, at_once: int) -> di
     def orchestrator(port: int) -> Dialect:
         return Orchestrator(apis.of(port), health("MemoryOrchestrator", port), deletions, at_once=at_once)
 
+    reasoning_health = ReasoningHealth("UnifiedMemoryReasoningAgent", apis.of(5596))
     service = MemoryService(apis.of(7140), health("MemoryOrchestratorService", 7140), at_once=at_once)
     return {
         5570: orchestrator(5570),
         5576: orchestrator(5576),
-        5596: Reasoning(apis.of(5596), health("UnifiedMemoryReasoningAgent", 5596), at_once=at_once),
+        5596: Reasoning(apis.of(5596), reasoning_health, at_once=at_once),
         5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), at_once=at_once),
         7140: service,
-        5617: HealthPort(health("UnifiedMemoryReasoningAgent", 5596)),
-        5597: HealthPort(health("UnifiedMemoryReasoningAgent", 5596)),
+        5617: HealthPort(reasoning_health),
+        5597: HealthPort(reasoning_health),
         5599: HealthPort(health("DreamWorldAgent", 5598)),
         5575: HealthPort(health("SessionMemoryAgent", 5574)),
         7141: HealthPort(health("MemoryOrchestratorService", 7140)),

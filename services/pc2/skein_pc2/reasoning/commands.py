@@ -13,6 +13,7 @@ from skein_pc2.messages import repeatable, timestamp
 from skein_pc2.reasoning import lists, records, words
 from skein_pc2.reasoning.keeping import NO_QUERY, strengths
 from skein_pc2.reasoning.synchronizing import Synchronizer
+from skein_pc2.reasoning.talk import lower_case
 
 if TYPE_CHECKING:
     from skein_pc2.api import Api
@@ -51,6 +52,7 @@ class Commands:
         memory = records.memory_of(
             values, external_id=records.new_id(ask.message), importance=words.importance(values.get("priority"))
         )
+        records.keep_sent_fields(memory, values)
         memory_id = await self._keeper.keep(ask, memory)
         return success("Memory stored successfully", {"memory_id": memory_id})
 
@@ -96,10 +98,10 @@ class Commands:
             "forgotten_memories": forgotten,
             "total_reinforcements": sum(strength.reinforcements for strength in found),
             "total_decays": sum(strength.decays + strength.idle_periods(ask.at) for strength in found),
-            # Strengths are worked out when they are looked at.
-            "last_decay_check": timestamp(ask.at),
-            "last_sync": max((records.synchronized(memory) for memory in page.memories), default="") or None,
-            "timestamp": timestamp(ask.at),
+            # Strengths are computed when they are read.
+            "last_decay_check": ask.at.timestamp(),
+            "last_sync": max(filter(None, map(records.synchronized, page.memories)), default=None),
+            "timestamp": ask.at.timestamp(),
         }
         if page.next_page_token:
             data |= {"counted_memories": len(found), "truncated": True}
@@ -112,7 +114,7 @@ class Commands:
 
 def upper_case(text: str) -> Message:
     """Refuse as §2 does."""
-    return {"status": "ERROR", "message": text}
+    return {**lower_case(text), "status": "ERROR"}
 
 
 def success(text: str, data: dict[str, Any]) -> Message:

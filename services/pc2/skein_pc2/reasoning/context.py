@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
+from skein_pc2.messages import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +41,12 @@ _LABELS = {
     pb.MESSAGE_ROLE_TOOL: "Tool",
 }
 _KINDS = {ERROR: "Error", CODE: "Code", DECISION: "Decision"}
+# Keys of an interaction's metadata that name the type of an error, the best first.
+_ERROR_TYPES = ("error_type", "type")
+# An error message begins with its type: "SyntaxError: invalid syntax".
+_LEADING_TYPE = re.compile(r"\s*([A-Za-z_][\w.]{0,99}):")
+_UNKNOWN_ERROR = "unknown"
+_MAX_ERROR_TYPE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +56,20 @@ class Line:
     kind: str
     label: str
     content: str
+    create_time: str = ""
+    # Of an error alone.
+    error_type: str = ""
 
     @classmethod
     def of(cls, message: pb.Message) -> Line:
         """Tell a message by its type or, when a typed client wrote it, by who spoke."""
-        kind = ""
-        if TYPE in message.metadata.fields:
-            kind = message.metadata.fields[TYPE].string_value.lower()
+        kind = interaction_type_of(message)
+        create_time = timestamp(message.create_time.ToDatetime(tzinfo=UTC))
         if kind in _KINDS:
-            return cls(kind, _KINDS[kind], message.content)
-        return cls(_SPEECH, message.name or _LABELS.get(message.role, "System"), message.content)
+            error_type = _error_type(message) if kind == ERROR else ""
+            return cls(kind, _KINDS[kind], message.content, create_time, error_type)
+        label = message.name or _LABELS.get(message.role, "System")
+        return cls(_SPEECH, label, message.content, create_time)
 
     @property
     def text(self) -> str:
@@ -68,7 +81,7 @@ class Line:
         if len(self.text) <= room:
             return self
         left = room - len(self.label) - len(": ") - len(_CUT)
-        return Line(self.kind, self.label, self.content[:left] + _CUT) if left > 0 else None
+        return replace(self, content=self.content[:left] + _CUT) if left > 0 else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,16 +104,26 @@ class Context:
             "conversation_summary": "\n".join(
                 [*self._earlier(), *(line.text for line in self.lines if line.kind == _SPEECH)]
             ),
-            "errors_encountered": self._of(ERROR),
-            "code_context": "\n".join(self._of(CODE)),
-            "key_decisions": self._of(DECISION),
+            "errors_encountered": [
+                {"type": line.error_type, "message": line.content} for line in self._lines_of(ERROR)
+            ],
+            "code_context": "\n".join(line.content for line in self._lines_of(CODE)),
+            "key_decisions": [
+                {"timestamp": line.create_time, "decision": line.content} for line in self._lines_of(DECISION)
+            ],
         }
 
     def _earlier(self) -> list[str]:
         return [self.earlier] if self.earlier else []
 
-    def _of(self, kind: str) -> list[str]:
-        return [line.content for line in self.lines if line.kind == kind]
+    def _lines_of(self, kind: str) -> list[Line]:
+        return [line for line in self.lines if line.kind == kind]
+
+
+def interaction_type_of(message: pb.Message) -> str:
+    """Return the type of the interaction that a message is, in lower case; "" for a typed client's message."""
+    kept = message.metadata.fields
+    return kept[TYPE].string_value.lower() if TYPE in kept else ""
 
 
 def role_of(interaction_type: str) -> pb.MessageRole:
@@ -128,6 +151,16 @@ def context_of(messages: Sequence[pb.Message], *, max_tokens: int, earlier: str 
     for kind in _KINDS:
         room.take(lines, kind, at_most=room.left, whole=True)
     return Context(lines=[room.taken[place] for place in sorted(room.taken, reverse=True)], earlier=said)
+
+
+def _error_type(message: pb.Message) -> str:
+    """Return the type of an error: the metadata's, else the name that its text begins with."""
+    kept = message.metadata.fields
+    for name in _ERROR_TYPES:
+        if name in kept and kept[name].string_value:
+            return kept[name].string_value[:_MAX_ERROR_TYPE_CHARACTERS]
+    leading = _LEADING_TYPE.match(message.content)
+    return leading[1] if leading else _UNKNOWN_ERROR
 
 
 class _Room:

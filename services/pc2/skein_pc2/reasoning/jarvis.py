@@ -10,9 +10,9 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.dialects import is_health
-from skein_pc2.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_ERROR, Rejected
+from skein_pc2.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
 from skein_pc2.messages import Frames, Malformed, Message, repeatable
-from skein_pc2.reasoning import lists, talk, words
+from skein_pc2.reasoning import lists, records, talk, words
 from skein_pc2.work import Turns
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 # Where a value says in words what it is about, the best first.
 _TEXTS = ("text", "content", "message", "value", "summary", "note")
 _MOST_CHARACTERS = 100_000
-# Memories that one call forgets: each takes some milliseconds, and calls end while there is time to answer.
-_PORTION = 25
-# What is kept back of the time, to answer in.
-_MARGIN_SECONDS = 1.5
 _VALUE, _VALUE_JSON = "memory", "memory_json"
 
 
@@ -86,7 +82,7 @@ class Memories:
         about = pb.MemoryFilter(subject_id=words.user(ask.message))
         page = await lists.listed(self._api, ask, about, limit=limit, page_token=page_token)
         # In the order in which they were told.
-        return {"status": "ok", "memories": [_told(memory) for memory in reversed(page.memories)], **page.rest()}
+        return {"status": "ok", "memories": [told(memory) for memory in reversed(page.memories)], **page.rest()}
 
     async def _delete(self, ask: Ask) -> Message:
         name, user = words.needed(ask.message, "memory_id"), words.user(ask.message)
@@ -104,20 +100,8 @@ class Memories:
 
     async def _clear(self, ask: Ask) -> Message:
         """Forget all that `get_memories` would tell; as after any deletion, it can be restored for a while."""
-        request = pb.ForgetMemoriesRequest(
-            selection=pb.MemorySelection(filter=pb.MemoryFilter(subject_id=words.user(ask.message))),
-            page_size=_PORTION,
-        )
-        count = 0
-        while True:
-            forgotten = await self._api.call(self._api.memories.ForgetMemories, request, ask)
-            count += len(forgotten.memory_ids)
-            request.page_token = forgotten.next_page_token
-            if not request.page_token:
-                return {"status": "ok", "cleared": count}
-            if ask.seconds() < _MARGIN_SECONDS:
-                text = f"{count} memories are forgotten and there are more: ask again for the rest"
-                raise Rejected(RATE_LIMIT_EXCEEDED, text)
+        about = pb.MemoryFilter(subject_id=words.user(ask.message))
+        return {"status": "ok", "cleared": await lists.forget(self._api, ask, about)}
 
 
 def memory_of(user: str, value: Any) -> pb.Memory:
@@ -146,11 +130,16 @@ def value_of(memory: pb.Memory) -> Any:
     return {**value, name: memory.content} if name else memory.content
 
 
-def _told(memory: pb.Memory) -> dict[str, Any]:
+def told(memory: pb.Memory) -> dict[str, Any]:
+    """Write a memory as §3 tells it."""
+    value = value_of(memory)
+    if isinstance(value, dict) and records.kind(memory):
+        # Clients tell memories apart by their type, which a reminder comes without.
+        value = {"type": records.kind(memory), **value}
     return {
         "id": lists.memory_id(memory),
         "timestamp": lists.created(memory).timestamp(),
-        "memory": value_of(memory),
+        "memory": value,
     }
 
 

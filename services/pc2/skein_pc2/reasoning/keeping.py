@@ -144,7 +144,7 @@ class Keeper:
     async def find(self, ask: Ask, query: Mapping[str, Any]) -> Found:
         """Answer a query: by id, else ids, else keywords, else source."""
         if query.get("id"):
-            found = await self._by_ids(ask, [words.needed(query, "id")])
+            found = await self._by_id(ask, words.needed(query, "id"), query)
         elif query.get("ids"):
             found = await self._by_ids(ask, fields.texts(query["ids"], "ids"))
         elif query.get("keywords"):
@@ -165,6 +165,14 @@ class Keeper:
                 return await call() if ask.seconds() > _MARGIN_SECONDS else None
 
         return await asyncio.gather(*(one(call) for call in calls))
+
+    async def _by_id(self, ask: Ask, name: str, query: Mapping[str, Any]) -> Found:
+        """Find one memory. Raises Rejected when it does not exist, or is forgotten and not asked for nevertheless."""
+        memory = await self.get(ask, name)
+        if records.strength_of(memory, ask.at).is_forgotten(ask.at) and query.get("include_forgotten") is not True:
+            text = f"Memory {words.shown(name)} is forgotten"
+            raise Rejected(MEMORY_NOT_FOUND, text)
+        return Found([memory])
 
     async def _by_ids(self, ask: Ask, names: Sequence[str]) -> Found:
         wanted = names[:_MOST_IDS]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2 import fields
-from skein_pc2.messages import timestamp
+from skein_pc2.errors import RATE_LIMIT_EXCEEDED, Rejected
 from skein_pc2.reasoning import words
 
 if TYPE_CHECKING:
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT, MOST = 200, 500
 # A call looks at a bounded number of memories, so a page may be short; after so many the rest is left for another ask.
 _MOST_CALLS = 4
+# Memories that one call forgets: each takes some milliseconds, and calls end while there is time to answer.
+_FORGET_SIZE = 25
+_FORGET_MARGIN_SECONDS = 1.5
 # An answer has room for some megabytes.
 _ANSWER_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Memories, newest first, and where those that were left out begin."""
+    """Memories, in order, and where those that were left out begin."""
 
     memories: list[pb.Memory] = field(default_factory=list)
     next_page_token: str = ""
@@ -39,13 +42,21 @@ class Page:
 
 
 async def listed(
-    api: Api, errand: Errand, filter_: pb.MemoryFilter, *, limit: int = DEFAULT_LIMIT, page_token: str = ""
+    api: Api,
+    errand: Errand,
+    filter_: pb.MemoryFilter,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    page_token: str = "",
+    order_by: str = "",
 ) -> Page:
-    """Read the newest memories that pass. Raises AioRpcError."""
+    """Read the memories that pass, the newest first unless `order_by` says otherwise. Raises AioRpcError."""
     found: list[pb.Memory] = []
     size = 0
     for _ in range(_MOST_CALLS):
-        request = pb.ListMemoriesRequest(filter=filter_, page_size=limit - len(found), page_token=page_token)
+        request = pb.ListMemoriesRequest(
+            filter=filter_, page_size=limit - len(found), page_token=page_token, order_by=order_by
+        )
         response = await api.call(api.memories.ListMemories, request, errand)
         found += response.memories
         size += response.ByteSize()
@@ -61,6 +72,24 @@ def bounds(values: Mapping[str, Any]) -> tuple[int, str]:
     return min(limit, MOST), words.text(values, "page_token")
 
 
+async def forget(api: Api, errand: Errand, filter_: pb.MemoryFilter) -> int:
+    """Delete the memories that pass, so that they can be restored for a while; return how many they were.
+
+    Raises AioRpcError, and Rejected when there was no time for all of them.
+    """
+    request = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=filter_), page_size=_FORGET_SIZE)
+    count = 0
+    while True:
+        forgotten = await api.call(api.memories.ForgetMemories, request, errand)
+        count += len(forgotten.memory_ids)
+        request.page_token = forgotten.next_page_token
+        if not request.page_token:
+            return count
+        if errand.seconds() < _FORGET_MARGIN_SECONDS:
+            text = f"{count} memories are forgotten and there are more: ask again for the rest"
+            raise Rejected(RATE_LIMIT_EXCEEDED, text)
+
+
 def memory_id(memory: pb.Memory) -> str:
     """Return the name by which an assistant knows a memory."""
     return memory.external_id or memory.memory_id
@@ -69,11 +98,6 @@ def memory_id(memory: pb.Memory) -> str:
 def created(memory: pb.Memory) -> datetime:
     """Return when a memory was made."""
     return memory.create_time.ToDatetime(tzinfo=UTC)
-
-
-def created_at(memory: pb.Memory) -> str:
-    """Write when a memory was made."""
-    return timestamp(created(memory))
 
 
 def is_expired(memory: pb.Memory, at: datetime) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_pc2.contextual.personal import Personal
 from skein_pc2.dialects import is_health
 from skein_pc2.messages import Frames, Malformed, Message, timestamp
 from skein_pc2.reasoning import commands, coordination, jarvis, talk, words
@@ -16,7 +17,7 @@ from skein_pc2.work import Turns
 
 if TYPE_CHECKING:
     from skein_pc2.api import Api
-    from skein_pc2.health import Health
+    from skein_pc2.contextual.reasoning_health import ReasoningHealth
     from skein_pc2.reasoning.talk import Action
 
 _ADD_MEMORY = "add_memory"
@@ -24,25 +25,27 @@ _HEALTH_CHECK = "HEALTH_CHECK"
 
 
 class Reasoning:
-    """Answers §1, §2 and §3 of the protocol."""
+    """Answers §1, §2 and §3 of the protocol, and what the interpreter asks of its users."""
 
-    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+    def __init__(self, api: Api, health: ReasoningHealth, *, at_once: int) -> None:
         """Work on so many messages at the same time; others wait for their turn, health never does."""
         self._health = health
         self._talk = talk.Talk(api, Turns(at_once))
         keeper = Keeper(api)
+        twins = Twins(api)
+        personal = Personal(api, twins)
         self._jarvis = jarvis.Memories(api).actions
         self._commands = commands.Commands(api, keeper).actions
         self._coordinate: Action = coordination.Coordination(keeper).coordinate
         self._actions: dict[str, Action] = {
             **self._jarvis,
-            **Interactions(api).actions,
+            **Interactions(api, health, personal).actions,
             **Patterns(api).actions,
-            **Twins(api).actions,
+            **twins.actions,
+            **personal.actions,
             # Its add_memory has `content`, that of Jarvis has `memory`.
             **Remembering(api, keeper).actions,
         }
-        self._answered = self._refused = 0
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
@@ -51,25 +54,27 @@ class Reasoning:
             reply = _unread(frames, str(malformed))
         else:
             reply = await self._answer(message, deadline)
-        self._answered += 1
-        self._refused += str(reply["status"]).lower() == "error"
+        self._health.record_request(is_refused=str(reply["status"]).lower() == "error")
         return reply
 
     def refused(self, code: str, text: str) -> Message:
-        return undecided(text)
+        return talk.lower_case(text)
 
     async def _answer(self, message: Message, deadline: float) -> Message:
         if is_health(message):
-            return self._health.document()
+            return await self._health.current_document()
         if message.get("action") is not None:
             return await self._act(message, deadline)
         if "command" in message:
             return await self._command(message, deadline)
+        if is_health({"action": message.get("request_type")}):
+            # Clients that ask so look for another status.
+            return {**await self._health.current_document(), "status": "success"}
         if coordination.KEY in message:
             return await self._talk.answer(
                 message, self._coordinate, _uncoordinated, name=coordination.KEY, deadline=deadline
             )
-        return undecided(talk.UNKNOWN_ACTION)
+        return talk.lower_case(talk.UNKNOWN_ACTION)
 
     async def _act(self, message: Message, deadline: float) -> Message:
         name = talk.verb(message)
@@ -77,38 +82,32 @@ class Reasoning:
         action = self._jarvis[name] if of_jarvis else self._actions.get(name)
         if action is None:
             return talk.lower_case(talk.UNKNOWN_ACTION)
-        # Clients of the first dialect's memories read `message`.
-        refusal = talk.lower_case if of_jarvis or name != _ADD_MEMORY else undecided
-        return await self._talk.answer(message, action, refusal, name=name, deadline=deadline)
+        return await self._talk.answer(message, action, talk.lower_case, name=name, deadline=deadline)
 
     async def _command(self, message: Message, deadline: float) -> Message:
         name = message["command"]
         if name == _HEALTH_CHECK:
-            return self._checked()
+            return await self._checked()
         action = self._commands.get(name) if isinstance(name, str) else None
         if action is None:
             return commands.upper_case(f"Unknown command: {words.shown(name)}")
         return await self._talk.answer(message, action, commands.upper_case, name=str(name), deadline=deadline)
 
-    def _checked(self) -> Message:
+    async def _checked(self) -> Message:
+        health = await self._health.current_document()
         return {
             "status": "success",
             "agent": self._health.agent,
             "timestamp": timestamp(),
             "uptime_seconds": self._health.uptime(),
-            "health": self._health.document(),
-            "metrics": {"messages_answered": self._answered, "messages_refused": self._refused},
+            "health": health,
+            "metrics": self._health.metrics(),
             "version": "1.0",
         }
 
 
-def undecided(text: str) -> Message:
-    """Refuse what may be of any of the dialects, in the keys of all."""
-    return {"status": "error", "reason": text, "message": text}
-
-
 def _uncoordinated(text: str) -> Message:
-    return {"status": "error", "reason": text, "result": {"status": "error", "reason": text}}
+    return {**talk.lower_case(text), "result": talk.lower_case(text)}
 
 
 def _unread(frames: Frames, text: str) -> Message:
@@ -116,4 +115,4 @@ def _unread(frames: Frames, text: str) -> Message:
     body = b"".join(frames.body)
     if b'"command"' in body and b'"action"' not in body:
         return commands.upper_case(text)
-    return undecided(text)
+    return talk.lower_case(text)

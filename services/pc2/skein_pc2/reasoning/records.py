@@ -1,11 +1,13 @@
 """Memories as port 5596 writes them ↔ memories of the public RPCs. Shapes only; the clock is passed in.
 
-What the port knows beside a memory's own fields stands in its metadata under `pc2`: who stored it, strength, url.
+What the port knows beside a memory's own fields stands in its metadata under `pc2`: who stored it, strength, url, and
+the fields that a client sent which the memory's own fields do not give back as they were.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,11 +21,20 @@ from skein_pc2.reasoning.strength import MOST, NEW, Strength
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from google.protobuf.struct_pb2 import Struct
+
 PC2 = "pc2"
 # What a memory has a place of its own for.
 FIELDS = frozenset(
     {"type", "memory_type", "title", "url", "source", "source_agent", "session_id", "user_id", "tags", "metadata"}
 )
+# Fields of a record that the port computes; a client that sends them sends back what it was told.
+COMPUTED = frozenset({"id", "created_at", "last_accessed", "strength", "forgotten"})
+# Under `pc2`: the kind of a person's memory, such as reminder.
+KIND = "kind"
+_SENT = "sent"
+# Objects nested deeper are kept as JSON text: what is around them takes some of the levels that protobuf reads.
+_MAX_OBJECT_LEVELS = 16
 _DIGITS = 16
 _DECIMALS = 6
 
@@ -64,24 +75,36 @@ def memory_of(values: Mapping[str, Any], *, external_id: str, importance: float)
 
 
 def record(memory: pb.Memory, at: datetime) -> dict[str, Any]:
-    """Write a memory as §2 tells it."""
+    """Write a memory as §2 tells it: the fields as they were sent, and what the port computes. Times are epoch floats.
+
+    A field that a typed client has changed since is told as it is now.
+    """
     strength = strength_of(memory, at)
-    metadata = words.plain(memory.metadata)
-    own = metadata.pop(PC2, None)
-    url = own.get("url", "") if isinstance(own, dict) else ""
+    stored = _stored_fields(memory)
+    sent = {name: value for name, (value, before) in _sent(memory).items() if stored.get(name) == before}
     return {
+        **stored,
+        **sent,
         "id": lists.memory_id(memory),
-        "content": memory.content,
-        "type": memory.type,
-        "source": memory.source or memory.source_agent,
-        "title": memory.title,
-        "url": url,
-        "created_at": lists.created_at(memory),
-        "last_accessed": timestamp(strength.last_accessed),
+        "created_at": lists.created(memory).timestamp(),
+        "last_accessed": strength.last_accessed.timestamp(),
         "strength": rounded(strength.current(at)),
         "forgotten": strength.is_forgotten(at),
-        "metadata": metadata,
     }
+
+
+def keep_sent_fields(memory: pb.Memory, values: Mapping[str, Any]) -> None:
+    """Keep the fields of `values` that the memory's own fields do not give back as they are.
+
+    Each is kept with what the memory's own field says, so that a later change of that field is seen.
+    """
+    stored = _stored_fields(memory)
+    kept = {name: pair for name, pair in _sent(memory).items() if name not in values and stored.get(name) == pair[1]}
+    for name, value in values.items():
+        if name not in COMPUTED and (name not in stored or stored[name] != value):
+            kept[name] = (value, stored.get(name))
+    sent = {name: {"value": value, "before": before} for name, (value, before) in kept.items()}
+    set_own_object(memory.metadata, _SENT, sent)
 
 
 def changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
@@ -157,9 +180,10 @@ def set_synchronized(memory: pb.Memory, at: datetime) -> None:
     memory.metadata.fields[PC2].struct_value["synchronized"] = timestamp(at)
 
 
-def synchronized(memory: pb.Memory) -> str:
-    """Return when that was; "" when it was not."""
-    return str(_own(memory).get("synchronized", ""))
+def synchronized(memory: pb.Memory) -> float | None:
+    """Return when that was, in seconds since 1970; None when it was not."""
+    at = _moment(_own(memory).get("synchronized"))
+    return at.timestamp() if at is not None else None
 
 
 def given_strength(values: Mapping[str, Any], at: datetime) -> Strength:
@@ -174,10 +198,78 @@ def given_strength(values: Mapping[str, Any], at: datetime) -> Strength:
     )
 
 
+def kind(memory: pb.Memory) -> str:
+    """Return which kind of a person's memory another dialect of the port has made; "" for any other memory."""
+    return str(_own(memory).get(KIND, ""))
+
+
+def set_kind(memory: pb.Memory, name: str) -> None:
+    """Mark a memory as one of a kind."""
+    memory.metadata.fields[PC2].struct_value[KIND] = name
+
+
+def own_object(metadata: Struct, name: str) -> dict[str, Any]:
+    """Return an object that the port keeps in the metadata of a memory or message; empty when there is none."""
+    own = _own_of(metadata)
+    kept = own.get(name)
+    if isinstance(text := own.get(f"{name}_json"), str):
+        try:
+            kept = json.loads(text)
+        except ValueError:
+            return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def set_own_object(metadata: Struct, name: str, value: Mapping[str, Any]) -> None:
+    """Keep an object in the metadata of a memory or message, or nothing in place of an empty one.
+
+    An object that a Struct would change, such as one with large whole numbers, is kept as JSON text.
+    """
+    if not value and PC2 not in metadata.fields:
+        return
+    own = metadata.fields[PC2].struct_value
+    for key in (name, f"{name}_json"):
+        if key in own.fields:
+            del own.fields[key]
+    if not value:
+        return
+    if words.levels(value, most=_MAX_OBJECT_LEVELS) <= _MAX_OBJECT_LEVELS and words.is_storable(value):
+        own.fields[name].struct_value.CopyFrom(words.struct(value, name))
+    else:
+        own[f"{name}_json"] = json.dumps(value)
+
+
+def _stored_fields(memory: pb.Memory) -> dict[str, Any]:
+    """Write the fields of a record that a memory has of its own."""
+    metadata = words.plain(memory.metadata)
+    own = metadata.pop(PC2, None)
+    return {
+        "content": memory.content.strip(),
+        "type": memory.type,
+        "source": memory.source or memory.source_agent,
+        "source_agent": memory.source_agent,
+        "title": memory.title,
+        "url": own.get("url", "") if isinstance(own, dict) else "",
+        # A set: the service gives no order back.
+        "tags": sorted(memory.tags),
+        "metadata": metadata,
+    }
+
+
+def _sent(memory: pb.Memory) -> dict[str, tuple[Any, Any]]:
+    """Return the fields kept as they were sent, each with what the memory's own field said then."""
+    kept = own_object(memory.metadata, _SENT)
+    return {name: (field.get("value"), field.get("before")) for name, field in kept.items() if isinstance(field, dict)}
+
+
 def _own(memory: pb.Memory) -> dict[str, Any]:
-    if PC2 not in memory.metadata.fields:
+    return _own_of(memory.metadata)
+
+
+def _own_of(metadata: Struct) -> dict[str, Any]:
+    if PC2 not in metadata.fields:
         return {}
-    own = words.plain_value(memory.metadata.fields[PC2])
+    own = words.plain_value(metadata.fields[PC2])
     return own if isinstance(own, dict) else {}
 
 

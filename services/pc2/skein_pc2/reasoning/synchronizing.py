@@ -81,7 +81,10 @@ class Synchronizer:
             if newer is None:
                 return False
             is_same = newer == strength or (not word.is_dated and newer.value == strength.value)
-            if not records.changes(memory, word.values) and is_same:
+            metadata = pb.Memory(metadata=memory.metadata).metadata
+            changes = records.changes(memory, word.values)
+            records.keep_sent_fields(memory, word.values)
+            if not changes and memory.metadata == metadata and is_same:
                 return True
             records.set_strength(memory, newer)
             records.set_synchronized(memory, ask.at)
@@ -134,6 +137,7 @@ def _new(word: Word, at: datetime) -> pb.Memory:
     memory = records.memory_of(
         word.values, external_id=word.memory_id, importance=words.importance(word.values.get("priority"))
     )
+    records.keep_sent_fields(memory, word.values)
     records.set_strength(memory, word.strength)
     records.set_synchronized(memory, at)
     if word.created is not None:

@@ -39,8 +39,8 @@ def verb(message: Mapping[str, Any]) -> str:
 
 
 def lower_case(text: str) -> Message:
-    """Refuse as §1 and §3 do."""
-    return {"status": "error", "reason": text}
+    """Refuse under the three names that clients of this port read a refusal by."""
+    return {"status": "error", "reason": text, "message": text, "error": text}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from skein_pc2.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_E
 from skein_pc2.reasoning import words
 
 if TYPE_CHECKING:
+    from google.protobuf.struct_pb2 import Struct
+
     from skein_pc2.api import Api
     from skein_pc2.messages import Message
     from skein_pc2.reasoning.talk import Action, Ask
@@ -38,12 +40,16 @@ class Twins:
 
     async def _update(self, ask: Ask) -> Message:
         """Change the profile where `twin_data` says something; what it does not name stays."""
-        name = words.user(ask.message)
         if ask.message.get("twin_data") is None:
             raise Rejected(VALIDATION_ERROR, words.MISSING)
         profile = words.struct(fields.mapping(ask.message["twin_data"], "twin_data"), "twin_data")
+        await self.merge(ask, words.user(ask.message), profile)
+        return {"status": "ok"}
+
+    async def merge(self, ask: Ask, name: str, profile: Struct) -> None:
+        """Change the fields of a subject's profile that `profile` has; make the subject if there is none."""
         for _ in range(_TRIES):
-            subject = await self._found(ask, name)
+            subject = await self.find(ask, name)
             try:
                 if subject is None:
                     made = pb.Subject(subject_id=name, profile=profile)
@@ -56,17 +62,17 @@ class Twins:
                 if error.code() not in _LOST:
                     raise
             else:
-                return {"status": "ok"}
+                return
         text = "The twin is being changed by many others; try again soon"
         raise Rejected(RATE_LIMIT_EXCEEDED, text)
 
     async def _get(self, ask: Ask) -> Message:
-        subject = await self._found(ask, words.user(ask.message))
+        subject = await self.find(ask, words.user(ask.message))
         return {"status": "ok", "twin": words.plain(subject.profile) if subject is not None else {}}
 
     async def _delete(self, ask: Ask) -> Message:
         """Empty the profile; a subject that is nothing else goes with it."""
-        subject = await self._found(ask, words.user(ask.message))
+        subject = await self.find(ask, words.user(ask.message))
         if subject is None or not subject.profile.fields:
             text = "User not found"
             raise Rejected(MEMORY_NOT_FOUND, text)
@@ -78,7 +84,8 @@ class Twins:
             await self._api.call(self._api.tenancy.DeleteSubject, request, ask)
         return {"status": "ok"}
 
-    async def _found(self, ask: Ask, name: str) -> pb.Subject | None:
+    async def find(self, ask: Ask, name: str) -> pb.Subject | None:
+        """Return a subject; None when there is none of that name."""
         try:
             request = pb.GetSubjectRequest(subject_id=name)
             return (await self._api.call(self._api.tenancy.GetSubject, request, ask)).subject

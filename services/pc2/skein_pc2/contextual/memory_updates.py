@@ -1,0 +1,166 @@
+"""update_memories: what the decay manager has changed of memories and messages, and what it has consolidated."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.session.v1 import session_pb2
+from skein_pc2 import fields
+from skein_pc2.contextual import decay
+from skein_pc2.errors import VALIDATION_ERROR, Rejected
+from skein_pc2.reasoning import lists, records, words
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from skein_pc2.api import Api
+    from skein_pc2.messages import Message
+    from skein_pc2.reasoning.keeping import Keeper
+    from skein_pc2.reasoning.talk import Ask
+
+# `get_all_memories` tells fewer, so that a client can send back all that it was told.
+MAX_ITEMS = 1000
+# Recent messages are read from so many sessions, the newest, and so many of each.
+_MAX_SESSIONS, _MAX_MESSAGES = 8, 25
+# What the contents of recent messages take of an answer, which is sent back whole.
+_MAX_MESSAGE_BYTES = 512 * 1024
+# Sessions, or messages, are gone or went to cold storage meanwhile.
+_GONE = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the items of a request are about, by id and by what tells items without an id apart."""
+
+    memories: dict[object, pb.Memory] = field(default_factory=dict)
+    messages: dict[object, session_pb2.Message] = field(default_factory=dict)
+
+
+class MemoryUpdates:
+    """Writes items into the memories and messages that they come from, and stores the new ones."""
+
+    def __init__(self, api: Api, keeper: Keeper) -> None:
+        self._api = api
+        self._keeper = keeper
+
+    async def update(self, ask: Ask) -> Message:
+        """Change what is known where an item differs from it; store the other items as memories."""
+        items = _items(ask.message.get("memories"))
+        known = await self._known(ask, items)
+        fresh: list[pb.Memory] = []
+        changes: list[Callable[[], Awaitable[Any]]] = []
+        for place, item in enumerate(items):
+            message_id = words.text(item, "message_id")
+            message = known.messages.get(message_id or decay.key_of(item))
+            memory = known.memories.get(_name(item) or decay.key_of(item))
+            if message is not None:
+                if decay.change_message(message, item, ask.at):
+                    changes.append(partial(self._change_message, ask, message))
+            elif memory is not None:
+                if paths := decay.change_memory(memory, item, ask.at):
+                    # The sender has read it, so its word holds, whatever the memory is by now.
+                    memory.revision = 0
+                    changes.append(partial(self._keeper.update, ask, memory, paths))
+            elif not message_id:
+                external_id = _name(item) or records.new_id(ask.message, place)
+                fresh.append(decay.new_memory(item, external_id=external_id, at=ask.at))
+        # New ones first: those that there is no time for are nowhere else.
+        created = [partial(self._keeper.create, ask, memory) for memory in fresh]
+        done = await self._keeper.together(ask, [*created, *changes])
+        remaining = done.count(None)
+        counts = {"updated": len(changes) - done[len(fresh) :].count(None), "stored": done[: len(fresh)].count(True)}
+        return {
+            "status": "success",
+            **counts,
+            "unchanged": len(items) - sum(counts.values()) - remaining,
+            **({"remaining": remaining} if remaining else {}),
+        }
+
+    async def recent_messages(self, ask: Ask) -> tuple[list[session_pb2.Message], bool]:
+        """Return the newest messages of the newest sessions, newest first, and whether there are more."""
+        request = session_pb2.ListSessionsRequest(page_size=_MAX_SESSIONS)
+        listed = await self._api.call(self._api.sessions.ListSessions, request, ask)
+        pages = await asyncio.gather(*(self._messages(ask, session.session_id) for session in listed.sessions))
+        found = sorted(
+            (message for page in pages for message in page.messages),
+            key=lambda message: (message.create_time.ToNanoseconds(), message.sequence),
+            reverse=True,
+        )
+        size = 0
+        for count, message in enumerate(found):
+            size += message.ByteSize()
+            if count and size > _MAX_MESSAGE_BYTES:
+                return found[:count], True
+        return found, bool(listed.next_page_token) or any(page.next_page_token for page in pages)
+
+    async def _messages(self, ask: Ask, session_id: str) -> session_pb2.ListMessagesResponse:
+        request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=_MAX_MESSAGES, newest_first=True)
+        try:
+            return await self._api.call(self._api.sessions.ListMessages, request, ask)
+        except aio.AioRpcError as error:
+            if error.code() not in _GONE:
+                raise
+            return session_pb2.ListMessagesResponse()
+
+    async def _known(self, ask: Ask, items: list[dict[str, Any]]) -> _Known:
+        known = _Known()
+        message_ids = {name for item in items if (name := words.text(item, "message_id"))}
+        names = [name for item in items if (name := _name(item)) and name not in message_ids]
+        if names:
+            found = await self._keeper.several(ask, names)
+            known.memories.update({name: memory for name in names if (memory := found.get(name)) is not None})
+        has_nameless = any(not _name(item) and not words.text(item, "message_id") for item in items)
+        if has_nameless:
+            page = await lists.listed(self._api, ask, pb.MemoryFilter(), limit=lists.MOST)
+            for memory in page.memories:
+                known.memories.setdefault(decay.key_of(decay.memory_item(memory, ask.at)), memory)
+        if message_ids or has_nameless:
+            for message in (await self.recent_messages(ask))[0]:
+                known.messages[message.message_id] = message
+                if has_nameless:
+                    known.messages.setdefault(decay.key_of(decay.message_item(message, ask.at)), message)
+        # Newer messages have taken the place of these.
+        missing = sorted(message_ids - known.messages.keys())
+        await self._keeper.together(ask, [partial(self._read_message, ask, name, known) for name in missing])
+        return known
+
+    async def _read_message(self, ask: Ask, name: str, known: _Known) -> bool:
+        request = session_pb2.GetMessageRequest(message_id=name)
+        try:
+            known.messages[name] = (await self._api.call(self._api.sessions.GetMessage, request, ask)).message
+        except aio.AioRpcError as error:
+            if error.code() not in _GONE:
+                raise
+        return True
+
+    async def _change_message(self, ask: Ask, message: session_pb2.Message) -> bool:
+        changed = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
+        request = session_pb2.UpdateMessageRequest(message=changed, update_mask=FieldMask(paths=["metadata"]))
+        try:
+            await self._api.call(self._api.sessions.UpdateMessage, request, ask)
+        except aio.AioRpcError as error:
+            if error.code() not in _GONE:
+                raise
+        return True
+
+
+def _items(value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise Rejected(VALIDATION_ERROR, words.MISSING)
+    if len(value) > MAX_ITEMS:
+        raise fields.invalid("memories", f"are {MAX_ITEMS} at most")
+    if not all(isinstance(item, dict) for item in value):
+        raise fields.invalid("memories", "are objects")
+    return value
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return words.text(item, "id", "memory_id")
