@@ -303,7 +303,8 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 
     assert (answer["status"], answer["request_id"]) == ("error", "r")
     assert "try again" in answer["message"]
-    assert_healthy(health)
+    assert_healthy(health, status="success")
+    assert (health["agent"], health["healthy"]) == ("SessionMemoryAgent", True)
 
 
 async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster, tenant: Tenant) -> None:

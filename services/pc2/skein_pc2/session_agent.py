@@ -14,7 +14,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
 from skein_kit import logs
 from skein_pc2 import fields, sessions
-from skein_pc2.errors import SESSION_NOT_FOUND, Rejected
+from skein_pc2.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected
 from skein_pc2.messages import timestamp
 from skein_pc2.verbs import Verbs
 from skein_pc2.work import Errand, Lines
@@ -32,6 +32,9 @@ DEFAULT_USER = "default"
 _DEFAULT_TOKENS, _MOST_TOKENS = 2000, 250_000
 _TOKEN_CHARACTERS = 4
 _MOST_TURNS = 1000
+_DEFAULT_LIMIT, _HIGHEST_LIMIT = 10, 100
+# Sessions of one person that a search looks into: those that were used last.
+_SEARCHED_SESSIONS = 20
 _PAGE, _PURGED_AT_ONCE = 100, 500
 _ROLES = {
     "user": pb.MESSAGE_ROLE_USER,
@@ -69,12 +72,20 @@ class SessionAgent(Verbs):
             "create_session": self._in_line(self._create),
             "add_interaction": self._in_line(self._add),
             "get_context": self._context,
+            "search_interactions": self._search,
             "clear_session": self._in_line(self._clear),
             "delete_session": self._in_line(self._delete),
         }
         super().__init__(health, actions, at_once=at_once)
         self._api = api
+        self._agent = health.agent
         self._lines = Lines()
+
+    def health_document(self, action: str) -> Message:
+        """Return the health document; asked for its health, the later agent answered with the status of its actions."""
+        document = super().health_document(action)
+        status = document["status"] if action == "ping" else "success"
+        return {**document, "status": status, "agent": self._agent, "healthy": document["ready"]}
 
     def _in_line(self, action: Action) -> Action:
         """Change a session in the order in which that was asked for, by whoever does not wait for answers."""
@@ -107,23 +118,27 @@ class SessionAgent(Verbs):
             content=content,
             metadata=fields.struct(metadata, "metadata") if metadata else None,
         )
-        await sessions.appended(
+        (stored,) = await sessions.appended(
             self._api, ask, session_id, [message], opens=pb.Session(subject_id=DEFAULT_USER), request_id=ask.repeat
         )
-        return {"session_id": session_id, "message": "Interaction added"}
+        return {"session_id": session_id, "interaction_id": stored.message_id, "message": "Interaction added"}
 
     async def _context(self, ask: Ask) -> Message:
-        """Return the newest turns that fit the budget, oldest first."""
+        """Return the newest turns, as many as `limit` says and as fit `max_tokens`, oldest first."""
         session_id = fields.needed(ask.said, "session_id")
-        tokens = fields.whole(ask.said.get("max_tokens"), "max_tokens", default=_DEFAULT_TOKENS, least=0)
+        limit = fields.whole(ask.said.get("limit"), "limit", default=_MOST_TURNS, least=0)
+        # With a limit alone the turns are counted, and their tokens are not.
+        most_tokens = _DEFAULT_TOKENS if ask.said.get("limit") is None else _MOST_TOKENS
+        tokens = fields.whole(ask.said.get("max_tokens"), "max_tokens", default=most_tokens, least=0)
         left = min(tokens, _MOST_TOKENS) * _TOKEN_CHARACTERS
+        most_turns = min(limit, _MOST_TURNS)
         request = pb.ListMessagesRequest(session_id=session_id, page_size=_PAGE, newest_first=True)
         turns: list[pb.Message] = []
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, request, ask)
             for message in page.messages:
                 left -= len(message.content)
-                if left < 0 or len(turns) == _MOST_TURNS:
+                if left < 0 or len(turns) == most_turns:
                     break
                 turns.append(message)
             else:
@@ -132,6 +147,39 @@ class SessionAgent(Verbs):
                     continue
             break
         return {"session_id": session_id, "context": [_turn(message) for message in reversed(turns)]}
+
+    async def _search(self, ask: Ask) -> Message:
+        """Find what was said, best first: in a session, in those of a person, or in all of them."""
+        query = fields.text(ask.said, "query")
+        if not query.strip():
+            text = "Missing query"
+            raise Rejected(VALIDATION_ERROR, text)
+        limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+        session_id, user_id = fields.text(ask.said, "session_id"), fields.text(ask.said, "user_id")
+        session_ids = await self._sessions_of(user_id, ask) if user_id else [session_id]
+        if session_id:
+            session_ids = [one for one in session_ids if one == session_id]
+
+        async def hits_in(one: str) -> list[pb.MessageHit]:
+            request = pb.SearchMessagesRequest(query=query, session_id=one, limit=limit, mode=pb.SEARCH_MODE_HYBRID)
+            return list((await self._api.call(self._api.sessions.SearchMessages, request, ask)).hits)
+
+        found = [hit for hits in await asyncio.gather(*map(hits_in, session_ids)) for hit in hits]
+        found.sort(key=lambda hit: hit.score, reverse=True)
+        results = [_result(hit) for hit in found[:limit]]
+        return {"results": results, "count": len(results)}
+
+    async def _sessions_of(self, user_id: str, ask: Ask) -> list[str]:
+        """Return the sessions of a person that were used last."""
+        request = pb.ListSessionsRequest(subject_id=user_id, page_size=_SEARCHED_SESSIONS)
+        session_ids: list[str] = []
+        while len(session_ids) < _SEARCHED_SESSIONS:
+            page = await self._api.call(self._api.sessions.ListSessions, request, ask)
+            session_ids += [session.session_id for session in page.sessions]
+            request.page_token = page.next_page_token
+            if not page.next_page_token:
+                break
+        return list(dict.fromkeys(session_ids))[:_SEARCHED_SESSIONS]
 
     async def _clear(self, ask: Ask) -> Message:
         """Remove what was said in a session, for good, as the agent did; the session stays."""
@@ -157,6 +205,8 @@ async def create_session(api: Api, ask: Ask) -> str:
     metadata = fields.mapping(ask.said.get("metadata"), "metadata")
     opens = pb.Session(
         subject_id=fields.text(ask.said, "user_id") or DEFAULT_USER,
+        session_type=fields.text(ask.said, "session_type"),
+        agent_id=fields.text(ask.said, "created_by"),
         metadata=fields.struct(metadata, "metadata") if metadata else None,
     )
     if await sessions.opened(api, ask, session_id, opens) is None:
@@ -230,4 +280,18 @@ def _turn(message: pb.Message) -> dict[str, Any]:
         "role": (given.string_value if given is not None else "") or _NAMES.get(message.role, "assistant"),
         "content": message.content,
         "timestamp": timestamp(message.create_time.ToDatetime(tzinfo=UTC)),
+    }
+
+
+def _result(hit: pb.MessageHit) -> dict[str, Any]:
+    """Write what a search found as the memory that the later agent kept it as."""
+    turn = _turn(hit.message)
+    metadata = {name: value for name, value in fields.plain(hit.message.metadata).items() if name != _ROLE_KEY}
+    place = {"role": turn["role"], "session_id": hit.message.session_id, "timestamp": turn["timestamp"]}
+    return {
+        "memory_id": hit.message.message_id,
+        "content": hit.message.content,
+        "metadata": {**metadata, **place},
+        **place,
+        "score": round(hit.score, 6),
     }

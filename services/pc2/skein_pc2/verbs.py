@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A request id that is longer does not come back.
 _LONGEST_ECHO = 1000
+# Of the name of an unknown action so many characters come back.
+_LONGEST_NAME = 100
 # What may hold the fields; those beside it count as well.
 _HOLDERS = ("data", "payload")
 
@@ -57,18 +59,22 @@ class Verbs:
         except Malformed as malformed:
             return {"status": "error", "message": str(malformed)}
         if is_health(message):
-            return self._health.document()
+            return self.health_document(str(message["action"]))
         echo = _echo(message)
         action = message.get("action")
         known = self._actions.get(action) if isinstance(action, str) else None
         if known is None:
-            return {"status": "error", "message": "Unknown action", **echo}
+            return {"status": "error", "message": _unknown(action), **echo}
         try:
             ask = _ask(message, deadline)
             answer = await self._turns.do(ask, lambda: known(ask), name=str(action), transient=STORAGE_ERROR)
         except Rejected as no:
             return {"status": "error", "message": told(no), **echo}
         return {"status": "success", **answer, **echo}
+
+    def health_document(self, action: str) -> Message:
+        """Return the health document as the clients of this port read it."""
+        return self._health.document()
 
     def refused(self, code: str, text: str) -> Message:
         return {"status": "error", "message": text}
@@ -79,6 +85,12 @@ def told(no: Rejected) -> str:
     violations = no.details.get("violations") or []
     faults = "; ".join(f"{found['field']}: {found['description']}" for found in violations)
     return f"{no.message} ({faults})" if faults else no.message
+
+
+def _unknown(action: object) -> str:
+    """Name the action that the port does not have, as the original agents did."""
+    name = action[:_LONGEST_NAME] if isinstance(action, str) else "none"
+    return f"Unknown action: {name}"
 
 
 def _ask(message: Message, deadline: float) -> Ask:

@@ -15,6 +15,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2 import fields
 from skein_pc2.errors import Rejected, rejected
 from skein_pc2.memory_service import records, relations
+from skein_pc2.memory_service.parents import Parent, parent_of
 from skein_pc2.verbs import told
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ class Batches:
             except Rejected as no:
                 failures[index] = told(no)
         for parent_id in {parents[index] for index in drafts if parents[index]}:
-            if not await self._is_there(parent_id, ask):
-                orphans = [index for index in drafts if parents[index] == parent_id]
-                for index in orphans:
+            parent = await self._parent(parent_id, ask)
+            for index in [index for index in drafts if parents[index] == parent_id]:
+                if parent is None:
                     del drafts[index]
-                    failures[index] = "The parent memory was not found"
+                    failures[index] = "The parent memory was not found, nor a session of this id"
+                elif parent.session is not None:
+                    drafts[index].session_id, parents[index] = parent_id, ""
         stored = await self._stored(drafts, failures, ask)
         for index, memory in stored.items():
             if parents[index]:
@@ -111,14 +114,15 @@ class Batches:
             return dict(zip(places, answer.memories, strict=True))
         return {}
 
-    async def _is_there(self, memory_id: str, ask: Ask) -> bool:
+    async def _parent(self, parent_id: str, ask: Ask) -> Parent | None:
         try:
-            await relations.must_be_there(self._api, ask, memory_id)
+            return await parent_of(self._api, ask, parent_id)
+        except Rejected:
+            return None
         except aio.AioRpcError as error:
-            if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT}:
+            if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
                 raise
-            return False
-        return True
+            return None
 
 
 def _items(ask: Ask, name: str, most: int) -> list[Any]:

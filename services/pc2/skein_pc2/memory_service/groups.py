@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import grpc
@@ -32,8 +31,14 @@ class Groups:
     async def create(self, ask: Ask) -> Message:
         name = fields.needed(ask.said, "name")
         metadata = fields.mapping(ask.said.get("metadata"), "metadata")
+        number = ask.made_id().int % records.LARGEST_GROUP + 1
+        group_id = (
+            f"{records.GROUP_PREFIX}{number}"
+            if ask.said.get("group_id") is None
+            else records.group_id(ask.said["group_id"])
+        )
         group = pb.Memory(
-            external_id=fields.text(ask.said, "group_id") or f"group-{ask.made_id()}",
+            external_id=group_id,
             type=TYPE,
             title=name,
             content=fields.text(ask.said, "description").strip() or name,
@@ -41,7 +46,7 @@ class Groups:
         )
         request = pb.CreateMemoryRequest(defer_embedding=True, memory=group, request_id=ask.repeat)
         stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
-        return {"group_id": records.name(stored.memory), "name": name}
+        return {"group_id": records.group_number(records.name(stored.memory)), "name": name}
 
     async def add(self, ask: Ask) -> Message:
         """Add a memory to a group, or several of which each tells its own failure."""
@@ -49,7 +54,7 @@ class Groups:
         several = fields.texts(ask.said.get("memory_ids"), "memory_ids")
         if not several:
             await self._join(fields.needed(ask.said, "memory_id"), group_id, ask)
-            return {"group_id": group_id, "added_count": 1}
+            return {"group_id": records.group_number(group_id), "added_count": 1}
         if len(several) > _MOST_MEMBERS_AT_ONCE:
             raise fields.invalid("memory_ids", f"holds at most {_MOST_MEMBERS_AT_ONCE} ids")
         failures = []
@@ -60,7 +65,11 @@ class Groups:
                 if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT}:
                     raise
                 failures.append({"memory_id": memory_id, "message": rejected(error, transient="").message})
-        return {"group_id": group_id, "added_count": len(several) - len(failures), "failures": failures}
+        return {
+            "group_id": records.group_number(group_id),
+            "added_count": len(several) - len(failures),
+            "failures": failures,
+        }
 
     async def memories(self, ask: Ask) -> Message:
         group_id = await self._group(ask)
@@ -79,15 +88,8 @@ class Groups:
 
     async def _group(self, ask: Ask) -> str:
         """Return the id of the group that is meant."""
-        group_id = fields.needed(ask.said, "group_id")
-        request = pb.GetMemoryRequest(memory_id=group_id)
-        try:
-            memory = (await self._api.call(self._api.memories.GetMemory, request, ask)).memory
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-            memory = pb.Memory()
-        if memory.type != TYPE or records.is_expired(memory, datetime.now(UTC)):
+        memory = await relations.stored(self._api, ask, records.group_id(ask.said.get("group_id")))
+        if memory is None or memory.type != TYPE:
             text = "There is no context group of this id"
             raise Rejected(MEMORY_NOT_FOUND, text)
         return records.name(memory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from skein_pc2.errors import VALIDATION_ERROR, Rejected
 from skein_pc2.memory_service import records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from skein_pc2.api import Api
     from skein_pc2.messages import Message
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
 # Memories whose surroundings are asked for with one call, and memories that such an answer holds.
 _AT_ONCE, _NODES = 20, 120
-# The same without what they say.
-_CHILDREN = 500
+# Children that one look shows; of more, the newest links.
+MOST_CHILDREN = 500
 _PAGE = 200
+# Memories of one page of a list, and what all memories of one answer may weigh: each is written two or three times.
+MOST_LISTED, MOST_BYTES = 1000, 2 * 1024 * 1024
 # How far one walk down from a memory goes, and how many it meets.
 _HOPS, _WALKED = 4, 1000
 _DOWN = pb.LinkFilter(relations=[records.PARENT], direction=pb.LINK_DIRECTION_INCOMING)
@@ -57,10 +60,16 @@ class Around:
                 for link in links
                 if link.relation not in records.STRUCTURAL
             ],
+            # A memory without a parent among memories is its session's.
             "parent_id": next(
-                (self.name(link.to_memory_id) for link in outgoing if link.relation == records.PARENT), None
+                (self.name(link.to_memory_id) for link in outgoing if link.relation == records.PARENT),
+                memory.session_id or None,
             ),
-            "group_ids": [self.name(link.to_memory_id) for link in outgoing if link.relation == records.MEMBER],
+            "group_ids": [
+                records.group_number(self.name(link.to_memory_id))
+                for link in outgoing
+                if link.relation == records.MEMBER
+            ],
         }
 
     def name(self, memory_id: str) -> str:
@@ -110,9 +119,48 @@ async def read(api: Api, errand: Errand, memory_ids: Sequence[str]) -> list[pb.M
     return [memory for memory in found.memories if not records.is_expired(memory, at)]
 
 
-def listed(memories: list[dict[str, Any]], *, more: bool = False) -> Message:
-    """Answer with memories, and say so when there are more than these."""
-    return {"memories": memories, "count": len(memories), **({"truncated": True} if more else {})}
+async def stored(api: Api, errand: Errand, memory_id: str) -> pb.Memory | None:
+    """Read a memory by either id, which does not count as a use of it; None when it is not there."""
+    for name in ("external_id", "memory_id"):
+        request = pb.ListMemoriesRequest(
+            page_size=1, show_archived=True, filter=pb.MemoryFilter(where=f"{name} = {json.dumps(memory_id)}")
+        )
+        page = await api.call(api.memories.ListMemories, request, errand)
+        if page.memories:
+            return page.memories[0]
+    return None
+
+
+async def pages(
+    api: Api, errand: Errand, condition: pb.MemoryFilter, *, order_by: str, page_size: int
+) -> AsyncIterator[list[pb.Memory]]:
+    """Yield memories that pass a filter, in order, until there are no more; a page may be empty."""
+    request = pb.ListMemoriesRequest(filter=condition, order_by=order_by, page_size=min(page_size, MOST_LISTED))
+    while True:
+        page = await api.call(api.memories.ListMemories, request, errand)
+        yield list(page.memories)
+        request.page_token = page.next_page_token
+        if not page.next_page_token:
+            return
+
+
+def fitting(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:
+    """Return the first memories, as many as are asked for and an answer has room for: one at least."""
+    size = 0
+    for count, memory in enumerate(memories[:limit]):
+        size += memory.ByteSize()
+        if size > MOST_BYTES and count:
+            return list(memories[:count])
+    return list(memories[:limit])
+
+
+def listed(memories: list[dict[str, Any]], *names: str, more: bool = False) -> Message:
+    """Answer with memories, also under other names, and say so when there are more than these."""
+    return {
+        **dict.fromkeys(("memories", *names), memories),
+        "count": len(memories),
+        **({"truncated": True} if more else {}),
+    }
 
 
 async def must_be_there(api: Api, errand: Errand, memory_id: str) -> None:
@@ -136,7 +184,7 @@ async def links_of(
 
 
 async def set_parent(api: Api, errand: Errand, memory_id: str, parent_id: str) -> None:
-    """Put a memory under a parent, or under none (empty)."""
+    """Put a memory under another memory, or under none (empty)."""
     kept = ""
     if parent_id:
         link = pb.Link(from_memory_id=memory_id, to_memory_id=parent_id, relation=records.PARENT)
@@ -150,6 +198,22 @@ async def set_parent(api: Api, errand: Errand, memory_id: str, parent_id: str) -
             await api.call(api.links.DeleteLink, pb.DeleteLinkRequest(link_id=link.link_id), errand)
 
 
+async def children(api: Api, errand: Errand, memory_id: str) -> tuple[list[pb.Memory], bool]:
+    """Return the children of a memory, the newest links first, and whether there are more than one look shows."""
+    request = pb.GetSubgraphRequest(
+        memory_ids=[memory_id], radius=1, max_nodes=MOST_CHILDREN, filter=_DOWN, include_memories=True
+    )
+    answer = await api.call(api.links.GetSubgraph, request, errand)
+    nodes = [node for node in answer.nodes if node.hop]
+    memories = {node.memory_id: node.memory for node in nodes if node.HasField("memory")}
+    # An answer has no room for all of them when they are large.
+    rest = [node.memory_id for node in nodes if node.memory_id not in memories]
+    for start in range(0, len(rest), _PAGE):
+        memories |= {memory.memory_id: memory for memory in await read(api, errand, rest[start : start + _PAGE])}
+    found = [memories[node.memory_id] for node in nodes if node.memory_id in memories]
+    return found, answer.truncated or len(found) < len(nodes)
+
+
 async def descendants(api: Api, errand: Errand, memory_id: str) -> list[list[str]]:
     """Return the ids of a memory's children, of theirs, and so on, by generation."""
     walk = pb.TraverseRequest(memory_id=memory_id, hops=_HOPS, max_nodes=_WALKED, filter=_DOWN)
@@ -157,31 +221,31 @@ async def descendants(api: Api, errand: Errand, memory_id: str) -> list[list[str
     if not near.truncated and all(node.hop < _HOPS for node in near.nodes):
         found = [[node.memory_id for node in near.nodes if node.hop == hop] for hop in range(1, _HOPS)]
         return [generation for generation in found if generation]
-    return await _by_generation(api, errand, memory_id)
+    return await generations(api, errand, [memory_id])
 
 
-async def _by_generation(api: Api, errand: Errand, memory_id: str) -> list[list[str]]:
-    """Find what a walk of some steps does not reach."""
+async def generations(api: Api, errand: Errand, memory_ids: Sequence[str]) -> list[list[str]]:
+    """Return the ids of the children of some memories, of theirs, and so on: also what one walk does not reach."""
     seen: set[str] = set()
-    generation, generations = [memory_id], []
+    generation, below = list(memory_ids), []
     while generation:
         children: list[str] = []
         for start in range(0, len(generation), _AT_ONCE):
             children += await _children(api, errand, generation[start : start + _AT_ONCE])
         seen |= set(generation)
         generation = [child for child in dict.fromkeys(children) if child not in seen]
-        generations.append(generation)
+        below.append(generation)
         if len(seen) + len(generation) > MOST_DESCENDANTS:
             text = f"More than {MOST_DESCENDANTS} memories would be deleted; delete a part of them first"
             raise Rejected(VALIDATION_ERROR, text)
-    return generations
+    return below
 
 
 async def _children(api: Api, errand: Errand, parents: Sequence[str]) -> list[str]:
     request = pb.GetSubgraphRequest(
         memory_ids=parents,
         radius=1,
-        max_nodes=_CHILDREN,
+        max_nodes=MOST_CHILDREN,
         filter=_DOWN,
     )
     answer = await api.call(api.links.GetSubgraph, request, errand)

@@ -1,61 +1,182 @@
-"""Searches of port 7140: by words, by meaning, and by type alone."""
+"""Searches of port 7140: by words, by meaning, by status, and by type alone."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_pc2 import fields
 from skein_pc2.errors import SEARCH_ERROR, Rejected
-from skein_pc2.memory_service import records, relations
+from skein_pc2.memory_service import conditions, matching, relations
 from skein_pc2.signals import MEANING, WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from skein_pc2.api import Api
+    from skein_pc2.messages import Message
     from skein_pc2.verbs import Ask
 
-_DEFAULT_LIMIT, _DEFAULT_K, _HIGHEST_LIMIT = 10, 5, 100
+_DEFAULT_LIMIT, _DEFAULT_K, _HIGHEST_LIMIT, _HIGHEST_K = 10, 5, 200, 100
+# A search looks at so many more hits than it returns, because some are taken out.
+_SPARE_HITS = 10
+# From these cosines on a memory answers a query that has none of its words: measured with all-MiniLM-L6-v2, where
+# unrelated pairs stay below 0.27 and related ones begin at 0.38. A fact answers for its own topic, so a neighbouring
+# topic (0.44 between two capitals) must not take its place.
+_LEAST_SIMILARITY, _LEAST_OF_FACTS = 0.3, 0.5
+# A longer query is in no text as it stands.
+_LONGEST_PHRASE = 300
+# How well a memory answers that holds the query inside of its words, or as its topic.
+_PHRASE_SCORE, _TOPIC_SCORE = 0.5, 1.0
+_BY_IMPORTANCE = "importance desc"
 
 
-async def by_words(api: Api, ask: Ask) -> list[dict[str, Any]]:
-    """Find memories by their words, best first; without words those of a type, newest first."""
-    limit = _count(ask, "limit", _DEFAULT_LIMIT)
-    kind = ask.said.get("memory_type")
-    types = [] if kind is None else [records.memory_type(kind)]
-    query = fields.text(ask.said, "query")
-    if not query.strip():
-        if not types:
-            raise fields.invalid("query", "is needed, or a memory_type")
-        listing = pb.ListMemoriesRequest(page_size=limit, filter=pb.MemoryFilter(types=types))
-        listed = await api.call(api.memories.ListMemories, listing, ask)
-        return await relations.written(api, ask, listed.memories)
-    request = _request(query, limit, WORDS)
-    request.filter.types.extend(types)
-    answer = await api.call(api.index.Recall, request, ask)
-    return await _scored(api, ask, [(hit, score) for hit in answer.hits if (score := _likeness_of_words(hit))][:limit])
-
-
-async def by_meaning(api: Api, ask: Ask) -> list[dict[str, Any]]:
-    """Find the memories that are nearest in meaning."""
-    k = _count(ask, "k", _DEFAULT_K)
-    answer = await api.call(api.index.Recall, _request(fields.needed(ask.said, "query"), k, MEANING), ask)
-    if answer.dense_unavailable:
-        text = "The model that understands meaning does not answer; use search_memory or try again soon"
-        raise Rejected(SEARCH_ERROR, text)
-    found = [(hit, max(0.0, hit.similarity)) for hit in answer.hits if hit.HasField("similarity")]
-    found.sort(key=lambda pair: pair[1], reverse=True)
-    return await _scored(api, ask, found[:k])
-
-
-def _request(query: str, limit: int, weights: dict[str, float]) -> recall_pb2.RecallRequest:
-    return recall_pb2.RecallRequest(
-        query=query,
-        limit=limit,
-        kinds=[recall_pb2.ITEM_KIND_MEMORY],
-        weights=weights,
-        fusion="scores",
+async def by_words(api: Api, ask: Ask) -> Message:
+    """Find memories by their words, the most important first; without words those of a type, or of a status."""
+    limit = _count(ask, "limit", _DEFAULT_LIMIT, _HIGHEST_LIMIT)
+    text = fields.text(ask.said, "query")
+    scope = await conditions.scope_of(api, ask)
+    if not text.strip() and not (scope.has_type() or scope.is_narrow):
+        raise fields.invalid("query", "is needed, or a memory_type or parent_id")
+    if not text.strip() or (statuses := matching.statuses(text)):
+        filters = (
+            scope.with_condition(conditions.equals("metadata.status", statuses)) if text.strip() else scope.filters
+        )
+        memories = await _important(api, ask, filters, limit + 1)
+        return await _answer(api, ask, scope, [(memory, None) for memory in memories], limit)
+    query = matching.Query.of(text)
+    hits, holding = await asyncio.gather(
+        _recall(api, ask, text, scope, min(_HIGHEST_K, limit + _SPARE_HITS), WORDS),
+        _holding(api, ask, text, scope, limit + 1),
     )
+    likeness = {hit.item_id: (hit.memory, score) for hit in hits if (score := _likeness_of_words(hit))}
+    for memory in holding:
+        likeness.setdefault(memory.memory_id, (memory, _PHRASE_SCORE))
+    ranked = sorted(
+        (
+            (rank, memory, score)
+            for memory, score in likeness.values()
+            if (rank := _rank_of_words(query, memory, score)) is not None
+        ),
+        key=lambda one: one[0],
+    )
+    return await _answer(api, ask, scope, [(memory, score) for _, memory, score in ranked], limit)
+
+
+async def by_meaning(api: Api, ask: Ask) -> Message:
+    """Find the memories that are nearest in meaning; none when nothing of the tenant is about the query."""
+    k = _count(ask, "k", _count(ask, "limit", _DEFAULT_K, _HIGHEST_K), _HIGHEST_K)
+    text = fields.needed(ask.said, "query")
+    query = matching.Query.of(text)
+    scope = await conditions.scope_of(api, ask)
+    limit = min(_HIGHEST_K, k + _SPARE_HITS)
+    near, worded = await asyncio.gather(
+        _recall(api, ask, text, scope, limit, MEANING), _recall(api, ask, text, scope, limit, WORDS)
+    )
+    # Words find what was stored a moment ago and has no vector yet. What has one, and is not near, stays away.
+    near_ids = {hit.item_id for hit in near}
+    late = [hit for hit in worded if hit.item_id not in near_ids]
+    late = [hit for hit in late if len(near) < limit or query.is_topic_of(hit.memory)]
+    ranked: list[tuple[pb.Memory, float]] = []
+    is_about = scope.is_narrow
+    for hit in (*near, *late):
+        is_answer, score = _likeness_of_meaning(query, hit)
+        is_about |= is_answer
+        if score is not None and (is_answer or scope.is_narrow or not matching.topic_of(hit.memory)):
+            ranked.append((hit.memory, score))
+    ranked.sort(key=lambda one: one[1], reverse=True)
+    answer = await _answer(api, ask, scope, ranked if is_about else [], k)
+    if not scope.is_cut:
+        # The nearest ones are what was asked for, however many are further away.
+        answer.pop("truncated", None)
+    return answer
+
+
+async def _recall(
+    api: Api, ask: Ask, text: str, scope: conditions.Scope, limit: int, weights: Mapping[str, float]
+) -> list[recall_pb2.Hit]:
+    async def hits_of(condition: pb.MemoryFilter) -> recall_pb2.RecallResponse:
+        request = recall_pb2.RecallRequest(
+            query=text,
+            limit=limit,
+            kinds=[recall_pb2.ITEM_KIND_MEMORY],
+            weights=weights,
+            fusion="scores",
+            filter=condition,
+        )
+        return await api.call(api.index.Recall, request, ask)
+
+    answers = await asyncio.gather(*(hits_of(condition) for condition in scope.filters))
+    if any(answer.dense_unavailable for answer in answers):
+        message = "The model that understands meaning does not answer; use search_memory or try again soon"
+        raise Rejected(SEARCH_ERROR, message)
+    return [hit for answer in answers for hit in answer.hits]
+
+
+async def _holding(api: Api, ask: Ask, text: str, scope: conditions.Scope, limit: int) -> list[pb.Memory]:
+    """List memories that hold a query as it stands, also inside of a word, or have it for a tag or a topic."""
+    phrase = text.strip()
+    if len(phrase) > _LONGEST_PHRASE:
+        return []
+    literal = json.dumps(phrase)
+    parts = [
+        f"content:{literal}",
+        f"title:{literal}",
+        f"tags:any({', '.join(dict.fromkeys((literal, json.dumps(phrase.lower()))))})",
+        conditions.equals("metadata.topic", [phrase]),
+    ]
+    return await _important(api, ask, scope.with_condition(" OR ".join(parts)), limit)
+
+
+async def _important(api: Api, ask: Ask, filters: Sequence[pb.MemoryFilter], most: int) -> list[pb.Memory]:
+    """List memories that pass one of some filters, the most important first, of equal ones the newest."""
+
+    async def of(condition: pb.MemoryFilter) -> list[pb.Memory]:
+        memories: list[pb.Memory] = []
+        async for page in relations.pages(api, ask, condition, order_by=_BY_IMPORTANCE, page_size=most):
+            memories += page
+            if len(memories) >= most:
+                break
+        return memories[:most]
+
+    lists = await asyncio.gather(*(of(condition) for condition in filters))
+    if len(lists) == 1:
+        return lists[0]
+    memories = [memory for one in lists for memory in one]
+    memories.sort(key=lambda memory: (-memory.importance, -memory.create_time.ToNanoseconds()))
+    return memories[:most]
+
+
+async def _answer(
+    api: Api, ask: Ask, scope: conditions.Scope, ranked: Sequence[tuple[pb.Memory, float | None]], limit: int
+) -> Message:
+    """Write the first of some memories, each with its score if it has one."""
+    scores = {memory.memory_id: score for memory, score in ranked}
+    # Of a session's memories those drop out that are children of others.
+    spare = _SPARE_HITS if scope.session_id else 0
+    shown = relations.fitting([memory for memory, _ in ranked], limit + spare)
+    near = await relations.around(api, ask, [memory.memory_id for memory in shown])
+    written: list[dict[str, Any]] = []
+    for memory in shown:
+        # What recall returns is without the counts of use.
+        record = near.record(near.memories.get(memory.memory_id, memory))
+        score = scores[memory.memory_id]
+        if scope.holds(record):
+            written.append(record if score is None else {**record, "score": round(score, 6)})
+    is_more = scope.is_cut or len(shown) < len(ranked) or len(written) > limit
+    return relations.listed(written[:limit], "results", more=is_more)
+
+
+def _rank_of_words(query: matching.Query, memory: pb.Memory, score: float) -> tuple[float, ...] | None:
+    """Return the place of a memory among those that words found; None for a fact of another topic."""
+    if query.is_topic_of(memory):
+        return (0, -memory.importance, -score)
+    if query.is_answered_by(memory):
+        return (1, -memory.importance, -score)
+    return None if matching.topic_of(memory) else (2, -score)
 
 
 def _likeness_of_words(hit: recall_pb2.Hit) -> float:
@@ -63,14 +184,16 @@ def _likeness_of_words(hit: recall_pb2.Hit) -> float:
     return max((part.value for part in hit.components if part.signal == "lexical" and part.rank), default=0.0)
 
 
-async def _scored(api: Api, ask: Ask, found: list[tuple[recall_pb2.Hit, float]]) -> list[dict[str, Any]]:
-    near = await relations.around(api, ask, [hit.item_id for hit, _ in found])
-    return [
-        # What recall returns is without the counts of use.
-        {**near.record(near.memories.get(hit.item_id, hit.memory)), "score": round(score, 6)}
-        for hit, score in found
-    ]
+def _likeness_of_meaning(query: matching.Query, hit: recall_pb2.Hit) -> tuple[bool, float | None]:
+    """Say whether a hit is about a query, and how near it is: by its words, or not known, while it has no vector."""
+    similarity = max(0.0, hit.similarity) if hit.HasField("similarity") else None
+    if query.is_topic_of(hit.memory):
+        return True, _TOPIC_SCORE
+    if query.is_answered_by(hit.memory):
+        return True, _likeness_of_words(hit) if similarity is None else similarity
+    least = _LEAST_OF_FACTS if matching.topic_of(hit.memory) else _LEAST_SIMILARITY
+    return similarity is not None and similarity >= least, similarity
 
 
-def _count(ask: Ask, name: str, default: int) -> int:
-    return min(_HIGHEST_LIMIT, fields.whole(ask.said.get(name), name, default=default, least=1))
+def _count(ask: Ask, name: str, default: int, most: int) -> int:
+    return min(most, fields.whole(ask.said.get(name), name, default=default, least=1))

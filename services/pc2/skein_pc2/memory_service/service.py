@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
+from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import scores_pb2
 from skein_pc2 import fields
 from skein_pc2.errors import MEMORY_NOT_FOUND, Rejected
-from skein_pc2.memory_service import records, relations, searches
+from skein_pc2.memory_service import parents, records, relations, searches
 from skein_pc2.memory_service.batches import Batches
 from skein_pc2.memory_service.groups import Groups
+from skein_pc2.memory_service.lifecycle import Lifecycle
+from skein_pc2.memory_service.uses import UseCounts
 from skein_pc2.session_agent import create_session
 from skein_pc2.verbs import Verbs
 
@@ -27,8 +31,10 @@ if TYPE_CHECKING:
 
 _DEFAULT_FACTOR = 1.2
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200
-# A call forgets all of them or none, so a cascade that runs out of time has done the calls before.
-_FORGOTTEN_AT_ONCE = 50
+# Attempts to change a memory that others change as well.
+_ATTEMPTS = 5
+_NOT_FOUND, _UPDATED = "There is no memory of this id", "Memory updated"
+_RELATED_FIELDS = ("memory_id", "content", "memory_type", "memory_tier", "importance")
 _DIRECTIONS = {pb.LINK_DIRECTION_OUTGOING: "outgoing", pb.LINK_DIRECTION_INCOMING: "incoming"}
 
 
@@ -36,7 +42,7 @@ class MemoryService(Verbs):
     """Answers the actions of port 7140."""
 
     def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
-        groups, batches = Groups(api), Batches(api)
+        groups, batches, lifecycle = Groups(api), Batches(api), Lifecycle(api)
         actions = {
             "add_memory": self._add,
             "get_memory": self._get,
@@ -54,39 +60,50 @@ class MemoryService(Verbs):
             "batch_add_memories": batches.add,
             "batch_get_memories": batches.get,
             "create_session": self._session,
+            "get_all_memories_for_lifecycle": lifecycle.fading,
+            "get_memories_for_consolidation": lifecycle.for_consolidation,
+            "get_memories_for_cleanup": lifecycle.for_cleanup,
+            "get_memory_system_status": lifecycle.status,
+            "apply_decay": lifecycle.decay,
+            "consolidate_memory": lifecycle.consolidate,
+            "archive_memory": lifecycle.archive,
         }
         super().__init__(health, actions, at_once=at_once)
         self._api = api
+        self._uses = UseCounts()
 
     async def _add(self, ask: Ask) -> Message:
         """Store a memory; a message that is sent again with its request id finds the one that it stored before."""
         memory = records.draft(ask.said, f"mem-{ask.made_id()}")
         parent_id = fields.text(ask.said, "parent_id")
-        if parent_id:
-            await relations.must_be_there(self._api, ask, parent_id)
+        parent = await parents.parent_of(self._api, ask, parent_id) if parent_id else None
+        if parent is not None and parent.session is not None:
+            memory.session_id = parent_id
         request = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=ask.repeat)
         stored = (await self._api.call(self._api.memories.CreateMemory, request, ask)).memory
-        if parent_id:
+        if parent is not None and parent.session is None:
             await relations.set_parent(self._api, ask, stored.memory_id, parent_id)
         return {"memory_id": records.name(stored)}
 
     async def _get(self, ask: Ask) -> Message:
-        memory = await self._found(fields.needed(ask.said, "memory_id"), ask)
-        return {"memory": (await relations.written(self._api, ask, [memory]))[0]}
+        """Read a memory, or a session in the form of one; the answer counts this use already."""
+        memory_id = fields.needed(ask.said, "memory_id")
+        try:
+            memory = await self._found(memory_id, ask)
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            session = await parents.session_of(self._api, ask, memory_id)
+            if session is None:
+                raise
+            return {"memory": parents.session_record(session)}
+        record = (await relations.written(self._api, ask, [memory]))[0]
+        record["access_count"] = self._uses.count(memory.memory_id, memory.access_count)
+        record["last_accessed_at"] = datetime.now(UTC).timestamp()
+        return {"memory": record}
 
     async def _children(self, ask: Ask) -> Message:
-        links, more = await relations.links_of(
-            self._api,
-            ask,
-            fields.needed(ask.said, "parent_id"),
-            direction=pb.LINK_DIRECTION_INCOMING,
-            relation=records.PARENT,
-            most=_limit(ask),
-        )
-        memories = await relations.read(self._api, ask, [link.from_memory_id for link in links])
-        return relations.listed(
-            await relations.written(self._api, ask, memories), more=more or len(memories) < len(links)
-        )
+        return await parents.children(self._api, ask)
 
     async def _relate(self, ask: Ask) -> Message:
         """Relate two memories; related already, they are so as strongly as is said now."""
@@ -135,60 +152,98 @@ class MemoryService(Verbs):
             for other, link, told in found
             if other in by_id
         ]
-        return relations.listed(related, more=is_more or len(related) < len(found))
+        # The original service told of outgoing relationships alone, each beside its memory.
+        outgoing = [
+            {
+                "relationship": {
+                    "type": records.relationship_type(link),
+                    "strength": link.weight,
+                    "created_at": records.epoch(link, "create_time"),
+                },
+                "memory": {name: by_id[other][name] for name in _RELATED_FIELDS},
+            }
+            for link, other in ((link, other) for other, link, told in found if told == "outgoing")
+            if other in by_id
+        ]
+        is_more |= len(related) < len(found)
+        return {**relations.listed(related, more=is_more), "related_memories": outgoing}
 
     async def _search(self, ask: Ask) -> Message:
-        """Find memories by their words; without words those of a type, newest first."""
-        return relations.listed(await searches.by_words(self._api, ask))
+        return await searches.by_words(self._api, ask)
 
     async def _semantic(self, ask: Ask) -> Message:
-        return relations.listed(await searches.by_meaning(self._api, ask))
+        return await searches.by_meaning(self._api, ask)
 
     async def _update(self, ask: Ask) -> Message:
-        memory_id = fields.needed(ask.said, "memory_id")
-        update = fields.mapping(ask.said.get("update_data"), "update_data")
-        memory, mask = records.change(memory_id, update, datetime.now(UTC))
-        if not mask and "parent_id" not in update:
+        """Change what the message names of a memory, or the metadata of a session."""
+        memory_id, update = fields.needed(ask.said, "memory_id"), _update_data(ask)
+        new, mask = records.change(memory_id, update, datetime.now(UTC))
+        is_moved = "parent_id" in update
+        if not mask and not is_moved:
             raise fields.invalid("update_data", "names nothing that can be changed")
         parent_id = fields.text(update, "parent_id", "update_data.parent_id")
-        if parent_id:
-            await relations.must_be_there(self._api, ask, parent_id)
+        stored = await relations.stored(self._api, ask, memory_id)
+        if stored is None:
+            await parents.update_session(self._api, ask, memory_id, update)
+            return {"memory_id": memory_id, "message": _UPDATED}
+        parent = await parents.parent_of(self._api, ask, parent_id) if parent_id else None
+        is_under_session = parent is not None and parent.session is not None
+        if is_under_session or (is_moved and not parent_id):
+            new.session_id = parent_id
+            mask.append("session_id")
         if mask:
             # With a ttl it is another request each time, and may be done again.
-            repeat = ask.repeat if update.get("ttl") is None else ""
-            request = pb.UpdateMemoryRequest(
-                defer_embedding=True, memory=memory, update_mask=FieldMask(paths=mask), request_id=repeat
-            )
-            await self._api.call(self._api.memories.UpdateMemory, request, ask)
-        if "parent_id" in update:
-            await relations.set_parent(self._api, ask, memory_id, parent_id)
-        return {"memory_id": memory_id}
+            await self._change(ask, stored, new, mask, repeat=ask.repeat if update.get("ttl") is None else "")
+        if is_moved:
+            await relations.set_parent(self._api, ask, memory_id, "" if is_under_session else parent_id)
+        return {"memory_id": memory_id, "message": _UPDATED}
+
+    async def _change(self, ask: Ask, stored: pb.Memory, new: pb.Memory, mask: Sequence[str], *, repeat: str) -> None:
+        """Change a memory; where that depends on what it is, others may change it meanwhile."""
+        if not records.needs_stored(mask):
+            await self._write(ask, new, mask, repeat)
+            return
+        for attempt in range(1, _ATTEMPTS + 1):
+            memory, names = records.onto(stored, new, mask)
+            try:
+                # Merged again, the same comes of it: no request id is needed.
+                await self._write(ask, memory, names, "")
+            except aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+                    raise
+                latest = await relations.stored(self._api, ask, stored.memory_id)
+                if latest is None:
+                    raise
+                stored = latest
+            else:
+                return
+
+    async def _write(self, ask: Ask, memory: pb.Memory, mask: Sequence[str], repeat: str) -> None:
+        request = pb.UpdateMemoryRequest(
+            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=mask), request_id=repeat
+        )
+        await self._api.call(self._api.memories.UpdateMemory, request, ask)
 
     async def _delete(self, ask: Ask) -> Message:
-        """Delete a memory, and with `cascade` all that is under it: the youngest first, so that it can be repeated."""
+        """Delete a memory or a session, with `cascade` all that is under it first, so that it can be repeated."""
         memory_id = fields.needed(ask.said, "memory_id")
         cascade = ask.said.get("cascade") or False
         if not isinstance(cascade, bool):
             raise fields.invalid("cascade", "is true or false")
         count = 1
         if cascade:
-            memory = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), ask)
-            generations = await relations.descendants(self._api, ask, memory.memory.memory_id)
+            memory = await relations.stored(self._api, ask, memory_id)
+            generations = await relations.descendants(self._api, ask, memory.memory_id) if memory else []
             for generation in reversed(generations):
-                count += await self._forget(generation, ask)
+                count += await parents.forget(self._api, ask, generation)
         request = pb.DeleteMemoryRequest(memory_id=memory_id, request_id=ask.repeat)
-        await self._api.call(self._api.memories.DeleteMemory, request, ask)
-        return {"memory_id": memory_id, "deleted_count": count}
-
-    async def _forget(self, memory_ids: Sequence[str], ask: Ask) -> int:
-        count = 0
-        for start in range(0, len(memory_ids), _FORGOTTEN_AT_ONCE):
-            portion = memory_ids[start : start + _FORGOTTEN_AT_ONCE]
-            request = pb.ForgetMemoriesRequest(
-                selection=pb.MemorySelection(memory_ids=portion), page_size=_FORGOTTEN_AT_ONCE
-            )
-            count += len((await self._api.call(self._api.memories.ForgetMemories, request, ask)).memory_ids)
-        return count
+        try:
+            await self._api.call(self._api.memories.DeleteMemory, request, ask)
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            count = await parents.delete_session(self._api, ask, memory_id, cascade=cascade)
+        return {"memory_id": memory_id, "deleted_count": count, "message": "Memory deleted"}
 
     async def _reinforce(self, ask: Ask) -> Message:
         """Multiply a memory's importance, up to 1."""
@@ -196,7 +251,9 @@ class MemoryService(Verbs):
         factor = records.number(
             ask.said.get("reinforcement_factor"), "reinforcement_factor", default=_DEFAULT_FACTOR, least=1, most=1000
         )
-        memory = await self._found(memory_id, ask)
+        memory = await relations.stored(self._api, ask, memory_id)
+        if memory is None:
+            raise Rejected(MEMORY_NOT_FOUND, _NOT_FOUND)
         delta = min(1.0, memory.importance * factor) - memory.importance
         request = scores_pb2.ReinforceRequest(
             memory_id=memory_id,
@@ -206,7 +263,8 @@ class MemoryService(Verbs):
             request_id=ask.repeat,
         )
         reinforced = await self._api.call(self._api.memories.Reinforce, request, ask)
-        return {"memory_id": records.name(memory), "importance": reinforced.memories[0].importance}
+        importance = reinforced.memories[0].importance
+        return {"memory_id": records.name(memory), "importance": importance, "new_importance": importance}
 
     async def _session(self, ask: Ask) -> Message:
         return {"session_id": await create_session(self._api, ask)}
@@ -221,3 +279,11 @@ class MemoryService(Verbs):
 
 def _limit(ask: Ask) -> int:
     return min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+
+
+def _update_data(ask: Ask) -> dict[str, Any]:
+    """Return what an update is to change: `update_data`, an inner `payload`, or what the message itself names."""
+    for name in ("update_data", "payload"):
+        if ask.said.get(name) is not None:
+            return fields.mapping(ask.said[name], name)
+    return dict(ask.said)

@@ -1,0 +1,202 @@
+"""What the memory scheduler does on port 7140: memories fade and move on by tiers, are put away, and are counted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
+from grpc import aio
+
+from skein.memory.v1 import curation_pb2
+from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2 import fields
+from skein_pc2.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, Rejected
+from skein_pc2.memory_service import conditions, records, relations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skein_pc2.api import Api
+    from skein_pc2.messages import Message
+    from skein_pc2.verbs import Ask
+
+# What a day without use takes of a memory's importance.
+_DAILY_LOSS = {"short": 0.1, "medium": 0.05, "long": 0.01}
+# A memory of a tier moves on to the next one when its importance is below.
+_NEXT_TIER = {"short": (pb.LEVEL_OPERATIONAL, 0.4), "medium": (pb.LEVEL_STRATEGIC, 0.2)}
+_DAY = timedelta(days=1)
+# What is lost within an hour is not written.
+_LEAST_IDLE = timedelta(hours=1)
+_DEFAULT_LIMIT, _HIGHEST_LIMIT = 1000, 1000
+_MIN_AGE_HOURS, _MAX_IMPORTANCE = 24, 0.5
+_CLEANUP_AGE_DAYS, _CLEANUP_IMPORTANCE = 90, 0.1
+_LONGEST_AGE = timedelta(days=36_500)
+_ATTEMPTS = 5
+
+Change = tuple[pb.Memory, list[str]]
+
+
+class Lifecycle:
+    """The actions of the memory scheduler."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def fading(self, ask: Ask) -> Message:
+        """List memories that may fade: all but those of the long tier, oldest first."""
+        levels = [name for tier in _NEXT_TIER for name in records.level_names(tier)]
+        return await self._listed(ask, pb.MemoryFilter(where=conditions.equals("level", levels)))
+
+    async def for_consolidation(self, ask: Ask) -> Message:
+        """List memories of a tier that are old enough, and of little importance, to move on to the next one."""
+        tier = ask.said.get("memory_tier")
+        condition = pb.MemoryFilter(
+            where=conditions.equals("level", records.level_names("short" if tier is None else tier)),
+            max_importance=_importance(ask, _MAX_IMPORTANCE),
+        )
+        condition.end_time.FromDatetime(_before(ask, "min_age_hours", timedelta(hours=1), _MIN_AGE_HOURS))
+        return await self._listed(ask, condition)
+
+    async def for_cleanup(self, ask: Ask) -> Message:
+        """List memories that are old, and of so little importance that they can be put away."""
+        condition = pb.MemoryFilter(max_importance=_importance(ask, _CLEANUP_IMPORTANCE))
+        condition.end_time.FromDatetime(_before(ask, "min_age_days", _DAY, _CLEANUP_AGE_DAYS))
+        return await self._listed(ask, condition)
+
+    async def decay(self, ask: Ask) -> Message:
+        """Take from a memory's importance what the days since its last use cost, and move it on below a bound."""
+        at = datetime.now(UTC)
+        before, after = await self._changed(ask, lambda memory: _decayed(memory, at))
+        return {
+            **_summary(after),
+            "decayed": after.importance != before.importance,
+            "old_importance": before.importance,
+            "new_importance": after.importance,
+        }
+
+    async def consolidate(self, ask: Ask) -> Message:
+        """Move a memory on to the next tier; one of the last tier stays."""
+        before, after = await self._changed(ask, _moved_on)
+        return {**_summary(after), "consolidated": after.level != before.level}
+
+    async def archive(self, ask: Ask) -> Message:
+        """Put a memory away: it is in no list and no search, and read by its id."""
+        at = datetime.now(UTC)
+
+        def change(memory: pb.Memory) -> Change:
+            if memory.HasField("archive_time"):
+                return memory, []
+            memory.archive_time.FromDatetime(at)
+            return memory, ["archive_time"]
+
+        _, after = await self._changed(ask, change)
+        return {**_summary(after), "archived": True}
+
+    async def status(self, ask: Ask) -> Message:
+        """Say how many memories there are, exactly, and by tier among the newest that the service counts."""
+        request = curation_pb2.GetStatisticsRequest()
+        statistics = await self._api.call(self._api.curation.GetStatistics, request, ask)
+        tiers = dict.fromkeys(_DAILY_LOSS, 0)
+        for level, count in statistics.level_counts.items():
+            tiers[records.tier(pb.Memory(level=f"LEVEL_{level.upper()}"))] += count
+        status = {
+            "total_memories": statistics.memory_count,
+            "memory_by_tier": tiers,
+            # The database and its cache are the cluster's own: pc2 sees neither.
+            "db_size_mb": 0.0,
+            "cache_hit_rate": 0.0,
+            "issues": [],
+            "timestamp": datetime.now(UTC).timestamp(),
+        }
+        return {"system_status": status, **({"truncated": True} if statistics.memories_truncated else {})}
+
+    async def _listed(self, ask: Ask, condition: pb.MemoryFilter) -> Message:
+        """List memories oldest first, so that those that wait for longest come even when there are more."""
+        limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+        memories: list[pb.Memory] = []
+        async for page in relations.pages(
+            self._api, ask, condition, order_by="create_time", page_size=min(relations.MOST_LISTED, limit + 1)
+        ):
+            memories += page
+            if len(memories) > limit:
+                break
+        shown = relations.fitting(memories, limit)
+        written = [records.record(memory) for memory in shown]
+        return relations.listed(written, "results", more=len(shown) < len(memories))
+
+    async def _changed(self, ask: Ask, change: Callable[[pb.Memory], Change]) -> tuple[pb.Memory, pb.Memory]:
+        """Change a memory by what it is; return it as it was and as it is. Others may change it meanwhile."""
+        memory_id = fields.needed(ask.said, "memory_id")
+        for attempt in range(1, _ATTEMPTS + 1):
+            before = await relations.stored(self._api, ask, memory_id)
+            if before is None:
+                text = "There is no memory of this id"
+                raise Rejected(MEMORY_NOT_FOUND, text)
+            copy = pb.Memory()
+            copy.CopyFrom(before)
+            after, mask = change(copy)
+            if not mask:
+                return before, before
+            try:
+                return before, await self._update(ask, after, mask)
+            except aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+                    raise
+        text = "The memory changes all the time; try again soon"
+        raise Rejected(STORAGE_ERROR, text)
+
+    async def _update(self, ask: Ask, memory: pb.Memory, mask: Sequence[str]) -> pb.Memory:
+        request = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=mask), defer_embedding=True)
+        return (await self._api.call(self._api.memories.UpdateMemory, request, ask)).memory
+
+
+def _decayed(memory: pb.Memory, at: datetime) -> Change:
+    """Lower a memory's importance by its tier's daily loss, since its last use, its last change or its creation."""
+    tier = records.tier(memory)
+    idle = at - _last_use(memory)
+    mask = []
+    if idle >= _LEAST_IDLE:
+        memory.importance = max(0.0, memory.importance * (1 - _DAILY_LOSS[tier] * (idle / _DAY)))
+        mask.append("importance")
+    level, bound = _NEXT_TIER.get(tier, (memory.level, 0.0))
+    if memory.importance < bound:
+        memory.level = level
+        mask.append("level")
+    return memory, mask
+
+
+def _moved_on(memory: pb.Memory) -> Change:
+    level, _ = _NEXT_TIER.get(records.tier(memory), (memory.level, 0.0))
+    if level == memory.level:
+        return memory, []
+    memory.level = level
+    return memory, ["level"]
+
+
+def _last_use(memory: pb.Memory) -> datetime:
+    """Return when a memory was used, changed or created last; an import keeps the time of its creation."""
+    # A decay is a change: what it took is not taken again.
+    times = [memory.create_time if memory.revision == 1 else memory.update_time]
+    if memory.HasField("last_access_time"):
+        times.append(memory.last_access_time)
+    return max(time.ToDatetime(tzinfo=UTC) for time in times)
+
+
+def _summary(memory: pb.Memory) -> Message:
+    return {
+        "memory_id": records.name(memory),
+        "importance": memory.importance,
+        "memory_tier": records.tier(memory),
+    }
+
+
+def _importance(ask: Ask, default: float) -> float:
+    return records.number(ask.said.get("max_importance"), "max_importance", default=default, least=0, most=1)
+
+
+def _before(ask: Ask, name: str, unit: timedelta, default: float) -> datetime:
+    """Return the time before which a memory is old enough."""
+    age = records.number(ask.said.get(name), name, default=default, least=0, most=_LONGEST_AGE / unit)
+    return datetime.now(UTC) - age * unit

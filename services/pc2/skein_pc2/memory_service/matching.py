@@ -1,0 +1,73 @@
+"""When the words of a query are about a memory, and what a query in place of words asks for. Rules only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skein.memory.v1 import memory_pb2 as pb
+
+# "status:active OR status:pending", as the goal manager lists its goals.
+_STATUS = r"""status:\s*(?:"[^"]+"|'[^']+'|[^\s"']+)"""
+_STATUSES = re.compile(rf"\s*{_STATUS}(?:\s+OR\s+{_STATUS})*\s*", re.IGNORECASE)
+_ONE_STATUS = re.compile(_STATUS, re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+_STOP_WORDS = frozenset(
+    {
+        "a", "about", "an", "and", "are", "at", "be", "by", "did", "do", "does", "for", "from", "have", "how", "i",
+        "in", "is", "it", "me", "my", "of", "on", "or", "s", "that", "the", "their", "to", "was", "we", "were", "what",
+        "when", "where", "which", "who", "will", "with", "you", "your",
+    }
+)  # fmt: skip
+# A shorter word ends with its "s" because it is spelt so.
+_LEAST_PLURAL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The words of a search."""
+
+    # Without case and outer spaces.
+    text: str
+    # Those that carry meaning; all of them when none does.
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Query:
+        """Read a query."""
+        folded = text.strip().casefold()
+        words = dict.fromkeys(_WORD.findall(folded))
+        return cls(folded, tuple(word for word in words if word not in _STOP_WORDS) or tuple(words))
+
+    def is_topic_of(self, memory: pb.Memory) -> bool:
+        """Say whether the query is the topic of a fact."""
+        return topic_of(memory).strip().casefold() == self.text != ""
+
+    def is_answered_by(self, memory: pb.Memory) -> bool:
+        """Say whether a memory's topic, tags or text hold the query as it stands, or every word of it."""
+        text = "\n".join((topic_of(memory), memory.title, *memory.tags, memory.content)).casefold()
+        if self.text and self.text in text:
+            return True
+        words = set(_WORD.findall(text))
+        return bool(self.words) and all(_is_among(word, words) for word in self.words)
+
+
+def topic_of(memory: pb.Memory) -> str:
+    """Return the topic that a fact is about; "" for a memory that names none."""
+    return memory.metadata.fields["topic"].string_value if "topic" in memory.metadata.fields else ""
+
+
+def statuses(query: str) -> list[str]:
+    """Return the statuses that a query asks for in place of words; none when it is made of words."""
+    if not _STATUSES.fullmatch(query):
+        return []
+    values = [match.split(":", 1)[1].strip().strip("\"'") for match in _ONE_STATUS.findall(query)]
+    return list(dict.fromkeys(values))
+
+
+def _is_among(word: str, words: set[str]) -> bool:
+    """Say whether a word is there, one that begins with it, or its singular."""
+    is_plural = len(word) >= _LEAST_PLURAL and word.endswith("s") and not word.endswith("ss")
+    return (is_plural and word[:-1] in words) or any(other.startswith(word) for other in words)

@@ -1,0 +1,281 @@
+"""Parents of port 7140: a memory, whose children link to it, or a session, whose children carry its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.session.v1 import session_pb2
+from skein_pc2 import fields
+from skein_pc2.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
+from skein_pc2.memory_service import records, relations
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from skein_pc2.api import Api
+    from skein_pc2.messages import Message
+    from skein_pc2.verbs import Ask
+    from skein_pc2.work import Errand
+
+_DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
+_ORDERS = {
+    ("created_at", True): "create_time desc",
+    ("created_at", False): "create_time",
+    ("updated_at", True): "update_time desc",
+    ("importance", True): "importance desc",
+}
+_FIELDS = {"timestamp": "created_at", "importance_score": "importance"}
+# Children that are sorted here, because no list has their order.
+_MOST_SORTED = 1000
+_WRITTEN_AT_ONCE = 50
+# Children that are deleted together, and attempts to change a session that others change as well.
+_DELETED_AT_ONCE, _ATTEMPTS = 50, 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parent:
+    """Whose children are meant."""
+
+    parent_id: str
+    # None: the parent is a memory.
+    session: session_pb2.Session | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """How children are listed."""
+
+    field: str
+    is_descending: bool
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Order:
+        """Read sort_field and sort_order: the newest first unless they say otherwise."""
+        name = fields.text(said, "sort_field") or "created_at"
+        field = _FIELDS.get(name, name)
+        if field not in _KEYS:
+            raise fields.invalid("sort_field", f"is one of {', '.join(_KEYS)}")
+        direction = (fields.text(said, "sort_order") or "desc").strip().lower()
+        if direction not in {"asc", "desc", "ascending", "descending"}:
+            raise fields.invalid("sort_order", "is asc or desc")
+        return cls(field=field, is_descending=direction.startswith("desc"))
+
+    def sort(self, memories: list[pb.Memory]) -> None:
+        """Sort memories; those that are alike come newest first."""
+        memories.sort(key=_KEYS["created_at"], reverse=True)
+        memories.sort(key=_KEYS[self.field], reverse=self.is_descending)
+
+
+async def parent_of(api: Api, errand: Errand, parent_id: str) -> Parent:
+    """Return the memory or the session of an id. Raises Rejected when there is neither."""
+    try:
+        await relations.must_be_there(api, errand, parent_id)
+    except aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
+        session = await session_of(api, errand, parent_id)
+        if session is None:
+            text = "There is no memory and no session of this id"
+            raise Rejected(MEMORY_NOT_FOUND, text) from None
+        return Parent(parent_id=parent_id, session=session)
+    return Parent(parent_id=parent_id, session=None)
+
+
+async def session_of(api: Api, errand: Errand, session_id: str) -> session_pb2.Session | None:
+    """Read a session; None when there is none of this id."""
+    request = session_pb2.GetSessionRequest(session_id=session_id)
+    try:
+        return (await api.call(api.sessions.GetSession, request, errand)).session
+    except aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
+        return None
+
+
+async def children(api: Api, ask: Ask) -> Message:
+    """List the children of a memory or a session."""
+    parent_id, order = fields.needed(ask.said, "parent_id"), Order.of(ask.said)
+    limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    parent = await parent_of(api, ask, parent_id)
+    is_more = False
+    if parent.session is None:
+        memories, is_more = await relations.children(api, ask, parent_id)
+        order.sort(memories)
+        shown = relations.fitting(memories, limit)
+        found = await relations.written(api, ask, shown)
+        is_more |= len(shown) < len(memories)
+    else:
+        found, is_more = await _children_of_session(api, ask, parent_id, order, limit)
+    return relations.listed(found, "children", "results", more=is_more)
+
+
+async def _children_of_session(
+    api: Api, ask: Ask, session_id: str, order: Order, limit: int
+) -> tuple[list[dict[str, Any]], bool]:
+    found: list[dict[str, Any]] = []
+    size = 0
+    async with aclosing(_of_session(api, ask, session_id, order, limit)) as portions:
+        async for portion in portions:
+            written = await relations.written(api, ask, portion)
+            for memory, record in zip(portion, written, strict=True):
+                # One that has a parent among memories is that one's child.
+                if record["parent_id"] != session_id:
+                    continue
+                size += memory.ByteSize()
+                if len(found) == limit or (found and size > relations.MOST_BYTES):
+                    return found, True
+                found.append(record)
+    return found, False
+
+
+async def _of_session(
+    api: Api, ask: Ask, session_id: str, order: Order, limit: int
+) -> AsyncGenerator[list[pb.Memory], None]:
+    """Yield the memories of a session in order, by portions."""
+    condition = pb.MemoryFilter(session_id=session_id)
+    order_by = _ORDERS.get((order.field, order.is_descending))
+    if order_by is not None:
+        async for page in relations.pages(api, ask, condition, order_by=order_by, page_size=limit + 1):
+            yield page
+        return
+    memories: list[pb.Memory] = []
+    async for page in relations.pages(
+        api, ask, condition, order_by="create_time desc", page_size=relations.MOST_LISTED
+    ):
+        memories += page
+        if len(memories) > _MOST_SORTED:
+            text = f"This order is made of {_MOST_SORTED} memories at most; sort by created_at"
+            raise Rejected(VALIDATION_ERROR, text)
+    order.sort(memories)
+    for start in range(0, len(memories), _WRITTEN_AT_ONCE):
+        yield memories[start : start + _WRITTEN_AT_ONCE]
+
+
+def session_record(session: session_pb2.Session) -> dict[str, Any]:
+    """Write a session as the memory that its assistant takes it for."""
+    created_at, updated_at = records.epoch(session, "create_time"), records.epoch(session, "update_time")
+    return {
+        "memory_id": session.session_id,
+        "content": session.summary or session.title,
+        "memory_type": "session",
+        "memory_tier": "short",
+        "importance": 0.5,
+        "importance_score": 0.5,
+        "access_count": 0,
+        "last_accessed_at": updated_at or created_at,
+        "created_at": created_at,
+        "updated_at": updated_at,
+        "expires_at": None,
+        "metadata": fields.plain(session.metadata),
+        "tags": [],
+        "session_id": session.session_id,
+        "user_id": session.subject_id or None,
+        "session_type": session.session_type or None,
+        "relationships": [],
+        "parent_id": None,
+        "group_ids": [],
+    }
+
+
+async def update_session(api: Api, errand: Errand, session_id: str, update: Mapping[str, Any]) -> None:
+    """Merge metadata into that of a session. Raises Rejected when there is no session, or nothing to merge."""
+    session = await session_of(api, errand, session_id)
+    if session is None:
+        text = "There is no memory and no session of this id"
+        raise Rejected(MEMORY_NOT_FOUND, text)
+    metadata = fields.mapping(update.get("metadata"), "metadata")
+    if update.get("metadata") is None:
+        text = "This is the id of a session, of which metadata alone can be updated"
+        raise Rejected(VALIDATION_ERROR, text)
+    new = fields.struct(metadata, "metadata")
+    for attempt in range(1, _ATTEMPTS + 1):
+        for key, value in new.fields.items():
+            session.metadata.fields[key].CopyFrom(value)
+        changed = session_pb2.Session(session_id=session_id, metadata=session.metadata, revision=session.revision)
+        request = session_pb2.UpdateSessionRequest(session=changed, update_mask=FieldMask(paths=["metadata"]))
+        try:
+            await api.call(api.sessions.UpdateSession, request, errand)
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+                raise
+            latest = await session_of(api, errand, session_id)
+            if latest is None:
+                raise
+            session = latest
+        else:
+            return
+
+
+async def delete_session(api: Api, ask: Ask, session_id: str, *, cascade: bool) -> int:
+    """Delete a session, and with `cascade` its memories and what is under them first; return how many things went.
+
+    The memories go by portions, so a cascade that runs out of time goes on when it is sent again.
+    """
+    count = 1
+    if cascade:
+        if await session_of(api, ask, session_id) is None:
+            text = "There is no memory and no session of this id"
+            raise Rejected(MEMORY_NOT_FOUND, text)
+        count += await _delete_memories(api, ask, session_id)
+    request = session_pb2.DeleteSessionRequest(session_id=session_id, request_id=ask.repeat)
+    await api.call(api.sessions.DeleteSession, request, ask)
+    return count
+
+
+async def _delete_memories(api: Api, errand: Errand, session_id: str) -> int:
+    count = 0
+    condition = pb.MemoryFilter(session_id=session_id)
+    listing = pb.ListMemoriesRequest(filter=condition, page_size=_DELETED_AT_ONCE)
+    while True:
+        page = await api.call(api.memories.ListMemories, listing, errand)
+        memory_ids = [memory.memory_id for memory in page.memories]
+        below = await relations.generations(api, errand, memory_ids) if memory_ids else []
+        for generation in [*reversed(below), memory_ids]:
+            count += await forget(api, errand, generation)
+        if not memory_ids:
+            # A page may be empty and have a next one.
+            listing.page_token = page.next_page_token
+            if not page.next_page_token:
+                break
+    # Those that have expired or are archived are in no list.
+    sweep = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED_AT_ONCE)
+    while True:
+        answer = await api.call(api.memories.ForgetMemories, sweep, errand)
+        count += len(answer.memory_ids)
+        sweep.page_token = answer.next_page_token
+        if not answer.next_page_token:
+            return count
+
+
+async def forget(api: Api, errand: Errand, memory_ids: list[str]) -> int:
+    """Delete memories by portions, each of them all or none, so that a later call finds the earlier ones gone."""
+    count = 0
+    for start in range(0, len(memory_ids), _DELETED_AT_ONCE):
+        portion = memory_ids[start : start + _DELETED_AT_ONCE]
+        request = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=portion), page_size=_DELETED_AT_ONCE)
+        count += len((await api.call(api.memories.ForgetMemories, request, errand)).memory_ids)
+    return count
+
+
+def _time(memory: pb.Memory, field: str) -> tuple[int, int, str]:
+    time = getattr(memory, field)
+    return time.seconds, time.nanos, memory.memory_id
+
+
+_KEYS: dict[str, Callable[[pb.Memory], Any]] = {
+    "created_at": lambda memory: _time(memory, "create_time"),
+    "updated_at": lambda memory: _time(memory, "update_time"),
+    "last_accessed_at": lambda memory: _time(
+        memory, "last_access_time" if memory.HasField("last_access_time") else "create_time"
+    ),
+    "importance": lambda memory: memory.importance,
+    "access_count": lambda memory: memory.access_count,
+}
