@@ -1,0 +1,661 @@
+"""Port 7140 as the original clients use it: each walk sends their messages and reads the fields that they read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.session.v1 import session_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Tenant
+    from fix_pc2 import Assistant
+
+PORT = 7140
+ACTIVE = "status:active OR status:pending OR status:planning"
+
+
+class Client:
+    """MemoryClient: one REQ socket for all of its life, and the fields of a message in `data`."""
+
+    def __init__(self, socket: zmq.asyncio.Socket) -> None:
+        self._socket = socket
+
+    async def send(self, **message: Any) -> Any:
+        """Send one message and return its answer."""
+        await self._socket.send_string(json.dumps(message))
+        return json.loads(await self._socket.recv_string())
+
+    async def ask(self, action: str, **data: Any) -> Any:
+        """Ask what must work."""
+        answer = await self.send(action=action, data=data)
+        assert answer["status"] == "success", answer
+        return answer
+
+    async def add(self, content: Any, **data: Any) -> str:
+        """Add a memory with the defaults of MemoryClient."""
+        defaults = {"memory_type": "general", "memory_tier": "short", "importance": 0.5, "metadata": {}, "tags": []}
+        return str((await self.ask("add_memory", content=content, **{**defaults, **data}))["memory_id"])
+
+    async def session(self, user_id: str = "ana") -> str:
+        """Open a session."""
+        answer = await self.ask(
+            "create_session",
+            user_id=user_id,
+            session_type="conversation",
+            metadata={"device": "kitchen"},
+            created_by="SessionMemoryAgent",
+        )
+        return str(answer["session_id"])
+
+
+@pytest.fixture
+async def client(assistant: Assistant) -> AsyncIterator[Client]:
+    async with assistant.socket(zmq.REQ, PORT) as socket:
+        yield Client(socket)
+
+
+def ids(memories: list[dict[str, Any]]) -> list[str]:
+    return [memory["memory_id"] for memory in memories]
+
+
+async def aged(tenant: Tenant, content: str, *, days: float, **fields: Any) -> str:
+    """Store a memory as if it had been stored some days ago."""
+    memory = pb.Memory(content=content, external_id=f"mem-{uuid.uuid4()}", **fields)
+    memory.create_time.FromSeconds(int(time.time() - days * 86_400))
+    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))).memory.external_id
+
+
+# The goal manager.
+
+
+async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: Client) -> None:
+    goal_ids = {
+        status: await client.add(
+            f"Goal that is {status}",
+            memory_type="goal",
+            memory_tier="long",
+            importance=importance,
+            metadata={"description": f"a {status} goal", "status": status, "user_id": "ana", "priority": 3},
+        )
+        for status, importance in (("active", 0.4), ("pending", 0.9), ("planning", 0.6), ("completed", 1.0))
+    }
+    for number in (1, 2):
+        await client.add(
+            f"Task {number}",
+            memory_type="task",
+            metadata={"status": "pending", "description": f"task {number}", "sequence": number},
+            parent_id=goal_ids["active"],
+        )
+    await client.ask("update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}})
+
+    # The manager starts anew: all that it knows are these answers.
+    found = await client.ask("search_memory", query=ACTIVE, memory_type="goal", limit=100)
+    tasks = await client.ask("get_children", parent_id=goal_ids["active"], limit=50)
+    goal = (await client.ask("get_memory", memory_id=goal_ids["planning"]))["memory"]
+
+    # The most important first.
+    assert ids(found["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
+    assert found["results"][2]["metadata"] == {
+        "description": "a active goal",
+        "status": "active",
+        "user_id": "ana",
+        "priority": 3,
+    }
+    assert [task["content"] for task in tasks["results"]] == ["Task 2", "Task 1"]
+    assert {task["memory_type"] for task in tasks["results"]} == {"task"}
+    assert tasks["children"] == tasks["results"] == tasks["memories"]
+    assert goal["metadata"]["status"] == "active"
+    assert goal["metadata"]["description"] == "a planning goal"
+
+
+async def test_goals_are_listed_by_one_status_and_by_type_alone(client: Client) -> None:
+    done = await client.add("Paint the boat", memory_type="goal", metadata={"status": "completed"})
+    waits = await client.add("Plant a tree", memory_type="goal", metadata={"status": "in progress"})
+    await client.add("Trees need water", memory_type="note", metadata={"status": "completed"})
+
+    async def listed(query: str) -> list[str]:
+        return ids((await client.ask("search_memory", query=query, memory_type="goal", limit=100))["results"])
+
+    assert await listed("status:completed") == [done]
+    assert await listed('status:"in progress"') == [waits]
+    assert await listed("status:failed") == []
+    assert await listed("") == [waits, done]
+    # search_goals looks for words.
+    assert await listed("tree") == [waits]
+
+
+async def test_a_task_keeps_an_object_as_its_content(client: Client, tenant: Tenant) -> None:
+    content = {"description": "Buy a brush", "status": "pending", "steps": ["shop", "pay"]}
+
+    task = await client.add(content, memory_type="task", metadata={"n": 1})
+    await client.ask("update_memory", memory_id=task, update_data={"metadata": {"status": "done"}})
+
+    memory = (await client.ask("get_memory", memory_id=task))["memory"]
+    assert (memory["content"], memory["metadata"]) == (content, {"n": 1, "status": "done"})
+    assert ids((await client.ask("search_memory", query="brush", memory_type="task"))["results"]) == [task]
+    await client.ask("update_memory", memory_id=task, update_data={"content": {"description": "Sell it"}})
+    memory = (await client.ask("get_memory", memory_id=task))["memory"]
+    assert (memory["content"], memory["metadata"]) == ({"description": "Sell it"}, {"n": 1, "status": "done"})
+    stored = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=task))).memory
+    assert (stored.type, stored.content) == ("task", "Sell it")
+
+
+# The knowledge base.
+
+
+async def fact(client: Client, topic: str, content: Any, **data: Any) -> str:
+    """Add a fact as the knowledge base does."""
+    return await client.add(
+        content,
+        memory_type="knowledge_fact",
+        memory_tier="long",
+        metadata={"topic": topic, "source": "user"},
+        tags=[topic.lower()],
+        **data,
+    )
+
+
+async def fact_of(client: Client, topic: str) -> Any:
+    """Find a fact as the knowledge base does: by meaning, then by words; None is "Fact not found"."""
+    results = (await client.ask("semantic_search", query=topic, k=1))["results"]
+    if not results:
+        answer = await client.ask("search_memory", query=topic, memory_type="knowledge_fact", limit=1)
+        results = answer["results"]
+    return results[0] if results else None
+
+
+async def test_a_fact_is_found_by_its_topic_listed_and_updated(client: Client) -> None:
+    sugar = await fact(client, "Photosynthesis", "Plants turn light into sugar")
+    paris = await fact(client, "Capital of France", {"answer": "Paris", "since": 987})
+
+    assert (await fact_of(client, "Photosynthesis"))["memory_id"] == sugar
+    found = await fact_of(client, "Capital of France")
+    assert (found["memory_id"], found["content"]) == (paris, {"answer": "Paris", "since": 987})
+    await client.ask("update_memory", memory_id=paris, update_data={"content": "Paris, on the Seine"})
+    assert (await fact_of(client, "capital of france"))["content"] == "Paris, on the Seine"
+    listed = await client.ask("search_memory", query="", memory_type="knowledge_fact", limit=100)
+    assert set(ids(listed["results"])) == {sugar, paris}
+    assert listed["count"] == 2
+
+
+@pytest.mark.parametrize("topic", ["Capital of Germany", "Gravity", "nonexistent_topic_xyz"])
+async def test_a_topic_without_a_fact_has_none_however_near_its_neighbours_are(client: Client, topic: str) -> None:
+    await fact(client, "Capital of France", "Paris is the capital of France")
+    await fact(client, "Photosynthesis", "Plants turn light into sugar", importance=1.0)
+
+    assert await fact_of(client, topic) is None
+
+
+async def test_the_fact_of_a_topic_comes_before_more_important_ones_that_mention_it(client: Client) -> None:
+    await fact(client, "Kitchen", "Tea and coffee are in the kitchen, tea above the coffee", importance=1.0)
+    tea = await fact(client, "Tea", "It comes from Assam", importance=0.1)
+
+    by_words = await client.ask("search_memory", query="tea", memory_type="knowledge_fact", limit=1)
+
+    assert ids(by_words["results"]) == [tea]
+    assert (await fact_of(client, "TEA"))["memory_id"] == tea
+
+
+async def test_a_fact_whose_topic_changes_is_found_by_the_new_one_alone(client: Client) -> None:
+    memory_id = await fact(client, "Pluto", "It is small and cold")
+
+    await client.ask("update_memory", memory_id=memory_id, update_data={"metadata": {"topic": "Gazpacho"}, "tags": []})
+
+    assert (await fact_of(client, "gazpacho"))["memory_id"] == memory_id
+    assert await fact_of(client, "Pluto") is None
+
+
+async def test_words_find_the_most_important_first_and_inside_of_words(client: Client) -> None:
+    scores = {0.2: "", 0.9: "", 0.5: ""}
+    for importance in scores:
+        scores[importance] = await client.add(f"The electric kettle of {importance}", importance=importance)
+
+    for query in ("electric kettle", "electri"):
+        results = (await client.ask("search_memory", query=query))["results"]
+
+        assert ids(results) == [scores[0.9], scores[0.5], scores[0.2]]
+
+
+# The session memory agent.
+
+
+async def test_the_session_agent_stores_and_reads_a_conversation(client: Client, tenant: Tenant) -> None:
+    session_id = await client.session()
+    turns = [("user", "Is there tea?"), ("assistant", "In the cupboard."), ("user", "Thank you")]
+    for role, content in turns:
+        await client.add(
+            content,
+            memory_type="interaction",
+            metadata={"role": role, "timestamp": time.time()},
+            parent_id=session_id,
+        )
+
+    answer = await client.ask("get_children", parent_id=session_id, limit=20, sort_field="created_at", sort_order="asc")
+    newest = await client.ask("get_children", parent_id=session_id, limit=1)
+    await client.ask("update_memory", memory_id=session_id, update_data={"metadata": {"expired": True}})
+    session = (await client.ask("get_memory", memory_id=session_id))["memory"]
+
+    assert [(one["metadata"]["role"], one["content"]) for one in answer["results"]] == turns
+    assert {one["parent_id"] for one in answer["results"]} == {session_id}
+    assert ([one["content"] for one in newest["results"]], newest["truncated"]) == (["Thank you"], True)
+    assert (session["memory_id"], session["metadata"]) == (session_id, {"device": "kitchen", "expired": True})
+    assert session["created_at"] == pytest.approx(time.time(), abs=60)
+    stored = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))).session
+    assert (stored.subject_id, stored.session_type, stored.agent_id) == ("ana", "conversation", "SessionMemoryAgent")
+    listing = pb.ListMemoriesRequest(filter=pb.MemoryFilter(session_id=session_id))
+    assert len((await tenant.memory.ListMemories(listing)).memories) == 3
+    links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=answer["results"][0]["memory_id"]))
+    assert not links.links
+
+
+async def test_interactions_are_searched_in_the_session_that_is_named(client: Client) -> None:
+    ana, ben = await client.session("ana"), await client.session("ben")
+    hers = await client.add("My password is tulip", memory_type="interaction", parent_id=ana)
+    his = await client.add("I forgot my password", memory_type="interaction", parent_id=ben)
+    reply = await client.add("Tulip is a nice password", memory_type="interaction", parent_id=hers)
+
+    async def found(action: str, **data: Any) -> list[str]:
+        return ids((await client.ask(action, query="password", **data))["results"])
+
+    for action in ("semantic_search", "search_memory"):
+        assert await found(action, filters={"parent_id": ana}) == [hers], action
+        assert await found(action, parent_id=ben) == [his], action
+        assert await found(action, filters={"parent_id": hers}) == [reply], action
+        assert set(await found(action)) == {hers, his, reply}, action
+    assert await found("search_memory", filters={"session_id": ben}) == [his]
+    refused = await client.send(
+        action="semantic_search", data={"query": "password", "parent_id": ana, "filters": {"parent_id": ben}}
+    )
+    assert refused["status"] == "error"
+
+
+async def test_two_people_of_one_tenant_find_their_own(client: Client) -> None:
+    own = {user: await client.add("tea is liked", metadata={"user_id": user, "mood": user}) for user in ("ana", "ben")}
+    named = await client.add("tea was bought", user_id="ana", memory_type="note")
+
+    async def found(action: str, **data: Any) -> set[str]:
+        return set(ids((await client.ask(action, query="tea", **data))["results"]))
+
+    for action in ("search_memory", "semantic_search"):
+        assert await found(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
+        assert await found(action, user_id="ben") == {own["ben"]}, action
+        assert await found(action, filters={"user_id": "eve"}) == set(), action
+        assert await found(action, filters={"mood": "ben"}) == {own["ben"]}, action
+        assert await found(action, filters={"metadata": {"mood": ["ana", "x"]}}) == {own["ana"]}, action
+        assert await found(action, filters={"memory_type": "note"}) == {named}, action
+
+
+async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None:
+    short = await client.add("tea one", tags=["a"], importance=0.2)
+    medium = await client.add("tea two", memory_tier="medium", tags=["b"], importance=0.6)
+
+    async def found(**filters: Any) -> list[str]:
+        return ids((await client.ask("search_memory", query="tea", filters=filters))["results"])
+
+    assert await found(memory_tier="short") == [short]
+    assert await found(tier="medium") == [medium]
+    assert await found(tags=["b", "c"]) == [medium]
+    assert await found(min_importance=0.5) == [medium]
+    assert await found(max_importance=0.5) == [short]
+    assert await found(parent_id=None) == [medium, short]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"filters": []},
+        {"filters": {"parent_id": "nothing"}},
+        {"filters": {"parent_id": 5}},
+        {"filters": {"mood": {"a": 1}}},
+        {"filters": {"mood": []}},
+        {"filters": {"": "x"}},
+        {"filters": {"memory_type": "no/pe"}},
+        {"filters": {"memory_tier": "eternal"}},
+        {"filters": {'a"b) OR is_active = true': "x" * 5000}},
+    ],
+)
+async def test_a_filter_that_cannot_be_kept_is_refused(client: Client, data: dict[str, Any]) -> None:
+    await client.add("tea")
+
+    answer = await client.send(action="semantic_search", data={"query": "tea", **data})
+
+    assert (answer["status"], "results" in answer) == ("error", False)
+
+
+async def test_a_filter_is_a_value_and_no_condition(client: Client) -> None:
+    await client.add("tea", metadata={"mood": "calm"})
+
+    for filters in ({"mood": 'x" OR is_active = true OR mood = "'}, {'mood" = "calm" OR metadata."a': "x"}):
+        answer = await client.ask("search_memory", query="tea", filters=filters)
+
+        assert answer["results"] == []
+
+
+async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_others(
+    client: Client, tenant: Tenant
+) -> None:
+    ana, ben = await client.session("ana"), await client.session("ben")
+    children = [await client.add(f"turn {number}", parent_id=ana) for number in range(3)]
+    below = await client.add("about turn 0", parent_id=children[0])
+    kept = await client.add("his turn", parent_id=ben)
+
+    answer = await client.ask("delete_memory", memory_id=ana, cascade=True)
+
+    assert (answer["memory_id"], answer["deleted_count"], answer["message"]) == (ana, 5, "Memory deleted")
+    for memory_id in (ana, *children, below):
+        assert (await client.send(action="get_memory", data={"memory_id": memory_id}))["status"] == "error"
+    assert (await client.send(action="get_children", data={"parent_id": ana}))["status"] == "error"
+    assert (await client.send(action="delete_memory", data={"memory_id": ana, "cascade": True}))["status"] == "error"
+    assert ids((await client.ask("get_children", parent_id=ben))["results"]) == [kept]
+    left = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
+    assert [memory.external_id for memory in left.memories] == [kept]
+
+
+async def test_a_session_deleted_without_cascade_leaves_its_memories(client: Client) -> None:
+    session_id = await client.session()
+    memory_id = await client.add("turn", parent_id=session_id)
+
+    answer = await client.ask("delete_memory", memory_id=session_id)
+
+    assert answer["deleted_count"] == 1
+    assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["content"] == "turn"
+    assert (await client.send(action="get_memory", data={"memory_id": session_id}))["status"] == "error"
+
+
+async def test_a_memory_moves_between_parents_of_both_kinds(client: Client) -> None:
+    session_id, parent = await client.session(), await client.add("parent")
+    child = await client.add("child", parent_id=parent)
+
+    async def places() -> tuple[str | None, list[str], list[str]]:
+        memory = (await client.ask("get_memory", memory_id=child))["memory"]
+        under = [(await client.ask("get_children", parent_id=one))["results"] for one in (session_id, parent)]
+        return memory["parent_id"], ids(under[0]), ids(under[1])
+
+    await client.ask("update_memory", memory_id=child, update_data={"parent_id": session_id})
+    in_session = await places()
+    await client.ask("update_memory", memory_id=child, update_data={"parent_id": parent})
+    back = await places()
+    await client.ask("update_memory", memory_id=child, update_data={"parent_id": session_id})
+    await client.ask("update_memory", memory_id=child, update_data={"parent_id": None})
+    free = await places()
+
+    assert in_session == (session_id, [child], [])
+    assert back == (parent, [], [child])
+    assert free == (None, [], [])
+
+
+async def test_a_session_has_metadata_alone_to_be_updated(client: Client) -> None:
+    session_id = await client.session()
+
+    answer = await client.send(action="update_memory", data={"memory_id": session_id, "update_data": {"content": "x"}})
+
+    assert answer["status"] == "error"
+    assert "metadata" in answer["message"]
+
+
+@pytest.mark.parametrize("is_session", [True, False])
+async def test_children_come_in_the_order_that_is_asked_for(client: Client, *, is_session: bool) -> None:
+    parent = await client.session() if is_session else await client.add("parent")
+    first, second, third = [
+        await client.add(name, parent_id=parent, importance=importance)
+        for name, importance in (("first", 0.5), ("second", 0.9), ("third", 0.1))
+    ]
+    await client.ask("get_memory", memory_id=first)
+
+    async def order(**data: Any) -> list[str]:
+        return ids((await client.ask("get_children", parent_id=parent, **data))["results"])
+
+    assert await order() == [third, second, first]
+    assert await order(sort_field="created_at", sort_order="ASC") == [first, second, third]
+    assert await order(sort_field="importance", sort_order="desc") == [second, first, third]
+    assert await order(sort_field="importance", sort_order="asc", limit=2) == [third, first]
+    for data in ({"sort_field": "content; --"}, {"sort_order": "up"}, {"limit": 0}):
+        refused = await client.send(action="get_children", data={"parent_id": parent, **data})
+        assert refused["status"] == "error"
+
+
+# The memory scheduler.
+
+
+async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Client, tenant: Tenant) -> None:
+    level = pb.LEVEL_CONTEXTUAL
+    fades = await aged(tenant, "two days old", days=2, level=level, importance=0.4)
+    stays = await aged(tenant, "two days old, important", days=1.99, level=level, importance=1.0)
+    await aged(tenant, "forever", days=2, level=pb.LEVEL_STRATEGIC)
+    new = await client.add("just now")
+
+    listed = (await client.ask("get_all_memories_for_lifecycle"))["memories"]
+    assert ids(listed) == [fades, stays, new]
+    answers = {one: await client.ask("apply_decay", memory_id=one) for one in ids(listed)}
+    again = await client.ask("apply_decay", memory_id=fades)
+
+    # Ten per cent a day of two days; below 0.4 the tier is the next one.
+    assert (answers[fades]["new_importance"], answers[fades]["memory_tier"]) == (
+        pytest.approx(0.32, abs=0.001),
+        "medium",
+    )
+    assert (answers[stays]["new_importance"], answers[stays]["memory_tier"]) == (
+        pytest.approx(0.801, abs=0.001),
+        "short",
+    )
+    assert (answers[new]["new_importance"], answers[new]["decayed"]) == (0.5, False)
+    assert again["new_importance"] == answers[fades]["new_importance"]
+
+
+async def test_old_memories_are_consolidated_and_cleaned_up(client: Client, tenant: Tenant) -> None:
+    level = pb.LEVEL_CONTEXTUAL
+    old = await aged(tenant, "yesterday", days=1.5, level=level, importance=0.5)
+    await aged(tenant, "yesterday, important", days=1.5, level=level, importance=0.6)
+    dust = await aged(tenant, "last year", days=300, level=pb.LEVEL_STRATEGIC, importance=0.05)
+    await client.add("just now", importance=0.05)
+
+    listed = await client.ask(
+        "get_memories_for_consolidation", memory_tier="short", min_age_hours=24, max_importance=0.5
+    )
+    consolidated = await client.ask("consolidate_memory", memory_id=old)
+    cleanup = await client.ask("get_memories_for_cleanup", min_age_days=90, max_importance=0.1)
+    archived = await client.ask("archive_memory", memory_id=dust)
+
+    assert ids(listed["memories"]) == [old]
+    assert (consolidated["memory_tier"], consolidated["consolidated"]) == ("medium", True)
+    assert (await client.ask("get_memories_for_consolidation"))["memories"] == []
+    assert (ids(cleanup["memories"]), archived["archived"]) == ([dust], True)
+    assert (await client.ask("get_memories_for_cleanup"))["memories"] == []
+    assert (await client.ask("search_memory", query="last year"))["results"] == []
+    assert (await client.ask("get_memory", memory_id=dust))["memory"]["content"] == "last year"
+
+
+async def test_a_list_for_the_scheduler_is_bounded_and_says_so(client: Client, tenant: Tenant) -> None:
+    memories = [pb.Memory(content=f"{number} " + "x" * 60_000, level=pb.LEVEL_CONTEXTUAL) for number in range(40)]
+    for start in (0, 20):
+        request = pb.BatchCreateMemoriesRequest(memories=memories[start : start + 20], defer_embedding=True)
+        await tenant.memory.BatchCreateMemories(request)
+
+    few = await client.ask("get_all_memories_for_lifecycle", limit=3)
+    large = await client.ask("get_all_memories_for_lifecycle")
+
+    assert (few["count"], few["truncated"]) == (3, True)
+    assert (0 < large["count"] < 40, large["truncated"]) == (True, True)
+
+
+async def test_the_status_of_the_system_has_numbers_and_no_issues(client: Client) -> None:
+    await client.add("short")
+    await client.add("long", memory_tier="long")
+
+    status = (await client.ask("get_memory_system_status"))["system_status"]
+
+    assert (status["total_memories"], status["memory_by_tier"]) == (2, {"short": 1, "medium": 0, "long": 1})
+    assert f"{status['db_size_mb']:.2f} {status['cache_hit_rate']:.2f}" == "0.00 0.00"
+    assert status["issues"] == []
+
+
+@pytest.mark.parametrize("action", ["apply_decay", "consolidate_memory", "archive_memory"])
+async def test_the_scheduler_is_told_of_a_memory_that_is_not_there(client: Client, action: str) -> None:
+    answer = await client.send(action=action, data={"memory_id": "mem-none"})
+
+    assert answer == {"status": "error", "message": "There is no memory of this id"}
+
+
+# test_memory_integration: payload or the top level.
+
+
+@pytest.mark.parametrize("form", ["data", "payload", "top level"])
+async def test_the_three_forms_of_a_message_are_read_alike(client: Client, form: str) -> None:
+    async def ask(action: str, **fields: Any) -> Any:
+        message = {"action": action, **(fields if form == "top level" else {form: fields})}
+        answer = await client.send(**message)
+        assert answer["status"] == "success", answer
+        return answer
+
+    added = await ask("add_memory", content="tea at four", memory_type="note", importance_score=0.8, tags=["tea"])
+    memory_id = added["memory_id"]
+    memory = (await ask("get_memory", memory_id=memory_id))["memory"]
+    found = await ask("search_memory", query="tea")
+    batch = await ask("batch_add_memories", memories=[{"content": "cake", "importance_score": 0.3}])
+    both = await ask("batch_get_memories", memory_ids=[memory_id, *batch["memory_ids"]])
+
+    assert (memory["importance"], memory["memory_tier"], memory["content"]) == (0.8, "short", "tea at four")
+    assert ids(found["results"]) == [memory_id]
+    assert (both["count"], both["memories"][1]["importance"]) == (2, 0.3)
+    assert both["memories"][1]["memory_type"] == "general"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"payload": {"content": "coffee", "importance_score": 0.9, "metadata": {"b": 2}}},
+        {"data": {"payload": {"content": "coffee", "importance": 0.9, "metadata": {"b": 2}}}},
+        {"payload": {"update_data": {"content": "coffee", "importance": 0.9, "metadata": {"b": 2}}}},
+        {"data": {"update_data": {"content": "coffee", "importance": 0.9, "metadata": {"b": 2}}}},
+        {"content": "coffee", "importance": 0.9, "metadata": {"b": 2}},
+    ],
+)
+async def test_an_update_is_its_payload_and_merges_metadata(client: Client, message: dict[str, Any]) -> None:
+    memory_id = await client.add("tea", metadata={"a": 1})
+
+    answer = await client.send(action="update_memory", memory_id=memory_id, **message)
+    memory = (await client.ask("get_memory", memory_id=memory_id))["memory"]
+
+    assert answer["status"] == "success"
+    assert (memory["content"], memory["importance"], memory["metadata"]) == ("coffee", 0.9, {"a": 1, "b": 2})
+
+
+async def test_updates_of_metadata_at_the_same_time_lose_nothing(assistant: Assistant, client: Client) -> None:
+    for memory_id in (await client.add("tea"), await client.session()):
+        answers = await asyncio.gather(
+            *(
+                assistant.ask(
+                    "update_memory",
+                    port=PORT,
+                    data={"memory_id": memory_id, "update_data": {"metadata": {f"k{number}": number}}},
+                )
+                for number in range(4)
+            )
+        )
+
+        metadata = (await client.ask("get_memory", memory_id=memory_id))["memory"]["metadata"]
+        assert {answer["status"] for answer in answers} == {"success"}
+        assert {name: value for name, value in metadata.items() if name != "device"} == {
+            f"k{number}": number for number in range(4)
+        }
+
+
+async def test_a_text_takes_the_place_of_an_object_as_content(client: Client) -> None:
+    memory_id = await client.add({"room": "cellar", "text": "The boiler"})
+
+    await client.ask("update_memory", memory_id=memory_id, update_data={"content": "The oven"})
+
+    assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["content"] == "The oven"
+
+
+async def test_each_reading_is_counted_at_once(client: Client) -> None:
+    memory_id = await client.add("tea")
+
+    counts = [(await client.ask("get_memory", memory_id=memory_id))["memory"]["access_count"] for _ in range(3)]
+
+    assert counts == [1, 2, 3]
+
+
+async def test_times_are_seconds_since_1970(client: Client) -> None:
+    one = await client.add("tea", expires_at=time.time() + 3600)
+    two = await client.add("cake")
+    await client.ask("add_relationship", source_id=one, target_id=two, relationship_type="with", strength=0.7)
+
+    memory = (await client.ask("get_memory", memory_id=one))["memory"]
+    related = (await client.ask("get_related", memory_id=one))["related_memories"]
+
+    for name in ("created_at", "last_accessed_at"):
+        assert memory[name] == pytest.approx(time.time(), abs=60), name
+    assert memory["expires_at"] == pytest.approx(time.time() + 3600, abs=60)
+    assert [one["memory"]["memory_id"] for one in related] == [two]
+    assert set(related[0]["memory"]) == {"memory_id", "content", "memory_type", "memory_tier", "importance"}
+    relationship = related[0]["relationship"]
+    assert (relationship["type"], relationship["strength"]) == ("with", 0.7)
+    assert relationship["created_at"] == pytest.approx(time.time(), abs=60)
+    # A relationship is told where it begins.
+    assert (await client.ask("get_related", memory_id=two))["related_memories"] == []
+
+
+# MemoryClient.
+
+
+async def test_context_groups_go_by_numbers(client: Client) -> None:
+    group = (await client.ask("create_context_group", name="kitchen", description="what is cooked"))["group_id"]
+    other = (await client.ask("create_context_group", name="cellar"))["group_id"]
+    memory_id = await client.add("tea")
+
+    added = await client.ask("add_to_group", memory_id=memory_id, group_id=group)
+
+    assert isinstance(group, int)
+    assert (group != other, added["group_id"]) == (True, group)
+    for name in (group, str(group), f"group-{group}"):
+        answer = await client.ask("get_memories_by_group", group_id=name)
+        assert ids(answer["memories"]) == [memory_id]
+    assert (await client.ask("get_memories_by_group", group_id=other))["memories"] == []
+    assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["group_ids"] == [group]
+    for wrong in (True, 1.5, -1, 2**70, "", []):
+        refused = await client.send(action="get_memories_by_group", data={"group_id": wrong})
+        assert refused["status"] == "error", wrong
+
+
+async def test_a_batch_is_added_under_a_session(client: Client) -> None:
+    session_id = await client.session()
+
+    added = await client.ask(
+        "batch_add_memories",
+        memories=[{"content": "one", "parent_id": session_id}, {"content": "two", "parent_id": "nothing"}],
+    )
+
+    assert ids((await client.ask("get_children", parent_id=session_id))["results"]) == [added["memory_ids"][0]]
+    assert (added["memory_ids"][1], added["failures"][0]["index"]) == (None, 1)
+
+
+async def test_another_tenants_session_is_no_parent(client: Client, other_tenant: Tenant) -> None:
+    opened = session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="theirs"))
+    await other_tenant.sessions.CreateSession(opened)
+
+    for action, data in (
+        ("get_memory", {"memory_id": "theirs"}),
+        ("get_children", {"parent_id": "theirs"}),
+        ("add_memory", {"content": "x", "parent_id": "theirs"}),
+        ("update_memory", {"memory_id": "theirs", "update_data": {"metadata": {"x": 1}}}),
+        ("delete_memory", {"memory_id": "theirs", "cascade": True}),
+        ("semantic_search", {"query": "x", "filters": {"parent_id": "theirs"}}),
+    ):
+        assert (await client.send(action=action, data=data))["status"] == "error", action
+    kept = await other_tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="theirs"))
+    assert not kept.session.HasField("metadata")
+
+
+async def test_an_unknown_action_is_named(client: Client) -> None:
+    assert await client.send(action="dance") == {"status": "error", "message": "Unknown action: dance"}
