@@ -4,7 +4,9 @@ import json
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
+from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_gateway import connect
 from skein_kit import errors
@@ -68,6 +70,57 @@ def test_a_refusal_names_the_field_that_cannot_be_read(body: str, field: str) ->
         connect.read_json(body.encode(), pb.CreateMemoryRequest)
 
     assert caught.value.violations[0][0] == field
+
+
+@pytest.mark.parametrize("value", ["[]", '""', "[1]", '["subjectId"]', "0", "false", '"tea"', "[{}]"])
+def test_what_is_no_object_is_no_message(value: str) -> None:
+    with pytest.raises(errors.FieldInvalid) as caught:
+        connect.read_json(f'{{"filter": {value}}}'.encode(), pb.ListMemoriesRequest)
+
+    assert caught.value.violations == (("filter", "is not a JSON object"),)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "field"),
+    [
+        ('{"pageSize": 1, "page_size": 2}', pb.ListMemoriesRequest, "page_size"),
+        ('{"page_size": 1, "pageSize": null}', pb.ListMemoriesRequest, "page_size"),
+        ('{"pageSize": 1, "pageSize": 1}', pb.ListMemoriesRequest, "page_size"),
+        ('{"filter": {"subjectId": "a", "subject_id": "a"}}', pb.ListMemoriesRequest, "filter.subject_id"),
+        ('{"filter": {"type": "a", "type": "b"}}', pb.ListMemoriesRequest, "filter.type"),
+        ('{"filter": {}, "filter": {}}', pb.ListMemoriesRequest, "filter"),
+        (
+            '{"memories": [{}, {"externalId": "a", "external_id": "b"}]}',
+            pb.BatchCreateMemoriesRequest,
+            "memories[1].external_id",
+        ),
+        ('{"memories": [[]]}', pb.BatchCreateMemoriesRequest, "memories[0]"),
+        ('{"variables": {"a": "1", "a": "2"}}', blocks_pb2.CompileBlocksRequest, "variables.a"),
+        ('{"variables": []}', blocks_pb2.CompileBlocksRequest, "variables"),
+        ('{"memory": {"metadata": {"a": {"b": 1, "b": 2}}}}', pb.CreateMemoryRequest, "memory.metadata.a.b"),
+        ('{"memory": {"metadata": {"a": [1, {"b": 1, "b": 2}]}}}', pb.CreateMemoryRequest, "memory.metadata.a[1].b"),
+    ],
+)
+def test_a_field_that_is_there_more_than_once_is_refused_by_its_name(
+    body: str, kind: type[Message], field: str
+) -> None:
+    with pytest.raises(errors.FieldInvalid) as caught:
+        connect.read_json(body.encode(), kind)
+
+    assert caught.value.violations[0][0] == field
+
+
+def test_keys_of_free_form_values_are_no_spellings_of_one_another() -> None:
+    body = b'{"memory": {"metadata": {"pageSize": 1, "page_size": 2}}}'
+
+    message = connect.read_json(body, pb.CreateMemoryRequest)
+
+    assert isinstance(message, pb.CreateMemoryRequest)
+    assert dict(message.memory.metadata) == {"pageSize": 1, "page_size": 2}
+
+
+def test_null_leaves_a_message_out() -> None:
+    assert connect.read_json(b'{"filter": null}', pb.ListMemoriesRequest) == pb.ListMemoriesRequest()
 
 
 def test_text_is_written_as_it_is() -> None:

@@ -15,6 +15,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from skein_kit.framing import FramingGuard
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
@@ -81,7 +83,7 @@ async def serve_http(
     """
     listener = socket.create_server((host, port))
     config = uvicorn.Config(
-        app,
+        FramingGuard(app),
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -14,6 +14,7 @@ import grpc
 from google.protobuf import json_format
 from google.rpc import error_details_pb2
 
+from skein_gateway import strict_json
 from skein_kit.errors import FieldInvalid, code_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ TIMEOUT_HEADER = "connect-timeout-ms"
 _END_OF_STREAM = b"\x02"
 # Longer than any message of the contract nests; keeps a hostile body from exhausting the stack.
 _MAX_DEPTH = 64
+# An object within a list is one level of messages, and two of JSON.
+_MAX_JSON_DEPTH = 2 * _MAX_DEPTH
 # How the parser of JSON tells where it is: by fields inside of one another, by a path at the end, by a name in quotes.
 _PARSED = re.compile(r"(?:Failed to parse \w+ field: )+")
 _WAY = re.compile(r"Failed to parse (\w+) field: ")
@@ -84,20 +87,24 @@ def check_version(headers: Mapping[str, str]) -> None:
 
 
 def read_json(body: bytes, kind: type[Message]) -> Message:
-    """Read a message; an empty body is an empty message. Unknown fields are refused, since they are typing errors."""
-    text = body.strip() or b"{}"
-    if not text.startswith(b"{"):
-        raise FieldInvalid(violations=[("", "is not a JSON object")])
+    """Read a message; an empty body is an empty message.
+
+    Unknown fields, fields that are there twice, and anything but an object for a message are refused: they are typing
+    errors.
+    """
     try:
-        return json_format.Parse(text.decode("utf-8"), kind(), max_recursion_depth=_MAX_DEPTH)
-    except json_format.ParseError as error:
-        # The parser speaks of nothing but the caller's own text, and is the only one who knows what is wrong with it.
+        text = body.decode("utf-8").strip() or "{}"
+    except UnicodeDecodeError:
+        raise FieldInvalid(violations=[("", "is not UTF-8")]) from None
+    values = strict_json.read(text, kind, _MAX_JSON_DEPTH)
+    try:
+        return json_format.ParseDict(values, kind(), max_recursion_depth=_MAX_DEPTH)
+    except Exception as error:  # noqa: BLE001 - whatever the parser raises is about the caller's text.
+        # The parser speaks of nothing but that text, and is the only one who knows what is wrong with it.
         said = str(error).partition("\n")[0]
         raise FieldInvalid(
             violations=[(_field(said), f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]
         ) from None
-    except UnicodeDecodeError:
-        raise FieldInvalid(violations=[("", "is not UTF-8")]) from None
 
 
 def _field(said: str) -> str:

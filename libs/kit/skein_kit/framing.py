@@ -1,0 +1,46 @@
+"""Where one HTTP/1.1 request ends: refuse requests whose headers say it twice (RFC 9112, 6.1 and 6.3).
+
+h11 refuses lengths that differ, lengths that are no numbers, and encodings other than one `chunked`. It lets
+Transfer-Encoding override Content-Length. A proxy in front may have gone by the length, so that the rest of the body
+would be taken for the next caller's request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import PlainTextResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_LENGTH = b"content-length"
+_ENCODING = b"transfer-encoding"
+# A server of HTTP/1.0 knows no transfer encoding, so such a header came through something that did not read it.
+_WITHOUT_ENCODINGS = "1.0"
+
+
+class FramingGuard:
+    """An ASGI application around another one; what it refuses ends its connection, with all that was sent on it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Hand requests with one length on to `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        app = self._app if scope["type"] != "http" or (said := _refusal(scope)) is None else _refused(said)
+        await app(scope, receive, send)
+
+
+def _refusal(scope: Scope) -> str | None:
+    names = {name for name, _ in scope["headers"]}
+    if _ENCODING not in names:
+        return None
+    if _LENGTH in names:
+        return "Send Content-Length or Transfer-Encoding, not both."
+    return "HTTP/1.0 has no Transfer-Encoding." if scope["http_version"] == _WITHOUT_ENCODINGS else None
+
+
+def _refused(said: str) -> ASGIApp:
+    return PlainTextResponse(f"{said}\n", status_code=400, headers={"connection": "close"})

@@ -1,0 +1,86 @@
+"""Where one HTTP request ends and the next begins, as a socket sees it: nothing gets in between two readings."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fix_cluster import Cluster
+
+SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+def request(*lines: bytes, version: bytes = b"1.1", body: bytes = b"0\r\n\r\n") -> bytes:
+    start = b"POST /skein.memory.v1.MemoryService/ListMemories HTTP/" + version + b"\r\nHost: x\r\n"
+    return start + b"Content-Type: application/json\r\n" + b"".join(lines) + b"\r\n" + body
+
+
+async def everything_after(address: str, sent: bytes) -> bytes:
+    """Send bytes and read until the other side closes."""
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(sent)
+        async with asyncio.timeout(30):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("port", ["http", "admin"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (b"Content-Length: 4\r\n", CHUNKED),
+        (CHUNKED, b"Content-Length: 4\r\n"),
+        (CHUNKED, b"Content-Length: 0\r\n"),
+        (b"content-length: 5\r\n", b"TRANSFER-ENCODING: Chunked\r\n"),
+        (b"Content-Length: 5\r\n", b"Transfer-Encoding:\r\n chunked\r\n"),
+    ],
+)
+async def test_a_request_with_two_lengths_ends_its_connection(
+    cluster: Cluster, lines: tuple[bytes, ...], port: str
+) -> None:
+    address = cluster.admin if port == "admin" else cluster.addresses[port]
+
+    answer = await everything_after(address, request(*lines) + SMUGGLED)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"\r\nconnection: close\r\n" in answer.lower()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request(b"Content-Length: 4\r\n", b"Content-Length: 5\r\n", body=b"abcde"),
+        request(b"Content-Length: 4, 5\r\n", body=b"abcde"),
+        request(b"Content-Length: -1\r\n", body=b""),
+        request(b"Content-Length: +4\r\n", body=b"abcd"),
+        request(b"Content-Length: 0x4\r\n", body=b"abcd"),
+        request(b"Content-Length: 2 2\r\n", body=b"{}"),
+        request(CHUNKED, CHUNKED),
+        request(b"Transfer-Encoding: gzip, chunked\r\n"),
+        request(b"Transfer-Encoding: xchunked\r\n"),
+        request(b"Transfer-Encoding: identity\r\n", b"Content-Length: 2\r\n", body=b"{}"),
+        request(b"Transfer-Encoding : chunked\r\n", b"Content-Length: 2\r\n", body=b"{}"),
+        request(b"Transfer-Encoding:\x0bchunked\r\n", b"Content-Length: 2\r\n", body=b"{}"),
+        request(CHUNKED, version=b"1.0"),
+    ],
+)
+async def test_a_request_whose_length_is_not_plain_ends_its_connection(cluster: Cluster, sent: bytes) -> None:
+    answer = await everything_after(cluster.addresses["http"], sent + SMUGGLED)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+async def test_one_length_leaves_the_connection_open(cluster: Cluster) -> None:
+    last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    sent = request(CHUNKED, body=b"2\r\n{}\r\n0\r\n\r\n") + request(b"Content-Length: 2\r\n", body=b"{}") + last
+
+    answer = await everything_after(cluster.addresses["http"], sent)
+
+    assert answer.count(b"HTTP/1.1 401 ") == 2
+    assert answer.count(b"HTTP/1.1 200 ") == 1
