@@ -16,6 +16,7 @@ from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, ROLES, SYSTEM
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+FENCED = re.DOTALL | re.MULTILINE
 SECTIONS = (
     *(
         "The services",
@@ -112,6 +113,28 @@ def test_every_permission_is_in_the_table_with_the_first_role_that_has_it() -> N
     others = dict.fromkeys((ACCOUNT, CREATE_TENANT, OPERATOR, SYSTEM), "")
 
     assert {row[0].strip("`"): row[1] for row in rows("Permissions")} == {**first, **others}
+
+
+def test_every_command_line_that_reads_a_data_folder_reads_the_one_that_the_environment_names() -> None:
+    pages = [
+        *DOCUMENTS,
+        *ROOT.glob("services/*/README.md"),
+        *ROOT.glob("libs/*/README.md"),
+        *ROOT.glob("deploy/**/*.md"),
+    ]
+    blocks = [
+        block
+        for page in pages
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), FENCED)
+        if language in {"", "sh"}
+    ]
+    lines = [
+        line for block in blocks for line in block.splitlines() if re.search(r"credentials\.json|share/skein", line)
+    ]
+
+    assert lines
+    for line in lines:
+        assert "${SKEIN_DATA_DIR:-" in line, line
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
