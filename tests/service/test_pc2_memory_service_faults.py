@@ -31,8 +31,12 @@ ABOUT_A_MEMORY: list[tuple[str, dict[str, Any]]] = [
     ("get_memories_by_group", {}),
     ("add_to_group", {"memory_id": "mem-mine"}),
     ("add_relationship", {"target_id": "mem-mine", "relationship_type": "related"}),
+    ("apply_decay", {}),
+    ("consolidate_memory", {}),
+    ("archive_memory", {}),
     ("add_memory", {"content": "child"}),
 ]
+UNDER_A_PARENT = [("search_memory", {"query": "child"}), ("semantic_search", {"query": "child"})]
 
 
 async def said(assistant: Assistant, action: str, **data: Any) -> Any:
@@ -60,7 +64,9 @@ async def test_another_tenants_memory_is_simply_not_found(
     theirs = pb.Memory(content="secret", external_id="mem-theirs", type="context_group")
     made = (await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))).memory
 
-    for memory_id, (action, data) in itertools.product(("mem-theirs", made.memory_id), ABOUT_A_MEMORY):
+    for memory_id, (action, data) in itertools.product(
+        ("mem-theirs", made.memory_id), [*ABOUT_A_MEMORY, *UNDER_A_PARENT]
+    ):
         names = naming(memory_id)
         if action == "add_memory":
             # Its own id is its own affair.
@@ -157,6 +163,14 @@ async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -
         ("batch_get_memories", {"memory_ids": "x"}, "memory_ids"),
         ("batch_get_memories", {"memory_ids": ["x"] * 201}, "200"),
         ("create_session", {"user_id": 5}, "user_id"),
+        ("add_memory", {"content": "a", "importance_score": 2}, "importance_score"),
+        ("add_memory", {"content": "a", "user_id": 5}, "user_id"),
+        ("get_all_memories_for_lifecycle", {"limit": 0}, "limit"),
+        ("get_memories_for_consolidation", {"memory_tier": "eternal"}, "memory_tier"),
+        ("get_memories_for_consolidation", {"min_age_hours": -1}, "min_age_hours"),
+        ("get_memories_for_consolidation", {"max_importance": 2}, "max_importance"),
+        ("get_memories_for_cleanup", {"min_age_days": 1e300}, "min_age_days"),
+        ("create_context_group", {"name": "g", "group_id": []}, "group_id"),
     ],
 )
 async def test_what_cannot_be_done_is_said(shared: Assistant, action: str, data: dict[str, Any], word: str) -> None:
@@ -238,6 +252,10 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
         ("batch_add_memories", {"memories": [{"content": "a"}]}),
         ("batch_get_memories", {"memory_ids": ["m"]}),
         ("create_session", {}),
+        ("get_all_memories_for_lifecycle", {}),
+        ("get_memories_for_consolidation", {}),
+        ("get_memories_for_cleanup", {}),
+        ("get_memory_system_status", {}),
     ]
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
         answers = [await said(alone, action, **{**naming("m"), **data}) for action, data in requests]

@@ -1,0 +1,179 @@
+"""Port 5574 as the clients of its earlier and its later agent use it, in the fields that they read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+
+from skein.session.v1 import session_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Tenant
+    from fix_pc2 import Assistant
+
+PORT = 5574
+
+
+class Client:
+    """One REQ socket for all of a client's life, with the fields beside the action."""
+
+    def __init__(self, socket: zmq.asyncio.Socket) -> None:
+        self._socket = socket
+
+    async def send(self, **message: Any) -> Any:
+        """Send one message and return its answer."""
+        await self._socket.send_string(json.dumps(message))
+        return json.loads(await self._socket.recv_string())
+
+    async def ask(self, action: str, **fields: Any) -> Any:
+        """Ask what must work."""
+        answer = await self.send(action=action, **fields)
+        assert answer["status"] == "success", answer
+        return answer
+
+    async def talk(self, session_id: str, *turns: str) -> None:
+        """Say something in turn, the person first."""
+        for number, content in enumerate(turns):
+            role = ("user", "assistant")[number % 2]
+            await self.ask("add_interaction", session_id=session_id, role=role, content=content)
+
+
+@pytest.fixture
+async def client(assistant: Assistant) -> AsyncIterator[Client]:
+    async with assistant.socket(zmq.REQ, PORT) as socket:
+        yield Client(socket)
+
+
+def turns(answer: Any) -> list[tuple[str, str]]:
+    return [(turn["role"], turn["content"]) for turn in answer["context"]]
+
+
+async def test_the_later_agent_keeps_a_conversation_and_returns_the_newest_turns(client: Client) -> None:
+    session_id = (await client.ask("create_session", user_id="ana", metadata={"device": "kitchen"}))["session_id"]
+    for number in range(25):
+        added = await client.ask(
+            "add_interaction", session_id=session_id, role="user", content=f"turn {number}", metadata={"n": number}
+        )
+        assert added["interaction_id"]
+        assert added["message"]
+
+    answer = await client.ask("get_context", session_id=session_id, limit=20)
+
+    assert turns(answer) == [("user", f"turn {number}") for number in range(5, 25)]
+
+
+async def test_a_context_is_bounded_by_what_is_sent(client: Client) -> None:
+    await client.talk("s", *("x" * 3000 for _ in range(4)))
+
+    async def count(**bounds: Any) -> int:
+        return len((await client.ask("get_context", session_id="s", **bounds))["context"])
+
+    # 3,000 characters are 750 tokens; without any bound 2,000 tokens fit.
+    assert await count() == 2
+    assert await count(max_tokens=3000) == 4
+    assert await count(limit=20) == 4
+    assert await count(limit=3) == 3
+    assert await count(limit=3, max_tokens=800) == 1
+    assert await count(limit=1, max_tokens=3000) == 1
+    assert await count(limit=0) == 0
+    for wrong in (-1, "many", True):
+        assert (await client.send(action="get_context", session_id="s", limit=wrong))["status"] == "error"
+
+
+async def test_interactions_are_found_with_who_said_them_where_and_when(client: Client) -> None:
+    await client.ask(
+        "add_interaction", session_id="s", role="user", content="The boiler leaks", metadata={"mood": "cross"}
+    )
+    added = await client.ask("add_interaction", session_id="s", role="Plumber", content="I will mend the boiler")
+
+    answer = await client.ask("search_interactions", query="mend boiler", session_id="s", request_id="r1")
+
+    assert answer["request_id"] == "r1"
+    first, second = answer["results"]
+    assert (first["memory_id"], first["content"]) == (added["interaction_id"], "I will mend the boiler")
+    assert first["metadata"] == {"role": "Plumber", "session_id": "s", "timestamp": first["metadata"]["timestamp"]}
+    assert (second["metadata"]["role"], second["metadata"]["mood"]) == ("user", "cross")
+
+
+async def test_a_search_keeps_to_the_session_and_the_person_that_it_names(client: Client) -> None:
+    for session_id, user_id in (("a1", "ana"), ("a2", "ana"), ("b1", "ben")):
+        await client.ask("create_session", session_id=session_id, user_id=user_id)
+        await client.talk(session_id, f"the password of {session_id}")
+
+    async def found(**scope: Any) -> set[str]:
+        answer = await client.ask("search_interactions", query="password", **scope)
+        return {result["metadata"]["session_id"] for result in answer["results"]}
+
+    assert await found(session_id="a1") == {"a1"}
+    assert await found(user_id="ana") == {"a1", "a2"}
+    assert await found(user_id="ben") == {"b1"}
+    assert await found(user_id="eve") == set()
+    assert await found(user_id="ben", session_id="a1") == set()
+    assert await found() == {"a1", "a2", "b1"}
+
+
+async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> None:
+    await client.talk("s", *(f"tea number {number}" for number in range(12)))
+
+    assert len((await client.ask("search_interactions", query="tea"))["results"]) == 10
+    assert len((await client.ask("search_interactions", query="tea", limit=2))["results"]) == 2
+
+
+@pytest.mark.parametrize("fields", [{}, {"query": ""}, {"query": " ", "session_id": "s"}])
+async def test_a_search_without_a_query_says_so(client: Client, fields: dict[str, Any]) -> None:
+    answer = await client.send(action="search_interactions", **fields)
+
+    assert answer == {"status": "error", "message": "Missing query"}
+
+
+async def test_a_search_in_another_tenants_session_is_refused(client: Client, other_tenant: Tenant) -> None:
+    opened = session_pb2.AppendMessagesRequest(
+        session_id="theirs",
+        messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="secret")],
+        create_session=True,
+    )
+    await other_tenant.sessions.AppendMessages(opened)
+
+    named = await client.send(action="search_interactions", query="secret", session_id="theirs")
+
+    assert named["status"] == "error"
+    assert (await client.ask("search_interactions", query="secret"))["results"] == []
+
+
+async def test_the_earlier_agents_answers_echo_the_request(client: Client) -> None:
+    session_id = (await client.ask("create_session", user_id="ana", metadata={}, request_id="r1"))["session_id"]
+    added = await client.ask(
+        "add_interaction", session_id=session_id, role="user", content="hello", metadata={}, request_id="r2"
+    )
+    context = await client.ask("get_context", session_id=session_id, max_tokens=2000, request_id="r3")
+    cleared = await client.ask("clear_session", session_id=session_id, request_id="r4")
+    deleted = await client.ask("delete_session", session_id=session_id, request_id="r5")
+
+    assert [one["request_id"] for one in (added, context, cleared, deleted)] == ["r2", "r3", "r4", "r5"]
+    assert turns(context) == [("user", "hello")]
+
+
+async def test_an_interaction_sent_again_has_one_id(client: Client) -> None:
+    turn = {"session_id": "s", "role": "user", "content": "once", "request_id": "r"}
+
+    first, again = [await client.ask("add_interaction", **turn) for _ in range(2)]
+
+    assert first["interaction_id"] == again["interaction_id"]
+
+
+async def test_the_agent_tells_its_health_with_the_status_of_its_actions(client: Client) -> None:
+    health = await client.send(action="health_check")
+
+    assert (health["status"], health["agent"], health["healthy"]) == ("success", "SessionMemoryAgent", True)
+    assert health["ready"] is True
+
+
+async def test_an_unknown_action_is_named(client: Client) -> None:
+    answer = await client.send(action="dance", request_id="r")
+
+    assert answer == {"status": "error", "message": "Unknown action: dance", "request_id": "r"}
