@@ -149,7 +149,7 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
 async def test_a_context_of_nothing_is_empty(assistant: Assistant, tenant: Tenant) -> None:
     answer = await act(assistant, "get_context", session_id="nobody")
 
-    nothing = {
+    nothing: dict[str, Any] = {
         "last_updated": None,
         "conversation_summary": "",
         "errors_encountered": [],

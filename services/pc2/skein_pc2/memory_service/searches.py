@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_pc2 import fields
-from skein_pc2.errors import SEARCH_ERROR, Rejected
 from skein_pc2.memory_service import conditions, matching, relations
-from skein_pc2.signals import MEANING, WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from skein_pc2.api import Api
     from skein_pc2.messages import Message
@@ -49,10 +47,10 @@ async def by_words(api: Api, ask: Ask) -> Message:
         return await _answer(api, ask, scope, [(memory, None) for memory in memories], limit)
     query = matching.Query.of(text)
     hits, holding = await asyncio.gather(
-        _recall(api, ask, text, scope, min(_HIGHEST_K, limit + _SPARE_HITS), WORDS),
+        _recall(api, ask, text, scope, min(_HIGHEST_K, limit + _SPARE_HITS), recall_pb2.SEARCH_MODE_KEYWORD),
         _holding(api, ask, text, scope, limit + 1),
     )
-    likeness = {hit.item_id: (hit.memory, score) for hit in hits if (score := _likeness_of_words(hit))}
+    likeness = {hit.item_id: (hit.memory, hit.score) for hit in hits}
     for memory in holding:
         likeness.setdefault(memory.memory_id, (memory, _PHRASE_SCORE))
     ranked = sorted(
@@ -74,7 +72,8 @@ async def by_meaning(api: Api, ask: Ask) -> Message:
     scope = await conditions.scope_of(api, ask)
     limit = min(_HIGHEST_K, k + _SPARE_HITS)
     near, worded = await asyncio.gather(
-        _recall(api, ask, text, scope, limit, MEANING), _recall(api, ask, text, scope, limit, WORDS)
+        _recall(api, ask, text, scope, limit, recall_pb2.SEARCH_MODE_SEMANTIC),
+        _recall(api, ask, text, scope, limit, recall_pb2.SEARCH_MODE_KEYWORD),
     )
     # Words find what was stored a moment ago and has no vector yet. What has one, and is not near, stays away.
     near_ids = {hit.item_id for hit in near}
@@ -96,23 +95,19 @@ async def by_meaning(api: Api, ask: Ask) -> Message:
 
 
 async def _recall(
-    api: Api, ask: Ask, text: str, scope: conditions.Scope, limit: int, weights: Mapping[str, float]
+    api: Api, ask: Ask, text: str, scope: conditions.Scope, limit: int, mode: recall_pb2.SearchMode
 ) -> list[recall_pb2.Hit]:
     async def hits_of(condition: pb.MemoryFilter) -> recall_pb2.RecallResponse:
         request = recall_pb2.RecallRequest(
             query=text,
             limit=limit,
             kinds=[recall_pb2.ITEM_KIND_MEMORY],
-            weights=weights,
-            fusion="scores",
+            mode=mode,
             filter=condition,
         )
         return await api.call(api.index.Recall, request, ask)
 
     answers = await asyncio.gather(*(hits_of(condition) for condition in scope.filters))
-    if any(answer.dense_unavailable for answer in answers):
-        message = "The model that understands meaning does not answer; use search_memory or try again soon"
-        raise Rejected(SEARCH_ERROR, message)
     return [hit for answer in answers for hit in answer.hits]
 
 
@@ -179,18 +174,13 @@ def _rank_of_words(query: matching.Query, memory: pb.Memory, score: float) -> tu
     return None if matching.topic_of(memory) else (2, -score)
 
 
-def _likeness_of_words(hit: recall_pb2.Hit) -> float:
-    """Return how well the words of a hit answer, up to 1; 0 when they were not found."""
-    return max((part.value for part in hit.components if part.signal == "lexical" and part.rank), default=0.0)
-
-
 def _likeness_of_meaning(query: matching.Query, hit: recall_pb2.Hit) -> tuple[bool, float | None]:
     """Say whether a hit is about a query, and how near it is: by its words, or not known, while it has no vector."""
     similarity = max(0.0, hit.similarity) if hit.HasField("similarity") else None
     if query.is_topic_of(hit.memory):
         return True, _TOPIC_SCORE
     if query.is_answered_by(hit.memory):
-        return True, _likeness_of_words(hit) if similarity is None else similarity
+        return True, hit.score if similarity is None else similarity
     least = _LEAST_OF_FACTS if matching.topic_of(hit.memory) else _LEAST_SIMILARITY
     return similarity is not None and similarity >= least, similarity
 
