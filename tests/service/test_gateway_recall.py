@@ -18,6 +18,7 @@ from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit import errors
+from skein_recall.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     from skein_kit.call import Call
@@ -344,6 +345,22 @@ async def test_by_meaning_blocks_are_skipped_and_by_keyword_they_are_searched(cl
     assert states(semantic) == [(pb.ARM_MEMORIES, OK, 0), (pb.ARM_BLOCKS, pb.ARM_STATE_SKIPPED, 0)]
     assert states(keyword) == [(pb.ARM_MEMORIES, OK, 0), (pb.ARM_BLOCKS, OK, 1)]
     assert [found.has_query_words for found in keyword.hits] == [True]
+
+
+async def test_by_meaning_without_the_model_the_call_says_so_unless_another_arm_answers(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    script = {"Recall": refusing(ModelUnavailable(model="m", why="no answer")), "GetSubject": profile()}
+    semantic = pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC)
+    about_anna = pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC, filter={"subject_id": "anna"})
+
+    async with gateway_before(cluster, tenant, script) as gateway:
+        with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
+            await gateway.gateway.Recall(semantic)
+        response = await gateway.gateway.Recall(about_anna)
+
+    assert list(response.incomplete) == [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+    assert response.HasField("profile")
 
 
 async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(cluster: Cluster, tenant: Tenant) -> None:
