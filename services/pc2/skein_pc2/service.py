@@ -10,6 +10,7 @@ import zmq.asyncio
 from skein_kit.background import alongside
 from skein_kit.service import Host, Service, Servicers
 from skein_pc2.api import Apis
+from skein_pc2.contextual.background_updates import BackgroundUpdates
 from skein_pc2.contextual.reasoning_health import ReasoningHealth
 from skein_pc2.curve import Certificates, admitting
 from skein_pc2.dialects import HealthPort
@@ -54,8 +55,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     settings = Pc2Settings.read(host.environment)
     certificates = Certificates.read(settings.certificates) if is_secure(host.environment) else None
     apis = Apis(host.channel("gateway"), host.environment)
-    deletions = BackgroundDeletions()
-    dialects = _dialects(apis, deletions, at_once=settings.at_once)
+    deletions, updates = BackgroundDeletions(), BackgroundUpdates()
+    dialects = _dialects(apis, deletions, updates, at_once=settings.at_once)
     publishers = _publishers(apis)
     servicers = Servicers()
     async with AsyncExitStack() as stack:
@@ -79,7 +80,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             for number, dialect, published in _roles(dialects, publishers, host.environment, certificates)
         )
         works = _publications(apis, publishers, settings)
-        works |= {"pc2 ports": ports.open_waiting, "pc2 deletions": deletions.run}
+        works |= {"pc2 ports": ports.open_waiting, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
         await stack.enter_async_context(alongside(**works))
         yield servicers
 
@@ -141,7 +142,9 @@ def _always() -> bool:
     return True
 
 
-def _dialects(apis: Apis, deletions: BackgroundDeletions, *, at_once: int) -> dict[int, Dialect]:
+def _dialects(
+    apis: Apis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, at_once: int
+) -> dict[int, Dialect]:
     """Return how each port answers requests; `apis.of(port)` is as whom it acts."""
 
     def health(agent: str, port: int) -> Health:
@@ -156,7 +159,7 @@ def _dialects(apis: Apis, deletions: BackgroundDeletions, *, at_once: int) -> di
     return {
         5570: orchestrator(5570),
         5576: orchestrator(5576),
-        5596: Reasoning(apis.of(5596), reasoning_health, at_once=at_once),
+        5596: Reasoning(apis.of(5596), reasoning_health, updates, at_once=at_once),
         5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), at_once=at_once),
         7140: service,
         5617: HealthPort(reasoning_health),

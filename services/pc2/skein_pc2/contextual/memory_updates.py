@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -17,14 +20,17 @@ from skein_pc2 import fields
 from skein_pc2.contextual import decay
 from skein_pc2.errors import VALIDATION_ERROR, Rejected
 from skein_pc2.reasoning import lists, records, words
+from skein_pc2.work import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from skein_pc2.api import Api
+    from skein_pc2.contextual.background_updates import BackgroundUpdates, Update
     from skein_pc2.messages import Message
     from skein_pc2.reasoning.keeping import Keeper
     from skein_pc2.reasoning.talk import Ask
+    from skein_pc2.work import Errand
 
 # `get_all_memories` tells fewer, so that a client can send back all that it was told.
 MAX_ITEMS = 1000
@@ -32,6 +38,8 @@ MAX_ITEMS = 1000
 _MAX_SESSIONS, _MAX_MESSAGES = 8, 25
 # What the contents of recent messages take of an answer, which is sent back whole.
 _MAX_MESSAGE_BYTES = 512 * 1024
+# Of the time for a list, what it waits for updates in the background.
+_SHARE_OF_TIME_TO_SETTLE = 0.5
 # Sessions, or messages, are gone or went to cold storage meanwhile.
 _GONE = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
 
@@ -47,42 +55,62 @@ class _Known:
 class MemoryUpdates:
     """Writes items into the memories and messages that they come from, and stores the new ones."""
 
-    def __init__(self, api: Api, keeper: Keeper) -> None:
+    def __init__(self, api: Api, keeper: Keeper, background: BackgroundUpdates) -> None:
         self._api = api
         self._keeper = keeper
+        self._background = background
+        self._lines = Lines()
 
     async def update(self, ask: Ask) -> Message:
         """Change what is known where an item differs from it; store the other items as memories."""
         items = _items(ask.message.get("memories"))
+        # Without ids, items are told apart by what is stored.
+        await self.settle(ask)
         known = await self._known(ask, items)
         fresh: list[pb.Memory] = []
-        changes: list[Callable[[], Awaitable[Any]]] = []
+        # By the ids of what they change.
+        changes: dict[str, Update] = {}
+        by_session: defaultdict[str, dict[str, Update]] = defaultdict(dict)
+        targets: set[str] = set()
         for place, item in enumerate(items):
             message_id = words.text(item, "message_id")
             message = known.messages.get(message_id or decay.key_of(item))
             memory = known.memories.get(_name(item) or decay.key_of(item))
             if message is not None:
+                targets.add(message.message_id)
                 if decay.change_message(message, item, ask.at):
-                    changes.append(partial(self._change_message, ask, message))
+                    change = partial(self._change_message, message)
+                    by_session[message.session_id][message.message_id] = change
             elif memory is not None:
+                targets.add(memory.memory_id)
                 if paths := decay.change_memory(memory, item, ask.at):
-                    # The sender has read it, so its word holds, whatever the memory is by now.
-                    memory.revision = 0
-                    changes.append(partial(self._keeper.update, ask, memory, paths))
+                    changes[memory.memory_id] = partial(self._change_memory, memory, paths)
             elif not message_id:
                 external_id = _name(item) or records.new_id(ask.message, place)
                 fresh.append(decay.new_memory(item, external_id=external_id, at=ask.at))
-        # New ones first: those that there is no time for are nowhere else.
-        created = [partial(self._keeper.create, ask, memory) for memory in fresh]
-        done = await self._keeper.together(ask, [*created, *changes])
+        # Changes of one session wait for each other, so the sessions take turns.
+        for change_of_each in zip_longest(*(session.items() for session in by_session.values())):
+            changes |= dict(filter(None, change_of_each))
+        await self._background.supersede(targets)
+        writes: dict[str, Update] = {memory.external_id: partial(self._create, memory) for memory in fresh} | changes
+        done = await self._keeper.together(ask, [partial(write, ask) for write in writes.values()])
         remaining = done.count(None)
-        counts = {"updated": len(changes) - done[len(fresh) :].count(None), "stored": done[: len(fresh)].count(True)}
+        for (target, write), result in zip(writes.items(), done, strict=True):
+            if result is None:
+                self._background.submit(target, write)
+        counts = {"updated": done[-len(changes) :].count(True) if changes else 0, "stored": 0}
+        counts["stored"] = done.count(True) - counts["updated"]
         return {
             "status": "success",
             **counts,
             "unchanged": len(items) - sum(counts.values()) - remaining,
             **({"remaining": remaining} if remaining else {}),
         }
+
+    async def settle(self, ask: Ask) -> None:
+        """Wait for updates in the background, as long as there is time for it."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._background.drained(), ask.seconds() * _SHARE_OF_TIME_TO_SETTLE)
 
     async def recent_messages(self, ask: Ask) -> tuple[list[session_pb2.Message], bool]:
         """Return the newest messages of the newest sessions, newest first, and whether there are more."""
@@ -141,14 +169,30 @@ class MemoryUpdates:
                 raise
         return True
 
-    async def _change_message(self, ask: Ask, message: session_pb2.Message) -> bool:
-        changed = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
-        request = session_pb2.UpdateMessageRequest(message=changed, update_mask=FieldMask(paths=["metadata"]))
+    async def _create(self, memory: pb.Memory, errand: Errand) -> bool:
+        return await self._keeper.create(errand, memory)
+
+    async def _change_memory(self, memory: pb.Memory, paths: Sequence[str], errand: Errand) -> bool:
+        # The sender has read it, so its word holds, whatever the memory is by now.
+        memory.revision = 0
         try:
-            await self._api.call(self._api.sessions.UpdateMessage, request, ask)
+            await self._keeper.update(errand, memory, paths)
         except aio.AioRpcError as error:
             if error.code() not in _GONE:
                 raise
+            return False
+        return True
+
+    async def _change_message(self, message: session_pb2.Message, errand: Errand) -> bool:
+        changed = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
+        request = session_pb2.UpdateMessageRequest(message=changed, update_mask=FieldMask(paths=["metadata"]))
+        try:
+            async with self._lines.place(message.session_id):
+                await self._api.call(self._api.sessions.UpdateMessage, request, errand)
+        except aio.AioRpcError as error:
+            if error.code() not in _GONE:
+                raise
+            return False
         return True
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from skein_pc2.api import Api
     from skein_pc2.reasoning.strength import Strength
     from skein_pc2.reasoning.talk import Ask
+    from skein_pc2.work import Errand
 
 NO_QUERY = "No query parameters provided"
 
@@ -67,15 +68,15 @@ class Keeper:
         await self.create(ask, memory)
         return memory.external_id
 
-    async def create(self, ask: Ask, memory: pb.Memory) -> bool:
+    async def create(self, errand: Errand, memory: pb.Memory) -> bool:
         """Store a memory, in a session that is there from now on; say whether its id was free.
 
         The id of a memory that was deleted is not: what was deleted does not come back that way.
         """
-        await sessions.ensured(self._api, ask, memory.session_id)
+        await sessions.ensured(self._api, errand, memory.session_id)
         try:
             await self._api.call(
-                self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), ask
+                self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), errand
             )
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
@@ -113,10 +114,10 @@ class Keeper:
         except aio.AioRpcError as error:
             raise _not_found(error, memory_id) from None
 
-    async def update(self, ask: Ask, memory: pb.Memory, paths: Sequence[str]) -> pb.Memory:
+    async def update(self, errand: Errand, memory: pb.Memory, paths: Sequence[str]) -> pb.Memory:
         """Change fields of a memory, if its revision is still the current one. Raises AioRpcError."""
         request = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=paths))
-        return (await self._api.call(self._api.memories.UpdateMemory, request, ask)).memory
+        return (await self._api.call(self._api.memories.UpdateMemory, request, errand)).memory
 
     async def reinforce(self, ask: Ask, memory_id: str, *, operation: str = "") -> float:
         """Make a memory stronger and return how strong it is; not a second time by the same operation."""

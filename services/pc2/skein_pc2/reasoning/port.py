@@ -17,6 +17,7 @@ from skein_pc2.work import Turns
 
 if TYPE_CHECKING:
     from skein_pc2.api import Api
+    from skein_pc2.contextual.background_updates import BackgroundUpdates
     from skein_pc2.contextual.reasoning_health import ReasoningHealth
     from skein_pc2.reasoning.talk import Action
 
@@ -27,7 +28,7 @@ _HEALTH_CHECK = "HEALTH_CHECK"
 class Reasoning:
     """Answers §1, §2 and §3 of the protocol, and what the interpreter asks of its users."""
 
-    def __init__(self, api: Api, health: ReasoningHealth, *, at_once: int) -> None:
+    def __init__(self, api: Api, health: ReasoningHealth, background: BackgroundUpdates, *, at_once: int) -> None:
         """Work on so many messages at the same time; others wait for their turn, health never does."""
         self._health = health
         self._talk = talk.Talk(api, Turns(at_once))
@@ -44,7 +45,7 @@ class Reasoning:
             **twins.actions,
             **personal.actions,
             # Its add_memory has `content`, that of Jarvis has `memory`.
-            **Remembering(api, keeper).actions,
+            **Remembering(api, keeper, background).actions,
         }
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:

@@ -15,6 +15,7 @@ from skein_pc2.reasoning import lists, records, words
 if TYPE_CHECKING:
     from skein.session.v1 import session_pb2
     from skein_pc2.api import Api
+    from skein_pc2.contextual.background_updates import BackgroundUpdates
     from skein_pc2.messages import Message
     from skein_pc2.reasoning.keeping import Keeper
     from skein_pc2.reasoning.talk import Action, Ask
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 class Remembering:
     """The actions of §1 that speak of memories."""
 
-    def __init__(self, api: Api, keeper: Keeper) -> None:
+    def __init__(self, api: Api, keeper: Keeper, background: BackgroundUpdates) -> None:
         self._api = api
         self._keeper = keeper
-        self._updates = MemoryUpdates(api, keeper)
+        self._updates = MemoryUpdates(api, keeper, background)
         self.actions: dict[str, Action] = {
             "add_memory": self._add,
             "get_all_memories": self._all,
@@ -45,6 +46,7 @@ class Remembering:
     async def _all(self, ask: Ask) -> Message:
         """Tell the newest memories, and what was said lately, as the short-term memory that it is."""
         limit, page_token = lists.bounds(ask.message)
+        await self._updates.settle(ask)
         listing = lists.listed(self._api, ask, pb.MemoryFilter(), limit=limit, page_token=page_token)
         said: list[session_pb2.Message] = []
         has_more_messages = False
