@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Width of a table that goes to a file or a pipe, where rich would assume 80.
 _PIPE_WIDTH = 120
+# Width that each column beside an id needs at least, its padding included.
+_LEAST_WIDTH = 10
 
 
 def out() -> Console:
@@ -68,7 +70,13 @@ def rows(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:
     for line in lines:
         # As Text: what users wrote is no markup.
         into.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in line))
-    out().print(into)
+    console = out()
+    for place, column in enumerate(into.columns):
+        if column.no_wrap:
+            longest = max(len(part) for line in lines for part in str(line[place]).splitlines() or [""])
+            # In a narrow terminal an id gives way, or nothing of the other columns would be left.
+            column.no_wrap = console.width - longest >= _LEAST_WIDTH * (len(into.columns) - 1)
+    console.print(into)
 
 
 def when(time: Timestamp) -> str:

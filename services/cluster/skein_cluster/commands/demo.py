@@ -33,7 +33,8 @@ _LOG_LINES = 20
 _NEXT = (
     ("make up", "keeps a cluster up on this machine: gRPC on 50050, HTTP on 8080, metrics on 9450,"),
     ("", "credentials in {credentials}"),
-    ('.venv/bin/skein recall "…"', "asks it"),
+    ('.venv/bin/skein remember "…"', "stores a text"),
+    ('.venv/bin/skein recall "…"', "asks for it"),
     (".venv/bin/skein import", "takes your own conversations: jsonl FILE, or locomo FILE"),
     ("make cluster", "runs each service in a process of its own"),
     ("make test", "runs all tests"),

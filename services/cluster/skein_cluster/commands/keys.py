@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skein_cluster.calling import Api
 
 
-_COLUMNS = ("name", "state", "created", "last used", "permissions")
+_KEY_COLUMN = "key, and how its secret begins"
 _PAGE = 1000
 # Keys that a message names.
 _SHOWN = 5
@@ -80,15 +80,13 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     lines = [
         (
             f"{key.api_key_id}\n{prefixes[key.api_key_id]}…",
-            key.display_name,
+            f"{key.display_name}\n{_permissions(key)}",
             _state(key),
-            console.when(key.create_time),
-            console.when(key.use_time) if key.HasField("use_time") else "never",
-            _permissions(key),
+            f"{console.when(key.create_time)}\n{console.when(key.use_time) if key.HasField('use_time') else 'never'}",
         )
         for key in found
     ]
-    table = console.table("key, and how its secret begins", *_COLUMNS, ids=("key, and how its secret begins",))
+    table = console.table(_KEY_COLUMN, "name, permissions", "state", "created, used", ids=(_KEY_COLUMN,))
     console.rows(table, lines, empty="There are no keys.")
 
 
