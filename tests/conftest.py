@@ -21,6 +21,7 @@ os.environ["no_grpc_proxy"] = "127.0.0.1,localhost"  # noqa: SIM112 - gRPC knows
 pytest_plugins = [
     "fix_layers",
     "fix_cluster",
+    "fix_connections",
     "fix_oauth",
     "fix_database",
     "fix_recall",

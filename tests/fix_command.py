@@ -34,10 +34,16 @@ class Ended:
 
 
 async def start(
-    *arguments: str, environment: Mapping[str, str], stderr: int | None = None, stdin: int | None = None
+    *arguments: str,
+    environment: Mapping[str, str],
+    stderr: int | None = None,
+    stdin: int | None = None,
+    ulimit: str = "",
 ) -> asyncio.subprocess.Process:
+    """Start the command; `ulimit` says how the shell limits it, such as "-n 1024"."""
+    limited = ("/bin/sh", "-c", f'ulimit {ulimit}; exec "$0" "$@"') if ulimit else ()
     return await asyncio.create_subprocess_exec(
-        sys.executable,
+        *(*limited, sys.executable),
         *("-m", "skein_cluster", *arguments),
         stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
         stdout=asyncio.subprocess.PIPE,
@@ -97,10 +103,10 @@ class Up:
 
 
 @asynccontextmanager
-async def up(data_dir: Path, *arguments: str, **settings: str) -> AsyncIterator[Up]:
+async def up(data_dir: Path, *arguments: str, ulimit: str = "", **settings: str) -> AsyncIterator[Up]:
     """Run `skein up` until the block ends, if it has not ended before."""
     environment = {**test_environment(), "SKEIN_DATA_DIR": str(data_dir), **settings}
-    process = await start("up", *arguments, environment=environment, stderr=asyncio.subprocess.STDOUT)
+    process = await start("up", *arguments, environment=environment, stderr=asyncio.subprocess.STDOUT, ulimit=ulimit)
     try:
         yield Up(process, data_dir, await _panel(process))
     finally:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from fix_conformance_asking import ASKING, PROMPT, asking_prompt
+from fix_connections import limits
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -378,5 +379,5 @@ async def conformance_door(**different: Any) -> AsyncIterator[str]:
         seconds=10,
     )
     app = Starlette(routes=[Route(MCP_PATH, door)])
-    async with running(manager), serve_http(app, "127.0.0.1", 0) as address:
+    async with running(manager), serve_http(app, "127.0.0.1", 0, limits()) as address:
         yield f"http://{address}{MCP_PATH}"

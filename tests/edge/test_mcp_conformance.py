@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 from fix_conformance import conformance_door
+from fix_connections import limits
 from fix_node import command, version_of
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -122,7 +123,7 @@ async def with_credential(address: str, credential: str) -> AsyncIterator[str]:
             return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
 
         app = Starlette(routes=[Route("/mcp", forward, methods=["GET", "POST", "DELETE"])])
-        async with serve_http(app, "127.0.0.1", 0) as here:
+        async with serve_http(app, "127.0.0.1", 0, limits()) as here:
             yield f"http://{here}/mcp"
 
 

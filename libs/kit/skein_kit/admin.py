@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from skein_kit.framing import FramingGuard
+from skein_kit.http_listener import Listener
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
+    from skein_kit.http_connections import Limits
     from skein_kit.readiness import Readiness
     from skein_kit.tls import Tls
 
@@ -36,10 +38,17 @@ _GRACE_SECONDS = 5.0
 class EmbeddedServer(uvicorn.Server):
     """A uvicorn that leaves signals to the process it lives in, and ends as soon as it is told and nobody is served."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, limits: Limits) -> None:
         """Serve until told to leave."""
         super().__init__(config)
         self._told = asyncio.Event()
+        self._listener = Listener(self, listener, limits)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        # uvicorn accepts no connections itself.
+        await super().startup(sockets or [])
+        self._listener.start()
 
     def leave(self) -> None:
         """End, once those who are being served have their answers."""
@@ -55,6 +64,7 @@ class EmbeddedServer(uvicorn.Server):
         """Tick until told to leave."""
         ticks = 0
         while not await self.on_tick(ticks):
+            self._listener.close_late()
             ticks = (ticks + 1) % _TICKS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
@@ -62,20 +72,14 @@ class EmbeddedServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, and wait for those who are connected, if anybody is."""
+        self._listener.stop()
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
-            return
-        for server in self.servers:
-            server.close()
-        for listener in sockets or ():
-            listener.close()
-        for server in self.servers:
-            await server.wait_closed()
 
 
 @contextlib.asynccontextmanager
 async def serve_http(
-    app: ASGIApp, host: str, port: int, *, tls: Tls | None = None, grace_seconds: float = _GRACE_SECONDS
+    app: ASGIApp, host: str, port: int, limits: Limits, *, tls: Tls | None = None, grace_seconds: float = _GRACE_SECONDS
 ) -> AsyncIterator[str]:
     """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken.
 
@@ -87,24 +91,24 @@ async def serve_http(
         log_config=None,
         access_log=False,
         lifespan="off",
+        timeout_keep_alive=math.ceil(limits.idle_seconds),
         timeout_graceful_shutdown=math.ceil(grace_seconds),
         server_header=False,
         # Whose word counts on where a request comes from is the application's to say.
         proxy_headers=False,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls.context(),
     )
-    server = EmbeddedServer(config)
-    task = asyncio.create_task(server.serve(sockets=[listener]))
+    server = EmbeddedServer(config, listener, limits)
+    task = asyncio.create_task(server.serve())
     try:
         yield f"{host}:{listener.getsockname()[1]}"
     finally:
         server.leave()
         await asyncio.gather(task, return_exceptions=True)
-        listener.close()
 
 
 @contextlib.asynccontextmanager
-async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness]) -> AsyncIterator[str]:
+async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness], limits: Limits) -> AsyncIterator[str]:
     """Serve the admin port of services whose readiness is in `ready`; yield "host:port"."""
 
     async def live(_request: Request) -> PlainTextResponse:
@@ -122,5 +126,5 @@ async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness]) -> A
         return Response(text, headers={"content-type": content_type})
 
     app = Starlette(routes=[Route("/livez", live), Route("/readyz", readiness), Route("/metrics", metrics)])
-    async with serve_http(app, host, port) as address:
+    async with serve_http(app, host, port, limits) as address:
         yield address

@@ -20,17 +20,19 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein_kit import accepting, revisions
+from skein_kit import accepting, grpc_options, open_files, revisions
 from skein_kit.admin import serve_admin
 from skein_kit.background import lasting, orphans_logged
 from skein_kit.call import Call, caller
 from skein_kit.clients import Channel, LocalMethods
 from skein_kit.database import Database
-from skein_kit.door import WIRE_LIMIT, Door
+from skein_kit.door import Door
 from skein_kit.errors import StreamEnded
+from skein_kit.http_connections import Limits
 from skein_kit.identity import TokenVerifier
 from skein_kit.interceptors import Chain, Identify, bearer
 from skein_kit.mutual import Mutual
+from skein_kit.open_files import Shares
 from skein_kit.overload import Overload
 from skein_kit.pulse import Pulse
 from skein_kit.readiness import Health, Readiness, check_schema, is_ready
@@ -63,23 +65,6 @@ __all__ = [
     "running",
 ]
 
-_SERVER_OPTIONS = (
-    ("grpc.max_receive_message_length", WIRE_LIMIT),
-    ("grpc.max_send_message_length", WIRE_LIMIT),
-    # Without this a second process on the same port starts and takes half of the calls.
-    ("grpc.so_reuseport", 0),
-    # Lets client-side balancing see new replicas.
-    ("grpc.max_connection_age_ms", 300_000),
-    # Whoever calls may ask now and then whether the connection is alive, and is asked as well: a stream whose listener
-    # is gone without a word ends.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.ping_timeout_ms", 20_000),
-    ("grpc.http2.max_pings_without_data", 0),
-)
-# What lasts longest on a connection that takes no new calls gets so much more time than it may take.
-_AGE_GRACE_SECONDS = 30.0
 # Where the gateway's HTTP is unless it is told otherwise.
 _HTTP_PORT = 8080
 # Whoever waits longer for a replica asks the primary.
@@ -127,6 +112,10 @@ class Host:
     repairing: bool = False
     # True once the services leave off: what is in flight is finished, and new callers should go elsewhere.
     draining: bool = False
+    # Connections that the process may have open, by kind of server.
+    open_files: Shares = field(default_factory=lambda: Shares.of(open_files.limit()))
+    # The gRPC ports of this process.
+    grpc_servers: int = 1
     local: dict[str, LocalMethods] = field(default_factory=dict)
     # Those of each service.
     streams: list[Streams] = field(default_factory=list)
@@ -223,6 +212,10 @@ class Host:
             servicers.ready_checks.append(ready)
             yield database
 
+    def http_limits(self, connections: int, is_proxy: Callable[[str], bool] = lambda _address: False) -> Limits:
+        """Return the limits of an HTTP port that has so many connections at most."""
+        return Limits.of(self.settings, most=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy)
+
     async def close(self) -> None:
         """Close the channels."""
         for channel in self._channels.values():
@@ -259,6 +252,7 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
     first, so list those at the edge last. Raises PortTaken.
     """
     ready = {service.name: Readiness(service.name) for service in services}
+    host.grpc_servers = max(1, sum(service.port is not None for service in services))
     checkers: list[Health] = []
     watchers: list[asyncio.Task[None]] = []
     async with AsyncExitStack() as stack:
@@ -345,10 +339,9 @@ async def _listen(
     host: Host,
     is_refusing: Callable[[], bool],
 ) -> aio.Server:
-    longest = max(host.settings.max_stream_seconds, host.settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
-    server = accepting.server(
-        (*_SERVER_OPTIONS, ("grpc.max_connection_age_grace_ms", int(longest * 1000))), is_refusing
-    )
+    connections = host.open_files.of_grpc_server(is_edge=servicers.is_edge, servers=host.grpc_servers)
+    options = grpc_options.of_server(host.settings, connections=connections, is_edge=servicers.is_edge)
+    server = accepting.server(options, is_refusing)
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
     reflection.enable_server_reflection([*servicers.names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     server.add_generic_rpc_handlers((Door(answers, servicers.origin if servicers.is_edge else None),))
@@ -403,7 +396,11 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 async def _admin(host: Host, ready: Mapping[str, Readiness]) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         try:
-            address = await stack.enter_async_context(serve_admin(host.settings.host, host.settings.admin_port, ready))
+            address = await stack.enter_async_context(
+                serve_admin(
+                    host.settings.host, host.settings.admin_port, ready, host.http_limits(host.open_files.admin)
+                )
+            )
         except OSError as error:
             message = f"Port {host.settings.admin_port} is in use; set SKEIN_ADMIN_PORT to another port for metrics."
             raise PortTaken(message) from error

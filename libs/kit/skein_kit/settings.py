@@ -18,6 +18,15 @@ PREFIX = "SKEIN_"
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
 LAST_PORT = 65535
+# A time-out of nothing would close every connection.
+_ABOVE_ZERO = (
+    "http_header_seconds",
+    "http_body_seconds",
+    "http_idle_seconds",
+    "http_stalled_seconds",
+    "grpc_handshake_seconds",
+    "grpc_idle_seconds",
+)
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -188,6 +197,22 @@ class ProcessSettings(Settings):
     mtls_ca: Path | None = None
     # Port of /metrics, /livez and /readyz; 0 takes a free one.
     admin_port: int = 9450
+    # Seconds that a new HTTP connection gets for its TLS handshake and the headers of its request, and a connection in
+    # use for the headers of each further one.
+    http_header_seconds: float = 10.0
+    # Seconds that the body of an HTTP request gets to arrive.
+    http_body_seconds: float = 60.0
+    # Seconds that an HTTP connection stays open without a request; longer than those of a proxy before it.
+    http_idle_seconds: float = 75.0
+    # Seconds that a client of HTTP may take nothing of its answer.
+    http_stalled_seconds: float = 60.0
+    # HTTP connections of one address, at most half of all; 0: no such limit. 127.0.0.1 and
+    # SKEIN_TRUSTED_PROXIES have none.
+    http_connections_per_address: int = 256
+    # Seconds that a new gRPC connection gets for its handshake: TLS, and HTTP/2's first frames.
+    grpc_handshake_seconds: float = 10.0
+    # Seconds that a gRPC connection stays open without a call; its client opens another one for the next call.
+    grpc_idle_seconds: float = 120.0
     # Time that a call gets when its caller set no deadline.
     default_deadline_seconds: float = 30.0
     # The most time that a call gets, whatever its caller set.
@@ -230,6 +255,10 @@ class ProcessSettings(Settings):
         if self.pool_size < 1:
             message = "SKEIN_POOL_SIZE should be at least 1."
             raise SettingInvalid(message)
+        for name in _ABOVE_ZERO:
+            if getattr(self, name) <= 0:
+                message = f"{self.prefix}{name.upper()} should be above 0."
+                raise SettingInvalid(message)
         if self.admin_port > LAST_PORT:
             message = f"SKEIN_ADMIN_PORT should be a port from 0 to {LAST_PORT}, not {self.admin_port}."
             raise SettingInvalid(message)

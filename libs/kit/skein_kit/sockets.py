@@ -18,16 +18,18 @@ _OPTIONS = {
     "TCP_KEEPIDLE": IDLE_SECONDS,
     "TCP_KEEPINTVL": INTERVAL_SECONDS,
     "TCP_KEEPCNT": QUESTIONS,
-    "TCP_USER_TIMEOUT": UNANSWERED_SECONDS * 1000,
 }
 
 
-def keep_watch(connection: socket.socket) -> None:
-    """Have the kernel notice a peer that is gone; a socket of this machine needs none of it."""
+def keep_watch(connection: socket.socket, *, unanswered_seconds: float = UNANSWERED_SECONDS) -> None:
+    """Have the kernel notice a peer that is gone; a socket of this machine needs none of it.
+
+    What was sent and is neither acknowledged nor taken for `unanswered_seconds` ends the connection.
+    """
     if connection.family not in {socket.AF_INET, socket.AF_INET6}:
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _OPTIONS.items():
+    for name, value in {**_OPTIONS, "TCP_USER_TIMEOUT": int(unanswered_seconds * 1000)}.items():
         option = getattr(socket, name, None)
         if option is not None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)

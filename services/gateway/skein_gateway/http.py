@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from google.protobuf.message import Message
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skein_gateway.oauth.metadata import Metadata
     from skein_kit.service import Host, Servicers
@@ -42,6 +44,7 @@ _LARGE_BODY_BYTES = 64 * 1024
 # As much as leaves through gRPC's door.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _HTML = "text/html"
+_PLAIN = ("", "identity")
 _CONTENT_TYPES = (connect.JSON, connect.PROTO)
 _WITH_ISSUER = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
@@ -63,9 +66,10 @@ async def http_door(host: Host, port: int, servicers: Servicers, front: Front | 
     # A redirect would name the scheme that this port sees, which behind a proxy with TLS is plain HTTP.
     app.router.redirect_slashes = False
     try:
-        outer = Leaving(Cors(app, front.origins), lambda: host.draining)
+        outer = Leaving(Cors(PlainBodies(app), front.origins), lambda: host.draining)
+        limits = host.http_limits(host.open_files.http, front.proxies.trusts)
         seconds = host.settings.grace_seconds
-        async with serve_http(outer, host.settings.host, port, tls=front.tls, grace_seconds=seconds) as address:
+        async with serve_http(outer, host.settings.host, port, limits, tls=front.tls, grace_seconds=seconds) as address:
             host.addresses["http"] = address
             yield
     except OSError as error:
@@ -133,8 +137,6 @@ class Door:
         if content_type not in _CONTENT_TYPES:
             said = f"Send the request with the header content-type: {' or '.join(_CONTENT_TYPES)}."
             return _unread(said, {"accept-post": ", ".join(_CONTENT_TYPES)})
-        if request.headers.get("content-encoding", "identity") != "identity":
-            return _unread("Send the request as it is, without a content-encoding.", {"accept-encoding": "identity"})
         call = entered(request, self._front.proxies)
         headers = {REQUEST_ID_KEY: call.request_id}
         try:
@@ -186,6 +188,20 @@ class Door:
         if as_json:
             return await _written_json(answer, public.response, size)
         return answer if isinstance(answer, bytes) else answer.SerializeToString()
+
+
+class PlainBodies:
+    """An ASGI application around another one: refuses encoded bodies before it is known who sends them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        app = self._app
+        if any(encoding.strip().lower() not in _PLAIN for encoding in Headers(scope=scope).getlist("content-encoding")):
+            app = _unread("Send the request as it is, without a content-encoding.", {"accept-encoding": "identity"})
+        await app(scope, receive, send)
 
 
 def _unread(said: str, headers: dict[str, str]) -> Response:

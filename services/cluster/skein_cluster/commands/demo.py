@@ -23,7 +23,7 @@ from skein_cluster.commands.running import LOG_FILE, panel
 from skein_cluster.demonstration import demonstrate
 from skein_cluster.embedded import embedded_cluster
 from skein_cluster.signals import Stopping
-from skein_kit import postgres
+from skein_kit import open_files, postgres
 from skein_kit.telemetry import TRACING
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def demo_command() -> None:
     """Start a cluster, import the sample conversation, ask it, show a trace, and stop; leaves nothing behind."""
     with _folder() as folder:
         log = folder / LOG_FILE
+        open_files.raise_limit()
         try:
             uvloop.run(_demo(folder, log))
         except Exception:

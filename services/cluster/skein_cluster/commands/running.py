@@ -22,6 +22,7 @@ from skein_cluster.configuration.names import refuse_unknown
 from skein_cluster.embedded import embedded_cluster
 from skein_cluster.exits import Exit, Failure
 from skein_cluster.signals import Stopping
+from skein_kit import open_files
 from skein_kit.service import NotReady, exporting_traces
 from skein_kit.settings import ProcessSettings, default_data_dir
 
@@ -52,6 +53,7 @@ def up_command(data_dir: Path, *, log_stderr: bool) -> None:
     The first start makes a development tenant and writes credentials.json into the data folder; later starts find
     their data again. Ports come from SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and the like.
     """
+    open_files.raise_limit()
     uvloop.run(_up(data_dir, log_stderr=log_stderr))
 
 
@@ -69,6 +71,7 @@ def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
 
     Same data folder as `skein up`. A service that ends is reported and not started again.
     """
+    open_files.raise_limit()
     uvloop.run(_cluster(data_dir, _replicas(counts)))
 
 

@@ -13,7 +13,7 @@ import uvloop
 from skein_cluster import garbage, registry
 from skein_cluster.configuration.names import refuse_unknown
 from skein_cluster.signals import Stopping
-from skein_kit import logs
+from skein_kit import logs, open_files
 from skein_kit.service import exporting_traces, running
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
@@ -31,6 +31,7 @@ def serve_command(services: tuple[str, ...], parent: int | None) -> None:
     """
     if parent is not None:
         _die_with(parent)
+    open_files.raise_limit()
     uvloop.run(_serve(services or registry.NAMES))
 
 
@@ -53,7 +54,12 @@ async def _serve(names: tuple[str, ...]) -> None:
     with exporting_traces(settings, name=name), Stopping.on_signals(cut_off) as stopping:
         async with running(services, host) as cluster:
             garbage.leave_out()
-            log.info("serving", services=[service.name for service in services], admin=cluster.admin)
+            log.info(
+                "serving",
+                services=[service.name for service in services],
+                admin=cluster.admin,
+                open_files=open_files.limit(),
+            )
             await stopping.wait()
             log.info("stopping")
     log.info("stopped")

@@ -1,0 +1,64 @@
+"""Open files of a process: its limit, and how many of them each kind of connection may take.
+
+Every connection is an open file. What HTTP and gRPC leave, more than a third, is the reserve: connections to the
+database and to other services, the assistants' sockets, logs. A flood of connections therefore stops none of these.
+"""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+# Enough for every connection that one process can serve; each further one costs memory of the kernel.
+MOST = 65_536
+# Systems whose hard limit is "unlimited" may refuse more than this (macOS: OPEN_MAX).
+_MOST_WHERE_UNLIMITED = 10_240
+# A server of a process with few open files still needs some connections.
+_LEAST = 8
+
+
+def raise_limit() -> int:
+    """Raise the soft limit of open files to the hard one, up to MOST; return the limit that is now in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (MOST, _MOST_WHERE_UNLIMITED):
+        target = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        if soft == resource.RLIM_INFINITY or soft >= target:
+            break
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            break
+    return limit()
+
+
+def limit() -> int:
+    """Return the soft limit that is in force, at most MOST."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if soft == resource.RLIM_INFINITY else min(soft, MOST)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shares:
+    """How many connections each kind of server of a process may have open."""
+
+    # The gateway's HTTP port.
+    http: int
+    # The admin port.
+    admin: int
+    # All gRPC ports of the process together.
+    grpc: int
+    # HTTP accepts no connection whose descriptor is this or higher: descriptors are numbered from the lowest free one,
+    # so a high number says that the process has begun its reserve, whichever part of it uses the files.
+    reserve_from: int
+
+    @classmethod
+    def of(cls, limit: int) -> Self:
+        """Share out so many open files."""
+        return cls(http=limit * 3 // 8, admin=limit // 32, grpc=limit // 4, reserve_from=limit * 7 // 8)
+
+    def of_grpc_server(self, *, is_edge: bool, servers: int) -> int:
+        """Return the connections of one of the process's `servers`: all, or half for the edge beside others."""
+        if servers == 1:
+            return max(_LEAST, self.grpc)
+        return max(_LEAST, self.grpc // 2 if is_edge else self.grpc // (2 * servers))
