@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
+from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2
@@ -87,11 +88,11 @@ async def test_facts_with_nearly_the_same_key_that_say_different_things_are_in_c
     assert len(await conflicts(tenant, page_size=1)) == 2
 
 
-async def test_both_must_be_sure_alive_and_facts(tenant: Tenant) -> None:
-    a, unsure = await fact(tenant, "red"), await fact(tenant, "maybe blue", confidence=0.3)
+async def test_both_must_be_alive_and_facts(tenant: Tenant) -> None:
+    a = await fact(tenant, "red")
     gone, archived = await fact(tenant, "green"), await fact(tenant, "white")
     note = await fact(tenant, "black", type="note")
-    for other in (unsure, gone, archived, note):
+    for other in (gone, archived, note):
         await link(tenant, a, other)
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=gone))
     update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=archived))
@@ -100,16 +101,120 @@ async def test_both_must_be_sure_alive_and_facts(tenant: Tenant) -> None:
     await tenant.memory.UpdateMemory(update)
 
     assert await conflicts(tenant) == []
-    # Four contradictions cost 0.28: what they speak of is not sure any more.
-    await tenant.memory.UpdateMemory(_sure(a))
     assert pairs(await conflicts(tenant, all_types=True)) == [(a, note)]
 
 
-def _sure(memory_id: str) -> memory_pb2.UpdateMemoryRequest:
-    words = "confirmed, verified, measured, exact, official"
-    update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=memory_id, content=words))
-    update.update_mask.paths.append("content")
-    return update
+async def test_a_contradiction_is_listed_however_unsure_both_are_the_surest_first(tenant: Tenant) -> None:
+    made = [
+        (await fact(tenant, f"red {sure}", confidence=sure), await fact(tenant, f"blue {sure}", confidence=1.0))
+        for sure in (0.0, 0.75, 0.4)
+    ]
+    for start, end in made:
+        await link(tenant, start, end)
+    keyed = [await fact(tenant, town, key=key, confidence=0.6) for town, key in (("Graz", "town"), ("Linz", " town"))]
+
+    first = await conflicts(tenant, page_size=1)
+
+    assert pairs(first) == [made[1], tuple(keyed), made[2], made[0]]
+    assert [one.score for one in first] == [0.75, 0.6, 0.4, 0.0]
+    # A contradiction lowers what both are worth, and reading raises it: neither moves a pair.
+    assert first[2].a.scores.confidence < first[2].score
+    for _ in range(20):
+        await read(tenant, made[0][0])
+    assert pairs(await conflicts(tenant)) == pairs(first)
+
+
+async def test_a_pair_set_to_needs_review_is_listed_whatever_joins_it(tenant: Tenant) -> None:
+    notes = [await fact(tenant, text, type="note", confidence=0.1) for text in ("red", "blue")]
+    linked = [await fact(tenant, text) for text in ("tea", "coffee")]
+    keyed = [await fact(tenant, text, key=key) for text, key in (("Graz", "town"), ("Linz", "town "))]
+    await link(tenant, linked[1], linked[0])
+    for a, b in (notes, linked, keyed):
+        await resolve(tenant, a, b, NEEDS_REVIEW)
+
+    for all_types in (False, True):
+        found = {one.pair_key: one for one in await conflicts(tenant, all_types=all_types)}
+        assert {key: one.reason for key, one in found.items()} == {
+            "|".join(notes): pb.CONFLICT_REASON_RESOLUTION,
+            "|".join(linked): pb.CONFLICT_REASON_CONTRADICTS_LINK,
+            "|".join(keyed): pb.CONFLICT_REASON_SAME_KEY,
+        }
+        assert {one.resolution.status for one in found.values()} == {NEEDS_REVIEW}
+    await resolve(tenant, *notes, DISMISSED)
+    assert "|".join(notes) not in {one.pair_key for one in await conflicts(tenant)}
+
+
+async def test_conflicts_are_filtered_by_what_was_said_of_them(tenant: Tenant) -> None:
+    unsaid = pb.CONFLICT_STATUS_UNSPECIFIED
+    made: dict[pb.ConflictStatus, tuple[str, str]] = {}
+    for status in (unsaid, NEEDS_REVIEW, RESOLVED, SUPERSEDED, DISMISSED):
+        a, b = await fact(tenant, f"{status} red"), await fact(tenant, f"{status} blue")
+        made[status] = (a, b)
+        if status in (unsaid, NEEDS_REVIEW, SUPERSEDED):
+            await link(tenant, a, b)
+        if status:
+            await resolve(tenant, a, b, status, canonical_memory_id=a if status == SUPERSEDED else "")
+
+    for status, pair in made.items():
+        assert pairs(await conflicts(tenant, statuses=[status], page_size=1)) == [pair]
+    assert set(pairs(await conflicts(tenant))) == {made[unsaid], made[NEEDS_REVIEW]}
+    some = await conflicts(tenant, statuses=[unsaid, DISMISSED], show_settled=True)
+    assert set(pairs(some)) == {made[unsaid], made[DISMISSED]}
+    assert set(pairs(await conflicts(tenant, show_settled=True))) == set(made.values())
+
+
+async def test_the_same_key_of_two_people_is_no_conflict(tenant: Tenant) -> None:
+    for number, person in enumerate(("ann", "bob", "")):
+        await fact(tenant, f"{number}", key="phone" + " " * number, subject_id=person)
+        await fact(tenant, f"{number}", key="phone", subject_id=person, type="preference")
+    other = await fact(tenant, "4", key=" Phone", subject_id="bob")
+
+    (found,) = await conflicts(tenant, all_types=True)
+
+    assert {found.a.subject_id, found.b.subject_id} == {"bob"}
+    assert found.b.memory_id == other
+
+
+async def test_memories_with_one_key_that_differ_in_their_data_alone_are_in_conflict(tenant: Tenant) -> None:
+    for key, number in (("port", 80), (" port", 8080), ("port ", 80)):
+        data = Struct()
+        data.update({"number": number})
+        await fact(tenant, "where it listens", key=key, data=data)
+
+    assert len(await conflicts(tenant)) == 2
+
+
+async def test_every_pair_of_a_crowd_with_one_key_is_listed_once(tenant: Tenant) -> None:
+    crowd = [memory_pb2.Memory(content=f"{n % 3}", key="list", type="note") for n in range(42)]
+    alike = [memory_pb2.Memory(content="same", key="many", type="note") for _ in range(440)]
+    odd = memory_pb2.Memory(content="other", key="many", type="note")
+    for memories in (crowd, alike, [odd]):
+        await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+    found = await conflicts(tenant, all_types=True, page_size=200)
+
+    # Of 42 memories with three contents each differs from 28; of the 441 one differs from all others.
+    assert len(found) == len(set(pairs(found))) == 42 * 28 // 2 + 440
+
+
+async def test_resolving_what_a_page_lists_hides_nothing_of_the_next(tenant: Tenant) -> None:
+    ids = [await fact(tenant, f"{number}", confidence=number / 10) for number in range(10)]
+    for start, end in zip(ids[::2], ids[1::2], strict=True):
+        await link(tenant, start, end)
+    request = pb.ListConflictsRequest(page_size=2)
+    seen = []
+
+    while True:
+        page = await tenant.curation.ListConflicts(request)
+        seen += pairs(list(page.conflicts))
+        for one in page.conflicts:
+            await resolve(tenant, one.a.memory_id, one.b.memory_id, DISMISSED)
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+
+    assert seen == list(zip(ids[::2], ids[1::2], strict=True))[::-1]
+    assert await conflicts(tenant) == []
 
 
 async def test_many_conflicts_come_page_by_page_without_repeating_any(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -103,9 +103,10 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("find_contradictions", {"from_ids": ids, "to_ids": ids}, ("links_", "Index Cond")),
         (
             "walk_keys",
-            {"from_fingerprint": first, "before_fingerprint": FIRST_WITHOUT_KEY, "count": 400},
+            {"from_fingerprint": first, "from_id": first, "before_fingerprint": FIRST_WITHOUT_KEY, "count": 400},
             ("fingerprint_memory_id_idx",),
         ),
+        ("read_contenders", {"memory_ids": ids, "at": at}, ("_pkey",)),
         (
             "walk_fingerprints",
             {"after_fingerprint": first, "after_id": last, "count": 2000},

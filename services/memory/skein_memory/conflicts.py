@@ -22,11 +22,18 @@ SUPERSEDED = "superseded"
 STATUSES: Mapping[int, str] = {
     value: name.removeprefix("CONFLICT_STATUS_").lower() for name, value in pb.ConflictStatus.items() if value
 }
-# What asks for nothing more.
-SETTLED = frozenset(STATUSES.values()) - {"needs_review"}
+# Of conflicts that are not settled; None stands for those without a resolution.
+OPEN: frozenset[str | None] = frozenset({None, "needs_review"})
 # Where one of the two may be the right one.
 _DECIDED = frozenset({"resolved", SUPERSEDED})
-CONTRADICTS, SAME_KEY = "contradicts_link", "same_key"
+CONTRADICTS, SAME_KEY, RESOLUTION = "contradicts_link", "same_key", "resolution"
+
+
+def statuses_of(request: pb.ListConflictsRequest) -> frozenset[str | None]:
+    """Return the statuses of the conflicts that a caller wants to see; None stands for those without a resolution."""
+    if request.statuses:
+        return frozenset(STATUSES.get(status) for status in request.statuses)
+    return frozenset({None, *STATUSES.values()}) if request.show_settled else OPEN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +70,8 @@ class Conflict:
     a: Memory
     b: Memory
     reason: str
+    # The lower one of both memories' own confidences.
+    score: float
     resolution: Resolution | None
 
 

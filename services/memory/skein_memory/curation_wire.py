@@ -97,6 +97,7 @@ def conflict(value: Conflict) -> pb.Conflict:
         reason=f"CONFLICT_REASON_{value.reason.upper()}",
         a=wire.memory(value.a),
         b=wire.memory(value.b),
+        score=value.score,
         resolution=None if value.resolution is None else resolution(value.resolution),
     )
 

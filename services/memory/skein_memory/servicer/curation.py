@@ -14,10 +14,11 @@ from skein_kit.wire import moment
 from skein_memory import curation_wire
 from skein_memory.aliases import Alias, AliasDraft
 from skein_memory.answers import Answer
-from skein_memory.conflicts import STATUSES, Resolution, ResolutionDraft
+from skein_memory.conflicts import STATUSES, Resolution, ResolutionDraft, statuses_of
 from skein_memory.parts import Rpcs
 from skein_memory.servicer.places import place_of
-from skein_memory.store.conflicts import Place, Question
+from skein_memory.store.conflict_pairs import Question
+from skein_memory.store.conflicts import Portion
 from skein_memory.trust import SourceTrust, TrustDraft, key_of
 
 _DEFAULT_REVIEWED = 20
@@ -65,20 +66,20 @@ class CurationRpcs(Rpcs):
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
         tenant_id, size, at = caller(context).tenant(), page_size(request.page_size), now()
         words = read_token(request.page_token, tenant_id, request)
-        place = Place() if words is None else Place.of(words)
-        if place is None:
+        portion = Portion() if words is None else Portion.of(words)
+        if portion is None:
             raise PageTokenInvalid
-        wanted = Question(all_types=request.all_types, show_settled=request.show_settled)
+        question = Question(all_types=request.all_types, statuses=statuses_of(request))
         answer = Answer[pb.Conflict]()
         for _ in range(_PORTIONS):
-            found, after = await self._parts.conflicts.find_conflicts(tenant_id, wanted, place, at=at)
-            taken = answer.take(curation_wire.conflict(one) for one, _ in found[: size - len(answer.items)])
-            place = after if taken == len(found) else found[taken - 1][1] if taken else place
-            if place is None or len(answer.items) == size or answer.is_full:
+            count = size - len(answer.items)
+            found = await self._parts.conflicts.find_conflicts(tenant_id, question, portion, count=count, at=at)
+            portion = found.behind(answer.take(curation_wire.conflict(one) for one, _ in found.conflicts))
+            if portion is None or len(answer.items) == size or answer.is_full:
                 break
         return pb.ListConflictsResponse(
             conflicts=answer.items,
-            next_page_token="" if place is None else write_token(place.words, tenant_id, request),
+            next_page_token="" if portion is None else write_token(portion.words, tenant_id, request),
         )
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:

@@ -123,12 +123,20 @@ CROSS JOIN LATERAL (
 
 -- walk_keys --
 -- Read memories with keys in the order of their fingerprints, so that those with the same key lie together.
-SELECT fingerprint, memory_id, type, content_hash
+SELECT fingerprint, memory_id
 FROM memory.entries
-WHERE tenant_id = :tenant_id AND fingerprint >= :from_fingerprint AND fingerprint < :before_fingerprint
-    AND is_active AND archive_time IS NULL
+WHERE tenant_id = :tenant_id AND (fingerprint, memory_id) >= (:from_fingerprint, :from_id)
+    AND fingerprint < :before_fingerprint AND is_active AND archive_time IS NULL
 ORDER BY fingerprint, memory_id
 LIMIT :count;
+
+-- read_contenders --
+-- Read what decides whether memories are in conflict, of those that are not deleted, archived or expired.
+SELECT memory_id, type, subject_id, confidence, fingerprint, sha256(convert_to(content, 'UTF8')) AS content_digest,
+       jsonb_hash_extended(data::jsonb, 0) AS data_digest
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+    AND is_active AND archive_time IS NULL AND (expire_time IS NULL OR expire_time > :at);
 
 -- walk_fingerprints --
 -- Read memories in the order of their fingerprints, so that those that say the same lie together, with who sees them.

@@ -1,12 +1,11 @@
-"""Conflicts in the database: found by walking links and keys, so many candidates at a time, and resolved."""
+"""Conflicts in the database: listed in portions, and resolved."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations, groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -14,12 +13,12 @@ from google.protobuf.message import Message
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_memory import curation
-from skein_memory.conflicts import CONTRADICTS, SAME_KEY, SETTLED, Conflict, Resolution
+from skein_memory.conflicts import Conflict, Resolution
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import Event
 from skein_memory.links import DEFAULT_WEIGHT, Link
-from skein_memory.memories import FACT
-from skein_memory.store import edges, entries, history, names
+from skein_memory.store import conflict_pairs, edges, entries, history, names
+from skein_memory.store.conflict_pairs import BEGINNING, END, Position, sorted_pair
 from skein_memory.store.history import Former
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.scoring import scored
@@ -29,105 +28,106 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    import asyncpg
-
     from skein_kit.database import Transaction
     from skein_kit.requests import Once
     from skein_memory.conflicts import ResolutionDraft
     from skein_memory.memories import Memory
+    from skein_memory.store.conflict_pairs import Pair, Question
 
 Response = TypeVar("Response", bound=Message)
 
 _KIND = "conflict"
-_FIRST, _LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
-_LINKS, _KEYS = "links", "keys"
-# Rows of a walk that are read at once. Of memories with the same key so many are held against each other.
-_LINKS_AT_ONCE = 40
-_KEYS_AT_ONCE = 400
-_MOST_OF_A_KEY = 8
+_LAST = UUID(int=(1 << 128) - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where a walk goes on: behind a link; or at a key, behind so many of its pairs."""
+class Portion:
+    """Where a page begins: a portion of the walks, its end if known, and the last pair of it that was listed."""
 
-    walk: str = _LINKS
-    id: UUID = _LAST
-    pairs: int = 0
+    start: Position = BEGINNING
+    end: Position | None = None
+    after: tuple[float, Pair] | None = None
 
     @property
     def words(self) -> list[str]:
-        """Return it as a page token has it."""
-        return [self.walk, str(self.id), str(self.pairs)]
+        """Return it as a page token holds it."""
+        end = [""] * len(self.start.words) if self.end is None else self.end.words
+        after = ["", "", ""] if self.after is None else [repr(self.after[0]), *map(str, self.after[1])]
+        return [*self.start.words, *end, *after]
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Place | None:
-        """Read what a page token has; None when it is none of ours."""
+    def of(cls, words: Sequence[str]) -> Self | None:
+        """Read what a page token holds; None when it is none of ours."""
         try:
-            walk, id_, pairs = words
-            return cls(walk=walk, id=UUID(id_), pairs=int(pairs)) if walk in {_LINKS, _KEYS} else None
+            start, end, (score, a, b) = words[:4], words[4:8], words[8:]
+            return cls(
+                start=Position.of(start),
+                end=Position.of(end) if any(end) else None,
+                after=(float(score), (UUID(a), UUID(b))) if score else None,
+            )
         except ValueError:
             return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """Which conflicts are asked for."""
+class Found:
+    """Some conflicts of a portion, each with its rank there."""
 
-    all_types: bool
-    show_settled: bool
+    conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
+    # Where to go on behind all of them; None when there is nothing more.
+    after: Portion | None
+    portion: Portion
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Candidate:
-    pair: tuple[UUID, UUID]
-    reason: str
-    # Where to go on behind it.
-    place: Place
+    def behind(self, count: int) -> Portion | None:
+        """Return where to go on behind the first `count` conflicts; None when there is nothing more."""
+        if count == len(self.conflicts):
+            return self.after
+        return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
 
 
 class ConflictStore(Store):
     """Finds conflicts, and reads and writes what was said of them."""
 
     async def find_conflicts(
-        self, tenant_id: UUID, wanted: Question, place: Place, *, at: datetime
-    ) -> tuple[list[tuple[Conflict, Place]], Place | None]:
-        """Look at some candidates from a place on; return the conflicts, each with where to go on behind it.
-
-        Return as well where to go on behind all of them; None when there is nothing more.
-        """
+        self, tenant_id: UUID, question: Question, wanted: Portion, *, count: int, at: datetime
+    ) -> Found:
+        """Return the first `count` conflicts of a portion that come behind those listed before, the surest first."""
         async with self._database.tenant(tenant_id) as tx:
-            walk = _walk_links if place.walk == _LINKS else _walk_keys
-            candidates, after = await walk(tx, tenant_id, place, wanted)
-            return await self._conflicts(tx, tenant_id, wanted, candidates, at=at), after
-
-    async def _conflicts(
-        self, tx: Transaction, tenant_id: UUID, wanted: Question, candidates: Sequence[_Candidate], *, at: datetime
-    ) -> list[tuple[Conflict, Place]]:
-        if not candidates:
-            return []
-        said = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
-        open_ = [
-            candidate
-            for candidate in candidates
-            if wanted.show_settled or candidate.pair not in said or said[candidate.pair].status not in SETTLED
-        ]
-        found = await entries.read(tx, tenant_id, sorted({id_ for one in open_ for id_ in one.pair}))
-        alive = [memory for memory in found.values() if _counts(memory, wanted, at)]
-        shown = {memory.memory_id: memory for memory in await scored(tx, tenant_id, self._policies, alive, at=at)}
-        return [
-            (
-                Conflict(
-                    a=shown[candidate.pair[0]],
-                    b=shown[candidate.pair[1]],
-                    reason=candidate.reason,
-                    resolution=said.get(candidate.pair),
+            candidates, end = await conflict_pairs.portion(tx, tenant_id, question, wanted.start, wanted.end, at=at)
+            said = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
+            behind = sorted(
+                (
+                    candidate
+                    for candidate in candidates
+                    if _status(said.get(candidate.pair)) in question.statuses
+                    and (wanted.after is None or candidate.rank > wanted.after)
                 ),
-                candidate.place,
+                key=lambda candidate: candidate.rank,
             )
-            for candidate in open_
-            if all(id_ in shown and _is_sure(shown[id_]) for id_ in candidate.pair)
-        ]
+            page = behind[:count]
+            found = await entries.read(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
+            shown = await scored(tx, tenant_id, self._policies, list(found.values()), at=at)
+        memories = {memory.memory_id: memory for memory in shown}
+        portion = replace(wanted, end=end)
+        after = None if end == END else Portion(start=end)
+        return Found(
+            conflicts=[
+                (
+                    Conflict(
+                        a=memories[one.pair[0]],
+                        b=memories[one.pair[1]],
+                        reason=one.reason,
+                        score=one.score,
+                        resolution=said.get(one.pair),
+                    ),
+                    one.rank,
+                )
+                for one in page
+                if memories.keys() >= set(one.pair)
+            ],
+            after=replace(portion, after=page[-1].rank) if len(behind) > count else after,
+            portion=portion,
+        )
 
     async def resolve_conflict(
         self,
@@ -176,92 +176,8 @@ class ConflictStore(Store):
         return [Resolution(**dict(row)) for row in rows]
 
 
-def _counts(memory: Memory, wanted: Question, at: datetime) -> bool:
-    draft = memory.draft
-    expired = draft.expire_time is not None and draft.expire_time <= at
-    return memory.is_active and draft.archive_time is None and not expired and (wanted.all_types or draft.type == FACT)
-
-
-def _is_sure(memory: Memory) -> bool:
-    return memory.worth is not None and memory.worth.scores.confidence >= curation.CONFLICT_CONFIDENCE
-
-
-def _sorted(one: UUID, other: UUID) -> tuple[UUID, UUID]:
-    return (one, other) if one < other else (other, one)
-
-
-async def _walk_links(
-    tx: Transaction, tenant_id: UUID, place: Place, _wanted: Question
-) -> tuple[list[_Candidate], Place | None]:
-    rows = await tx.rows(QUERIES["walk_contradictions"], tenant_id=tenant_id, before_id=place.id, count=_LINKS_AT_ONCE)
-    pairs = [(row["from_memory_id"], row["to_memory_id"]) for row in rows]
-    # A pair that is linked in both directions is met at the link from the lower id.
-    back = await _linked(tx, tenant_id, [(end, start) for start, end in pairs if start > end])
-    found = [
-        _Candidate(pair=_sorted(start, end), reason=CONTRADICTS, place=Place(walk=_LINKS, id=row["link_id"]))
-        for row, (start, end) in zip(rows, pairs, strict=True)
-        if start < end or (end, start) not in back
-    ]
-    if len(rows) < _LINKS_AT_ONCE:
-        return found, Place(walk=_KEYS, id=_FIRST)
-    return found, Place(walk=_LINKS, id=rows[-1]["link_id"])
-
-
-async def _walk_keys(
-    tx: Transaction, tenant_id: UUID, place: Place, wanted: Question
-) -> tuple[list[_Candidate], Place | None]:
-    rows = await tx.rows(
-        QUERIES["walk_keys"],
-        tenant_id=tenant_id,
-        from_fingerprint=place.id,
-        before_fingerprint=curation.FIRST_WITHOUT_KEY,
-        count=_KEYS_AT_ONCE,
-    )
-    groups = [(key, list(group)) for key, group in groupby(rows, key=lambda row: row["fingerprint"])]
-    after: Place | None = None
-    if len(rows) == _KEYS_AT_ONCE:
-        # The last group may go on behind what was read; one that fills all of it is cut off.
-        cut = groups.pop() if len(groups) > 1 else None
-        after = Place(walk=_KEYS, id=_next(groups[-1][0]) if cut is None else cut[0])
-    found: list[_Candidate] = []
-    for key, group in groups:
-        if not wanted.all_types and group[0]["type"] != FACT:
-            continue
-        done = place.pairs if key == place.id else 0
-        found += [
-            _Candidate(pair=pair, reason=SAME_KEY, place=Place(walk=_KEYS, id=key, pairs=number))
-            for number, pair in enumerate(_differing(group), start=1)
-            if number > done
-        ]
-    # What a link says to be in conflict was met in the other walk.
-    pairs = [pair for candidate in found for pair in (candidate.pair, candidate.pair[::-1])]
-    linked = await _linked(tx, tenant_id, pairs)
-    return [one for one in found if not {one.pair, one.pair[::-1]} & linked], after
-
-
-def _next(id_: UUID) -> UUID:
-    return UUID(int=id_.int + 1)
-
-
-def _differing(group: Sequence[asyncpg.Record]) -> list[tuple[UUID, UUID]]:
-    """Return the pairs of memories with one key that say different things."""
-    return [
-        _sorted(one["memory_id"], other["memory_id"])
-        for one, other in combinations(group[:_MOST_OF_A_KEY], 2)
-        if one["content_hash"] != other["content_hash"]
-    ]
-
-
-async def _linked(tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID]]) -> set[tuple[UUID, UUID]]:
-    if not pairs:
-        return set()
-    rows = await tx.rows(
-        QUERIES["find_contradictions"],
-        tenant_id=tenant_id,
-        from_ids=[start for start, _ in pairs],
-        to_ids=[end for _, end in pairs],
-    )
-    return {(row["from_memory_id"], row["to_memory_id"]) for row in rows}
+def _status(resolution: Resolution | None) -> str | None:
+    return None if resolution is None else resolution.status
 
 
 async def _resolutions(
@@ -287,7 +203,7 @@ async def _named(tx: Transaction, tenant_id: UUID, draft: ResolutionDraft) -> tu
     canonical = None if draft.canonical_name is None else found.get(draft.canonical_name)
     if draft.canonical_name is not None and (canonical is None or canonical["memory_id"] not in {one, other}):
         raise CanonicalNotInPair
-    return _sorted(one, other), None if canonical is None else canonical["memory_id"]
+    return sorted_pair(one, other), None if canonical is None else canonical["memory_id"]
 
 
 async def _carried_out(

@@ -25,6 +25,7 @@ class ConflictReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONFLICT_REASON_UNSPECIFIED: _ClassVar[ConflictReason]
     CONFLICT_REASON_CONTRADICTS_LINK: _ClassVar[ConflictReason]
     CONFLICT_REASON_SAME_KEY: _ClassVar[ConflictReason]
+    CONFLICT_REASON_RESOLUTION: _ClassVar[ConflictReason]
 
 class ClusterUnit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -40,6 +41,7 @@ CONFLICT_STATUS_DISMISSED: ConflictStatus
 CONFLICT_REASON_UNSPECIFIED: ConflictReason
 CONFLICT_REASON_CONTRADICTS_LINK: ConflictReason
 CONFLICT_REASON_SAME_KEY: ConflictReason
+CONFLICT_REASON_RESOLUTION: ConflictReason
 CLUSTER_UNIT_UNSPECIFIED: ClusterUnit
 CLUSTER_UNIT_HOUR: ClusterUnit
 CLUSTER_UNIT_DAY: ClusterUnit
@@ -156,30 +158,34 @@ class ConflictResolution(_message.Message):
     def __init__(self, resolution_id: _Optional[str] = ..., pair_key: _Optional[str] = ..., a_memory_id: _Optional[str] = ..., b_memory_id: _Optional[str] = ..., status: _Optional[_Union[ConflictStatus, str]] = ..., canonical_memory_id: _Optional[str] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class Conflict(_message.Message):
-    __slots__ = ("pair_key", "reason", "a", "b", "resolution")
+    __slots__ = ("pair_key", "reason", "a", "b", "resolution", "score")
     PAIR_KEY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     A_FIELD_NUMBER: _ClassVar[int]
     B_FIELD_NUMBER: _ClassVar[int]
     RESOLUTION_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
     pair_key: str
     reason: ConflictReason
     a: _memory_pb2.Memory
     b: _memory_pb2.Memory
     resolution: ConflictResolution
-    def __init__(self, pair_key: _Optional[str] = ..., reason: _Optional[_Union[ConflictReason, str]] = ..., a: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., b: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., resolution: _Optional[_Union[ConflictResolution, _Mapping]] = ...) -> None: ...
+    score: float
+    def __init__(self, pair_key: _Optional[str] = ..., reason: _Optional[_Union[ConflictReason, str]] = ..., a: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., b: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., resolution: _Optional[_Union[ConflictResolution, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
 
 class ListConflictsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "all_types", "show_settled")
+    __slots__ = ("page_size", "page_token", "all_types", "show_settled", "statuses")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ALL_TYPES_FIELD_NUMBER: _ClassVar[int]
     SHOW_SETTLED_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     all_types: bool
     show_settled: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., all_types: _Optional[bool] = ..., show_settled: _Optional[bool] = ...) -> None: ...
+    statuses: _containers.RepeatedScalarFieldContainer[ConflictStatus]
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., all_types: _Optional[bool] = ..., show_settled: _Optional[bool] = ..., statuses: _Optional[_Iterable[_Union[ConflictStatus, str]]] = ...) -> None: ...
 
 class ListConflictsResponse(_message.Message):
     __slots__ = ("conflicts", "next_page_token")

@@ -163,10 +163,14 @@ class CurationServiceServicer:
 
     def ListConflicts(self, request, context):
         """ListConflicts pages through pairs of memories that contradict each other:
-        facts with a contradicts link, and facts whose keys differ only in case or
-        spaces while they say different things. Both must have a dynamic confidence
-        of 0.7 or more. A call looks at a bounded number of candidates, so a page
-        may be short, even empty, and still have a next one. Safe to retry.
+        facts with a contradicts link, facts about the same subject whose keys
+        differ only in case or spaces while they say different things, and pairs of
+        any type that a caller set to NEEDS_REVIEW. How sure a memory is hides
+        none: the score of a pair orders the list, and reading a memory changes
+        neither. Memories that are deleted, archived or expired are in no conflict.
+        A call looks at a bounded number of candidates, in portions of some
+        hundreds; the list is ordered within a portion. So a page may be short,
+        even empty, and still have a next one. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.

@@ -16,6 +16,7 @@ TOOLS = (
         "List pairs of facts that contradict each other or share a key and differ, and how they were resolved.",
         "all_types",
         may("include_settled", "show_settled", "Also those that were resolved."),
+        "statuses",
         "page_size",
         "page_token",
     ),
