@@ -23,3 +23,4 @@ _sessions(
     },
 )
 _upkeep("EndIdleSessions")
+_upkeep("InheritParticipants")

@@ -75,6 +75,7 @@ REPEATABLE = {
     "DecayMemories",
     "DeleteExpired",
     "EndIdleSessions",
+    "InheritParticipants",
     "IndexItems",
     "IndexBacklog",
     "ContinueReindex",

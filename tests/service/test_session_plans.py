@@ -84,6 +84,7 @@ READ: list[tuple[str, dict[str, Any], str]] = [
     ("end_idle_sessions", {"idle_before": AT - timedelta(days=1), "at": AT, "count": 500}, "sessions_open"),
     ("messages_of_agent", {"agent_id": "agent 5", "window": 1000}, "agent_id_message_id_idx"),
     ("messages_of_subject", {"subject_id": "subject 5", "window": 1000}, "subject_id_message_id_idx"),
+    ("uninherited_session", {}, "sessions_uninherited"),
     ("newest_messages", {"count": 5000}, "_pkey"),
     ("messages_containing", {"message_ids": [new_id(AT)], "pattern": "%x%", "count": 10}, "_pkey"),
     ("holders_of_term", {"term": "kettl", "count": 5000}, "postings_"),

@@ -70,11 +70,20 @@ def test_messages_without_text_have_no_document() -> None:
     assert [document.text for document in batch.documents] == ["switch on the light"]
 
 
-def test_the_callers_agent_stands_in_for_one_that_is_not_given() -> None:
+def test_a_message_s_own_agent_leads_then_the_session_s_then_the_caller_s() -> None:
     batch = batch_of(user("a"), user("b", agent_id="butler"), agent_id="cook")
 
-    assert [message.agent_id for message in batch.messages] == ["cook", "butler"]
-    assert [document.agent_id for document in batch.documents] == ["cook", "butler"]
+    batch.inherit(None, "ada")
+    without = [(message.agent_id, message.subject_id) for message in batch.messages]
+    batch.inherit("maid", "bob")
+
+    assert without == [("cook", "ada"), ("butler", "ada")]
+    assert [(message.agent_id, message.subject_id) for message in batch.messages] == [
+        ("maid", "bob"),
+        ("butler", "bob"),
+    ]
+    assert [(row["agent_id"], row["subject_id"]) for row in batch.rows] == [("maid", "bob"), ("butler", "bob")]
+    assert [(one.agent_id, one.subject_id) for one in batch.documents] == [("maid", "bob"), ("butler", "bob")]
 
 
 def test_what_the_service_fills_in_is_not_taken_from_the_caller() -> None:

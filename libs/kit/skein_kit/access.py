@@ -257,6 +257,7 @@ def _rules() -> dict[str, Rule]:
             "EnsurePartitions": Rule(SYSTEM, tenant=False),
             "DeleteExpired": Rule(SYSTEM),
             "EndIdleSessions": Rule(SYSTEM),
+            "InheritParticipants": Rule(SYSTEM),
             "StoreArchived": Rule(SYSTEM),
             "PurgeTenant": purge,
         },

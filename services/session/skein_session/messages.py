@@ -44,8 +44,9 @@ class Batch:
     messages: tuple[pb.Message, ...]
     # As they will be stored, in the same order.
     rows: tuple[dict[str, object], ...]
-    # What search will know of them.
-    documents: tuple[Document, ...]
+    # Places of the messages that name no agent, or no subject, of their own.
+    without_agent: frozenset[int]
+    without_subject: frozenset[int]
     # The months that they fall in.
     months: frozenset[datetime]
     # The title of a session that has none.
@@ -55,7 +56,7 @@ class Batch:
     def of(
         cls, request: pb.AppendMessagesRequest, *, at: datetime, by: str, max_content: int, agent_id: str = ""
     ) -> Self:
-        """Check the messages and give them ids at the time `at`; `agent_id` stands in for one that is not given.
+        """Check the messages and give them ids at the time `at`; `agent_id` is the agent that the caller acts as.
 
         Refusals name the place of the message at fault in the metadata "index".
         """
@@ -72,7 +73,7 @@ class Batch:
                     external_ids.add(message.external_id)
         ids = _ids(times)
         messages = tuple(
-            _complete(message, request.session_id, id_, created, by, agent_id)
+            _complete(message, request.session_id, id_, created, by)
             for message, id_, created in zip(request.messages, ids, times, strict=True)
         )
         return cls(
@@ -86,12 +87,31 @@ class Batch:
                 wire.row(message, id_, created) | json
                 for message, id_, created, json in zip(messages, ids, times, stored, strict=True)
             ),
-            documents=tuple(
-                _document(message, id_) for message, id_ in zip(messages, ids, strict=True) if message.content.strip()
-            ),
+            without_agent=frozenset(place for place, message in enumerate(messages) if not message.agent_id),
+            without_subject=frozenset(place for place, message in enumerate(messages) if not message.subject_id),
             months=frozenset(month_of(created) for created in times),
             title=title_of(request.messages),
         )
+
+    @property
+    def documents(self) -> list[Document]:
+        """Return what search will know of the messages."""
+        return [document for message in self.messages if (document := document_of(message)) is not None]
+
+    @property
+    def inherits(self) -> bool:
+        """Say whether a message takes its agent or its subject from the session."""
+        return bool(self.without_agent or self.without_subject)
+
+    def inherit(self, agent_id: str | None, subject_id: str | None) -> None:
+        """Give the session's agent and subject to the messages that name none; the caller's agent where both lack."""
+        for field, value, places in (
+            ("agent_id", agent_id or self.agent_id, self.without_agent),
+            ("subject_id", subject_id, self.without_subject),
+        ):
+            for place in places:
+                setattr(self.messages[place], field, value or "")
+                self.rows[place][field] = value or None
 
     def number(self, last_sequence: int) -> None:
         """Give the messages the sequence numbers that end with `last_sequence`."""
@@ -206,14 +226,11 @@ def _ids(times: Sequence[datetime]) -> list[UUID]:
     return [ids[place] for place in range(len(times))]
 
 
-def _complete(
-    given: pb.Message, session_id: str, message_id: UUID, created: datetime, by: str, agent_id: str
-) -> pb.Message:
+def _complete(given: pb.Message, session_id: str, message_id: UUID, created: datetime, by: str) -> pb.Message:
     message = pb.Message()
     message.CopyFrom(given)
     message.message_id = str(message_id)
     message.session_id = session_id
-    message.agent_id = given.agent_id or agent_id
     message.create_time.FromDatetime(created)
     message.created_by = by
     message.revision = 1

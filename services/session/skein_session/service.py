@@ -28,6 +28,7 @@ from skein_session.store.cold_pages import Pages
 from skein_session.store.erasing import ErasingStore
 from skein_session.store.exporting import ExportingStore
 from skein_session.store.idle import IdleStore
+from skein_session.store.inheriting import InheritanceStore
 from skein_session.store.messages import MessageStore
 from skein_session.store.search import SearchStore
 from skein_session.store.sessions import SessionStore
@@ -79,7 +80,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         )
         servicers.add(rpc.add_SessionServiceServicer_to_server, access_log.watching(SessionServicer(parts)))
         servicers.add(
-            rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(database, requests, months, idle, states, archives)
+            rpc.add_UpkeepServiceServicer_to_server,
+            UpkeepServicer(database, requests, months, idle, states, archives, InheritanceStore(database)),
         )
         async with following.open():
             yield servicers

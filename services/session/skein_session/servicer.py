@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from skein_session.parts import Parts
     from skein_session.store.archives import ArchiveStore
     from skein_session.store.idle import IdleStore
+    from skein_session.store.inheriting import InheritanceStore
     from skein_session.store.states import StateStore
 
 _DEFAULT_MONTHS_AHEAD = 3
 _DEFAULT_IDLE = 500
 _DEFAULT_STORED = 20
+_DEFAULT_INHERITED = 10_000
 
 
 class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
@@ -191,8 +193,10 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
         idle: IdleStore,
         states: StateStore,
         archives: ArchiveStore,
+        inheritance: InheritanceStore,
     ) -> None:
         self._database = database
+        self._inheritance = inheritance
         self._archives = archives
         self._states = states
         self._idle = idle
@@ -217,6 +221,14 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
         most = request.limit or _DEFAULT_IDLE
         count = await self._idle.end_some(caller(context).tenant(), now(), count=most)
         return pb.EndIdleSessionsResponse(ended_count=count, more=count == most)
+
+    async def InheritParticipants(
+        self, request: pb.InheritParticipantsRequest, context: Context
+    ) -> pb.InheritParticipantsResponse:
+        changed, more = await self._inheritance.some(
+            caller(context).tenant(), count=request.limit or _DEFAULT_INHERITED
+        )
+        return pb.InheritParticipantsResponse(changed_count=changed, more=more)
 
     async def StoreArchived(
         self, request: archives_pb2.StoreArchivedRequest, context: Context

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
-from skein.session.v1 import archives_pb2, session_pb2_grpc
+from skein.session.v1 import archives_pb2, session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.background import alongside
 from skein_kit.backups import BackupSettings
@@ -135,6 +135,7 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             calls=[
                 lambda: memory.ArchiveIdle(memory_pb2.ArchiveIdleRequest()),
                 lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
+                lambda: clients.session.InheritParticipants(session_pb2.InheritParticipantsRequest()),
                 lambda: clients.session.StoreArchived(archives_pb2.StoreArchivedRequest()),
             ],
         ),

@@ -78,12 +78,14 @@ VALUES (:tenant_id, :message_id, :session_id, :subject_id);
 -- mark_stored --
 -- Say on a session's row since when its messages are stored; null: they are back.
 UPDATE session.sessions
-SET store_time = :store_time
+SET store_time = :store_time,
+    -- A session that is restored is looked through again: its file may be older than its agent or subject.
+    inherited_sequence = CASE WHEN :store_time::timestamptz IS NULL THEN 0 ELSE inherited_sequence END
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- get_stored_session --
--- Read in which file a session's messages lie, be the session deleted or not.
-SELECT stored.file_id, stored.checksum, stored.message_count, own.is_active
+-- Read in which file a session's messages lie, be the session deleted or not, and what they inherit of the session.
+SELECT stored.file_id, stored.checksum, stored.message_count, own.is_active, own.agent_id, own.subject_id
 FROM session.stored_sessions AS stored
 JOIN session.sessions AS own ON own.tenant_id = :tenant_id AND own.session_id = stored.session_id
 WHERE stored.tenant_id = :tenant_id AND stored.session_id = :session_id;

@@ -4,12 +4,15 @@
 UPDATE session.sessions
 SET last_sequence = last_sequence + :count::bigint,
     message_count = message_count + :count::bigint,
+    -- The messages of the batch have the session's agent and subject when they are stored.
+    inherited_sequence = CASE WHEN inherited_sequence = last_sequence
+        THEN last_sequence + :count::bigint ELSE inherited_sequence END,
     title = coalesce(title, :title),
     update_time = greatest(update_time, :at),
     active_time = greatest(active_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'archived')
     AND (:idle_before::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_before)
-RETURNING last_sequence;
+RETURNING last_sequence, agent_id, subject_id;
 
 -- insert_messages --
 -- Store messages.

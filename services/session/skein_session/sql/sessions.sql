@@ -26,6 +26,49 @@ SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, s
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
 
+-- participants_of_session --
+-- Read the agent and the subject that a session's messages inherit.
+SELECT agent_id, subject_id
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
+
+-- uninherited_session --
+-- Read one session that has messages without its agent or subject, and lock its row; rows that others lock are passed over.
+SELECT session_id, agent_id, subject_id, inherited_sequence, last_sequence
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND is_active AND inherited_sequence < last_sequence
+    AND (agent_id IS NOT NULL OR subject_id IS NOT NULL)
+    AND (:session_id::text IS NULL OR session_id = :session_id)
+ORDER BY session_id
+LIMIT 1
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- inherit_messages --
+-- Give messages that name no agent or no subject those of their session.
+UPDATE session.messages
+SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
+    AND (agent_id IS NULL OR subject_id IS NULL);
+
+-- inherit_documents --
+-- Give the search index rows of messages the same.
+UPDATE recall.documents
+SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
+WHERE tenant_id = :tenant_id AND item_id = ANY (:message_ids::uuid[]) AND kind = 'message'
+    AND (agent_id IS NULL OR subject_id IS NULL);
+
+-- set_document_participants --
+-- Give the search index row of one message another agent and subject.
+UPDATE recall.documents
+SET agent_id = :agent_id, subject_id = :subject_id
+WHERE tenant_id = :tenant_id AND item_id = :item_id;
+
+-- mark_inherited --
+-- Note up to which sequence number the messages of a session have its agent and subject.
+UPDATE session.sessions
+SET inherited_sequence = :sequence
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
+
 -- list_sessions --
 -- Look at up to a window of sessions that are not deleted, newest update first, from after a place on, and read those
 -- that pass. The conditions `of_...` say what the window is taken of, so each must have an index; the others are held
@@ -220,6 +263,11 @@ SET title = CASE WHEN 'title' = ANY (:fields::text[]) THEN :title ELSE title END
     summary = CASE WHEN 'summary' = ANY (:fields::text[]) THEN :summary ELSE summary END,
     revision = revision + 1,
     update_time = greatest(update_time, :at),
+    -- Messages that name no agent or subject take the first ones that the session gets.
+    inherited_sequence = CASE
+        WHEN 'agent_id' = ANY (:fields::text[]) AND agent_id IS NULL AND :agent_id IS NOT NULL THEN 0
+        WHEN 'subject_id' = ANY (:fields::text[]) AND subject_id IS NULL AND :subject_id IS NOT NULL THEN 0
+        ELSE inherited_sequence END,
     -- Whoever resumes a session begins its idle time anew.
     active_time = CASE WHEN 'state' = ANY (:fields::text[]) AND :state = 'active' AND state <> 'active'
         THEN greatest(active_time, :at) ELSE active_time END
@@ -228,7 +276,8 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
     AND NOT (state IN ('ended', 'archived') AND 'state' = ANY (:fields::text[]))
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
     last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time;
+    created_by, store_time,
+    inherited_sequence < last_sequence AND (agent_id IS NOT NULL OR subject_id IS NOT NULL) AS has_uninherited;
 
 -- lock_session --
 -- Read a session that is not deleted and keep others from changing it, and its messages, until the transaction ends.

@@ -169,6 +169,7 @@ class ArchiveStore:
                 checksum = stored["checksum"]
                 continue
             rows = (await asyncio.to_thread(cold_rows.read, lines)).among({row["message_id"] for row in named})
+            rows.inherit(stored["agent_id"], stored["subject_id"])
             return Stored(checksum=stored["checksum"], rows=rows, is_active=stored["is_active"])
 
     async def records(self, tenant_id: UUID, rows: Sequence[dict[str, Any]]) -> list[Record]:

@@ -50,6 +50,12 @@ class Rows:
     messages: list[dict[str, Any]]
     order: list[dict[str, Any]]
 
+    def inherit(self, agent_id: str | None, subject_id: str | None) -> None:
+        """Give the session's agent and subject to messages that name none: a file may be older than they are."""
+        for row in self.messages:
+            row["agent_id"] = row["agent_id"] or agent_id
+            row["subject_id"] = row["subject_id"] or subject_id
+
     def among(self, message_ids: set[UUID]) -> Rows:
         """Return these without messages that are not named."""
         return Rows(

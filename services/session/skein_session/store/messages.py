@@ -191,11 +191,24 @@ class MessageStore:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return Appended(response=pb.AppendMessagesResponse.FromString(first), is_first=False)
-            # Search comes before the sequence: it takes most of the time, and nobody waits for it.
-            await postings.put(tx, tenant_id, batch.documents)
+            await self._inherit(tx, tenant_id, batch)
+            documents = batch.documents
+            # The index rows come before the row lock of the session: they take most of the time.
+            await postings.put(tx, tenant_id, documents)
             since = await self._idle.since(tx, tenant_id, batch.at)
-            last, opened = await self._advance(tx, tenant_id, batch, since)
-            batch.number(last)
+            session, opened = await self._advance(tx, tenant_id, batch, since)
+            batch.inherit(session["agent_id"], session["subject_id"])
+            # Only a session that was opened or changed between the read and the lock makes a difference here.
+            for before, document in zip(documents, batch.documents, strict=True):
+                if document != before:
+                    await tx.execute(
+                        _QUERIES["set_document_participants"],
+                        tenant_id=tenant_id,
+                        item_id=document.item_id,
+                        agent_id=document.agent_id,
+                        subject_id=document.subject_id,
+                    )
+            batch.number(session["last_sequence"])
             await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
             await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
             if batch.external_ids:
@@ -209,8 +222,18 @@ class MessageStore:
         return Appended(response=response, is_first=True)
 
     @staticmethod
-    async def _advance(tx: Transaction, tenant_id: UUID, batch: Batch, idle_before: datetime | None) -> tuple[int, int]:
-        """Return the last of the sequence numbers that are now the batch's, and how many sessions were opened."""
+    async def _inherit(tx: Transaction, tenant_id: UUID, batch: Batch) -> None:
+        """Give the batch the agent and the subject that its session has now; the row is not locked yet."""
+        if not batch.inherits:
+            return
+        session = await tx.row(_QUERIES["participants_of_session"], tenant_id=tenant_id, session_id=batch.session_id)
+        batch.inherit(*(None, None) if session is None else (session["agent_id"], session["subject_id"]))
+
+    @staticmethod
+    async def _advance(
+        tx: Transaction, tenant_id: UUID, batch: Batch, idle_before: datetime | None
+    ) -> tuple[Record, int]:
+        """Return the session with the last sequence number of the batch, and how many sessions were opened."""
         opened = 0
         advance = {
             "tenant_id": tenant_id,
@@ -220,8 +243,8 @@ class MessageStore:
             "at": batch.at,
             "idle_before": idle_before,
         }
-        last: int | None = await tx.value(_QUERIES["advance_session"], **advance)
-        if last is None and batch.create_session:
+        session = await tx.row(_QUERIES["advance_session"], **advance)
+        if session is None and batch.create_session:
             if await tombstones.purged(tx, tenant_id, [tombstones.of_session(batch.session_id)]):
                 raise SessionNotFound(session_id=batch.session_id)
             opened = await tx.execute(
@@ -233,12 +256,12 @@ class MessageStore:
                 at=batch.at,
                 created_by=batch.by,
             )
-            last = await tx.value(_QUERIES["advance_session"], **advance)
-        if last is None:
+            session = await tx.row(_QUERIES["advance_session"], **advance)
+        if session is None:
             row = await _must_exist(tx, tenant_id, batch.session_id)
             wire.standing(row).must_be_open(session_id=batch.session_id)
             raise SessionIdle(session_id=batch.session_id, end_reason=IDLE)
-        return last, opened
+        return session, opened
 
     @staticmethod
     async def _retitle(tx: Transaction, tenant_id: UUID, before: pb.Message, after: pb.Message) -> None:

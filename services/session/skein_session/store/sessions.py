@@ -17,6 +17,7 @@ from skein_session.errors import SessionExists, SessionNotFound, SessionStored
 from skein_session.lifecycle import Standing
 from skein_session.listing import Walk, Wanted
 from skein_session.store import tombstones
+from skein_session.store.inheriting import inherit
 from skein_session.store.removal import take_away
 
 if TYPE_CHECKING:
@@ -149,6 +150,9 @@ class SessionStore:
                 wire.standing(current).must_be_open(session_id=change.session_id)
                 # It was brought back a moment ago.
                 raise TransactionConflict
+            if row["has_uninherited"]:
+                # A long session's others follow in the worker's rounds.
+                await inherit(tx, tenant_id, session_id=change.session_id)
             if "metadata" in change.fields:
                 await tx.execute(
                     _QUERIES["delete_session_properties"], tenant_id=tenant_id, session_id=change.session_id

@@ -529,6 +529,20 @@ class EndIdleSessionsResponse(_message.Message):
     more: bool
     def __init__(self, ended_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
+class InheritParticipantsRequest(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class InheritParticipantsResponse(_message.Message):
+    __slots__ = ("changed_count", "more")
+    CHANGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    changed_count: int
+    more: bool
+    def __init__(self, changed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+
 class EnsurePartitionsRequest(_message.Message):
     __slots__ = ("months_ahead",)
     MONTHS_AHEAD_FIELD_NUMBER: _ClassVar[int]

@@ -251,7 +251,8 @@ class SessionServiceServicer:
 
     def UpdateSession(self, request, context):
         """UpdateSession changes the fields named in update_mask. A session that has
-        ended stays ended. Repeating a request_id returns the first answer.
+        ended stays ended. Messages inherit a first agent or subject, and keep theirs
+        when it changes (see Session). Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -367,7 +368,8 @@ class SessionServiceServicer:
 
     def ListAgentMessages(self, request, context):
         """ListAgentMessages pages through what an agent, or a person, or the two of
-        them said in any session, newest first. At most 1,000 messages are looked
+        them said in any session, newest first: messages that name them, and
+        messages that name none in sessions of theirs. At most 1,000 messages are looked
         at for a page, so one may be short, or empty, while a next_page_token says
         that there are more. Safe to retry.
 
@@ -1797,6 +1799,11 @@ class UpkeepServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
                 _registered_method=True)
+        self.InheritParticipants = channel.unary_unary(
+                '/skein.session.v1.UpkeepService/InheritParticipants',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.FromString,
+                _registered_method=True)
         self.StoreArchived = channel.unary_unary(
                 '/skein.session.v1.UpkeepService/StoreArchived',
                 request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.SerializeToString,
@@ -1835,6 +1842,16 @@ class UpkeepServiceServicer:
         """EndIdleSessions ends some of the active sessions of the token's tenant in
         which nobody has spoken for longer than its policy allows, with the reason
         "idle". Idempotent: called until it says that no more are left. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InheritParticipants(self, request, context):
+        """InheritParticipants gives messages that name no agent or no subject those of
+        their session: messages that were stored before the session had them, and
+        those that an older version stored. Idempotent: called until it says that no
+        more are left. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1879,6 +1896,11 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     servicer.EndIdleSessions,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.SerializeToString,
+            ),
+            'InheritParticipants': grpc.unary_unary_rpc_method_handler(
+                    servicer.InheritParticipants,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.SerializeToString,
             ),
             'StoreArchived': grpc.unary_unary_rpc_method_handler(
                     servicer.StoreArchived,
@@ -1974,6 +1996,33 @@ class UpkeepService:
             '/skein.session.v1.UpkeepService/EndIdleSessions',
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InheritParticipants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.UpkeepService/InheritParticipants',
+            skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

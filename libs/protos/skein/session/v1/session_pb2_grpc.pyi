@@ -65,7 +65,8 @@ class SessionServiceStub:
     """
     UpdateSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]
     """UpdateSession changes the fields named in update_mask. A session that has
-    ended stays ended. Repeating a request_id returns the first answer.
+    ended stays ended. Messages inherit a first agent or subject, and keep theirs
+    when it changes (see Session). Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -149,7 +150,8 @@ class SessionServiceStub:
     """
     ListAgentMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]
     """ListAgentMessages pages through what an agent, or a person, or the two of
-    them said in any session, newest first. At most 1,000 messages are looked
+    them said in any session, newest first: messages that name them, and
+    messages that name none in sessions of theirs. At most 1,000 messages are looked
     at for a page, so one may be short, or empty, while a next_page_token says
     that there are more. Safe to retry.
 
@@ -427,7 +429,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     UpdateSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]  # type: ignore[assignment]
     """UpdateSession changes the fields named in update_mask. A session that has
-    ended stays ended. Repeating a request_id returns the first answer.
+    ended stays ended. Messages inherit a first agent or subject, and keep theirs
+    when it changes (see Session). Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -511,7 +514,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     ListAgentMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]  # type: ignore[assignment]
     """ListAgentMessages pages through what an agent, or a person, or the two of
-    them said in any session, newest first. At most 1,000 messages are looked
+    them said in any session, newest first: messages that name them, and
+    messages that name none in sessions of theirs. At most 1,000 messages are looked
     at for a page, so one may be short, or empty, while a next_page_token says
     that there are more. Safe to retry.
 
@@ -810,7 +814,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.UpdateSessionResponse, _abc.Awaitable[_session_pb2.UpdateSessionResponse]]:
         """UpdateSession changes the fields named in update_mask. A session that has
-        ended stays ended. Repeating a request_id returns the first answer.
+        ended stays ended. Messages inherit a first agent or subject, and keep theirs
+        when it changes (see Session). Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -942,7 +947,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ListAgentMessagesResponse, _abc.Awaitable[_session_pb2.ListAgentMessagesResponse]]:
         """ListAgentMessages pages through what an agent, or a person, or the two of
-        them said in any session, newest first. At most 1,000 messages are looked
+        them said in any session, newest first: messages that name them, and
+        messages that name none in sessions of theirs. At most 1,000 messages are looked
         at for a page, so one may be short, or empty, while a next_page_token says
         that there are more. Safe to retry.
 
@@ -1336,6 +1342,12 @@ class UpkeepServiceStub:
     which nobody has spoken for longer than its policy allows, with the reason
     "idle". Idempotent: called until it says that no more are left. System only.
     """
+    InheritParticipants: _grpc.UnaryUnaryMultiCallable[_session_pb2.InheritParticipantsRequest, _session_pb2.InheritParticipantsResponse]
+    """InheritParticipants gives messages that name no agent or no subject those of
+    their session: messages that were stored before the session had them, and
+    those that an older version stored. Idempotent: called until it says that no
+    more are left. System only.
+    """
     StoreArchived: _grpc.UnaryUnaryMultiCallable[_archives_pb2.StoreArchivedRequest, _archives_pb2.StoreArchivedResponse]
     """StoreArchived stores some of the sessions of the token's tenant that were
     archived longer ago than its policy's archive_days, as StoreSession does (0:
@@ -1371,6 +1383,12 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     """EndIdleSessions ends some of the active sessions of the token's tenant in
     which nobody has spoken for longer than its policy allows, with the reason
     "idle". Idempotent: called until it says that no more are left. System only.
+    """
+    InheritParticipants: _aio.UnaryUnaryMultiCallable[_session_pb2.InheritParticipantsRequest, _session_pb2.InheritParticipantsResponse]  # type: ignore[assignment]
+    """InheritParticipants gives messages that name no agent or no subject those of
+    their session: messages that were stored before the session had them, and
+    those that an older version stored. Idempotent: called until it says that no
+    more are left. System only.
     """
     StoreArchived: _aio.UnaryUnaryMultiCallable[_archives_pb2.StoreArchivedRequest, _archives_pb2.StoreArchivedResponse]  # type: ignore[assignment]
     """StoreArchived stores some of the sessions of the token's tenant that were
@@ -1422,6 +1440,18 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         """EndIdleSessions ends some of the active sessions of the token's tenant in
         which nobody has spoken for longer than its policy allows, with the reason
         "idle". Idempotent: called until it says that no more are left. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def InheritParticipants(
+        self,
+        request: _session_pb2.InheritParticipantsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.InheritParticipantsResponse, _abc.Awaitable[_session_pb2.InheritParticipantsResponse]]:
+        """InheritParticipants gives messages that name no agent or no subject those of
+        their session: messages that were stored before the session had them, and
+        those that an older version stored. Idempotent: called until it says that no
+        more are left. System only.
         """
 
     @_abc_1.abstractmethod
