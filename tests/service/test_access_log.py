@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
 from fix_memory import Alone
 from google.protobuf import json_format
 
+from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import access_log_pb2 as pb
 from skein.memory.v1 import history_pb2, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
@@ -61,8 +62,65 @@ async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_wo
         ("CreateMemory", pb.ACCESS_OPERATION_CREATE),
     ]
     assert all(entry.success and entry.principal and entry.client_address for entry in entries)
-    assert entries[-1].session_id == "s1"
+    assert {entry.session_id for entry in entries} == {""}
     assert SECRET not in str(entries)
+
+
+async def test_the_log_names_the_verified_agent_and_apart_from_it_what_the_caller_claims(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    memory_id = await remember(tenant, agent_id="cook", session_id="kitchen", subject_id="ada")
+    key = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(
+            display_name="bound", permissions=["memory.read", "memory.write", "recall.read"], agent_id="butler"
+        )
+    )
+    bound = cluster.with_key(key.secret)
+    claiming = cluster.with_key(key.secret, **{"skein-agent-id": "maid", "skein-session-id": "pantry"})
+    for caller in (bound, claiming):
+        await caller.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+        await caller.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
+
+    entries = await seen(tenant, lambda found: len(found) >= 5, memory_id=memory_id)
+
+    told = {(entry.method, entry.agent_id, entry.claimed_agent_id, entry.claimed_session_id) for entry in entries}
+    assert told == {
+        ("CreateMemory", "", "", ""),
+        ("GetMemory", "butler", "", ""),
+        ("GetMemory", "butler", "maid", "pantry"),
+        ("Recall", "butler", "", ""),
+        ("Recall", "butler", "maid", "pantry"),
+    }
+    assert {entry.session_id for entry in entries} == {""}
+
+
+async def test_the_log_is_filtered_by_agent_and_by_each_claim(cluster: Cluster, tenant: Tenant) -> None:
+    memory_id = await remember(tenant, agent_id="cook", session_id="kitchen")
+    for claims in ({"skein-agent-id": "maid"}, {"skein-session-id": "pantry"}):
+        claiming = cluster.with_key(tenant.api_key, **claims)
+        await claiming.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+    await seen(tenant, lambda found: len(found) >= 3)
+
+    def methods(entries: Sequence[pb.AccessLogEntry]) -> list[str]:
+        return [entry.method for entry in entries]
+
+    of_maid = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(claimed_agent_id="maid"))
+    of_pantry = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(claimed_session_id="pantry"))
+    of_cook = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(agent_id="cook"))
+    of_kitchen = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(session_id="kitchen"))
+
+    assert methods(of_maid.accesses) == methods(of_pantry.accesses) == ["GetMemory"]
+    assert methods(of_cook.accesses) == methods(of_kitchen.accesses) == []
+
+
+async def test_a_claim_that_is_too_long_is_not_recorded_and_costs_no_record(cluster: Cluster, tenant: Tenant) -> None:
+    memory_id = await remember(tenant)
+    claiming = cluster.with_key(tenant.api_key, **{"skein-agent-id": "x" * 256, "skein-session-id": "pantry"})
+    await claiming.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+
+    entries = await seen(tenant, lambda found: len(found) >= 2, memory_id=memory_id)
+
+    assert (entries[0].claimed_agent_id, entries[0].claimed_session_id) == ("", "pantry")
 
 
 async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record_and_no_other_count(

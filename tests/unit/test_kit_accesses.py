@@ -10,6 +10,7 @@ import pytest
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
 from skein_kit.accesses import MAX_MEMORIES, Access, access_of, operation_of
 from skein_kit.call import Call
 from skein_kit.identity import Caller
@@ -24,6 +25,7 @@ SECRET = "the dentist is on Tuesday"
 def recorded(request: object, response: object = None, *, method: str = "GetMemory", **options: object) -> Access:
     call = Call(path=f"/skein.memory.v1.MemoryService/{method}", metadata={}, deadline=None, peer="")
     call.client_address = "192.0.2.7"
+    call.claimed_agent_id = "maid"
     call.caller = Caller(principal="key:1", tenant_id=TENANT, permissions=frozenset(), agent_id="butler")
     tenant_id: UUID = options.pop("tenant_id", TENANT)  # type: ignore[assignment]
     return access_of(call, tenant_id, request, response, at=AT, **options)  # type: ignore[arg-type]
@@ -66,7 +68,21 @@ def test_no_word_of_a_request_is_kept() -> None:
         "session_id": "s1",
         "metadata": {},
     }
-    assert (access.session_id, access.agent_id) == ("s1", "butler")
+    assert (access.session_id, access.agent_id, access.claimed_agent_id) == (None, "butler", "maid")
+
+
+def test_the_session_of_a_call_is_its_object_and_never_a_memory_s_or_a_filter_s() -> None:
+    where = pb.MemoryFilter(session_id="s1", agent_id="cook", subject_id="ada")
+
+    listed = recorded(pb.ListMemoriesRequest(filter=where), method="ListMemories")
+    read = recorded(session_pb2.GetSessionRequest(session_id="s2"), method="GetSession")
+    opened = recorded(
+        session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s3", agent_id="cook")),
+        method="CreateSession",
+    )
+
+    assert (listed.session_id, listed.agent_id, listed.subject_id) == (None, "butler", "ada")
+    assert [(access.session_id, access.agent_id) for access in (read, opened)] == [("s2", "butler"), ("s3", "butler")]
 
 
 def test_a_search_is_known_again_by_a_hash_that_no_other_tenant_shares() -> None:

@@ -26,6 +26,8 @@ def access_of(memories: int, request_id: str = "r") -> Access:
         session_id=None,
         agent_id=None,
         subject_id=None,
+        claimed_agent_id=None,
+        claimed_session_id=None,
         item_count=memories,
         request_data="{}",
         success=True,
@@ -51,7 +53,7 @@ def test_each_memory_of_each_call_has_its_row_with_what_the_call_shares() -> Non
     found = [row for statement in inserts(TENANT, calls) for row in rows(statement)]
 
     expected = [(place, call.request_id) for call in calls for place in call.places]
-    assert Counter((row[2], row[14]) for row in found) == Counter(expected)
+    assert Counter((row[2], row[16]) for row in found) == Counter(expected)
     assert {row[0] for row in found} == {TENANT}
     assert len({row[1] for row in found}) == len(found)
     assert {row[3:5] for row in found} == {("search", "Recall")}

@@ -38,6 +38,9 @@ class Connection:
     api_key: str = field(repr=False)
     # For an operator's key: the tenant to act in.
     tenant_id: str = ""
+    # The agent and the session that the caller says it works for: claims, which the access log notes as such.
+    agent_id: str = ""
+    session_id: str = ""
     # Certificates (PEM) that vouch for an https endpoint; None: those that gRPC ships with.
     ca_file: Path | None = None
     # Time for one call, all of its attempts together.
@@ -102,8 +105,12 @@ class Connection:
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Return what every call carries."""
-        identity = (("authorization", f"Bearer {self.api_key}"),)
-        return (*identity, ("skein-tenant-id", self.tenant_id)) if self.tenant_id else identity
+        optional = (
+            ("skein-tenant-id", self.tenant_id),
+            ("skein-agent-id", self.agent_id),
+            ("skein-session-id", self.session_id),
+        )
+        return (("authorization", f"Bearer {self.api_key}"), *(pair for pair in optional if pair[1]))
 
 
 def data_dir(environment: Mapping[str, str]) -> Path:

@@ -75,6 +75,8 @@ class Client:
         endpoint: str,
         api_key: str,
         tenant_id: str = "",
+        agent_id: str = "",
+        session_id: str = "",
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         retries: RetryPolicy | None = None,
         ca_file: Path | None = None,
@@ -82,13 +84,16 @@ class Client:
         """Call the cluster at `endpoint` ("host:port", or "https://host:port" for TLS).
 
         `timeout` is the time in seconds that one call gets, retries included; each call may say otherwise.
-        `tenant_id` is for an operator's key: the tenant to act in. `ca_file` (PEM) vouches for a TLS endpoint whose
-        certificate is nobody's that gRPC knows.
+        `tenant_id` is for an operator's key: the tenant to act in. `agent_id` and `session_id` are claims that the
+        access log notes beside the credential's own agent; no permission follows from them. `ca_file` (PEM) vouches for a TLS
+        endpoint whose certificate is nobody's that gRPC knows.
         """
         self._connection = Connection(
             endpoint=endpoint,
             api_key=api_key,
             tenant_id=tenant_id,
+            agent_id=agent_id,
+            session_id=session_id,
             ca_file=ca_file,
             timeout=timeout,
             retries=retries or RetryPolicy(),

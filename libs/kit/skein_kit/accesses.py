@@ -49,7 +49,7 @@ _SEARCHES = ("Search", "Recall")
 _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
 _QUERY_FIELDS = frozenset({"query"})
-_CONTEXT = frozenset({"session_id", "agent_id", "subject_id"})
+_CONTEXT = frozenset({"session_id", "subject_id"})
 # Whose memories are handed out to be used: those read by id, and those recalled.
 _USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse"})
 
@@ -65,9 +65,14 @@ class Access:
     principal: str
     # Canonical UUIDs, as texts: there are ten or more for each call, and nothing is done with them but writing them.
     memory_ids: tuple[str, ...]
+    # The session and the person that the request names as its object; a memory's or a filter's session is none.
     session_id: str | None
-    agent_id: str | None
     subject_id: str | None
+    # The agent that the caller's credential is bound to, verified.
+    agent_id: str | None
+    # What the caller says of itself in metadata; nothing verifies it.
+    claimed_agent_id: str | None
+    claimed_session_id: str | None
     item_count: int
     # JSON text.
     request_data: str | None
@@ -130,7 +135,6 @@ def access_of(
     described = reading.asked(request)
     answered = () if response is None else tuple(_ids(_answered(response)))
     touched = tuple(dict.fromkeys((*_ids(reading.names), *answered)))
-    agent_id = reading.context.get("agent_id") or (caller.agent_id if caller is not None else None)
     method = call.path.rpartition("/")[2]
     return Access(
         tenant_id=tenant_id,
@@ -139,8 +143,10 @@ def access_of(
         principal=caller.principal if caller is not None else "",
         memory_ids=touched[:MAX_MEMORIES],
         session_id=reading.context.get("session_id"),
-        agent_id=agent_id or None,
         subject_id=reading.context.get("subject_id"),
+        agent_id=(caller.agent_id if caller is not None else "") or None,
+        claimed_agent_id=call.claimed_agent_id or None,
+        claimed_session_id=call.claimed_session_id or None,
         item_count=len(touched),
         # What the database cannot store would cost every record that is written with it.
         request_data=_JSON.encode(described).replace("\\u0000", "\\ufffd"),
@@ -177,7 +183,7 @@ class _Reading:
                 self._about(self.context, known, value)
             elif known.holds:
                 for inner, inner_value in value.ListFields():
-                    if inner.name in _CONTEXT and inner.name not in held:
+                    if inner.name in known.holds and inner.name not in held:
                         self._about(held, _field(inner), inner_value)
         # What a request says itself goes before what the one thing that it carries says.
         self.context = held | self.context
@@ -207,8 +213,8 @@ class _Field:
     # Return the ids of memories that a value names, in a request and in an answer.
     names: Callable[[Any], Iterable[str]] | None
     answers: Callable[[Any], Iterable[str]] | None
-    # It is a thing that may say what a call is about.
-    holds: bool
+    # Fields inside of the value that say what a call is about.
+    holds: frozenset[str]
 
 
 @functools.cache
@@ -218,7 +224,7 @@ def _field(descriptor: FieldDescriptor) -> _Field:
         describe=_describing(descriptor),
         names=_naming(descriptor),
         answers=_answering(descriptor),
-        holds=descriptor.message_type is not None and descriptor.name in _HOLDERS,
+        holds=_HOLDERS.get(descriptor.name, frozenset()) if descriptor.message_type is not None else frozenset(),
     )
 
 
@@ -314,12 +320,20 @@ def _ids(names: Iterable[str]) -> Iterator[str]:
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 _is_canonical = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
-_HOLDERS = frozenset({"memory", "session", "filter", "block", "state"})
+# The session that a memory belongs to, or that a filter asks for, is not the object of the call.
+_HOLDERS = {
+    "memory": frozenset({"subject_id"}),
+    "filter": frozenset({"subject_id"}),
+    "block": frozenset({"subject_id"}),
+    "session": _CONTEXT,
+    "state": _CONTEXT,
+}
 # Texts that are ids or names of the service's own, and no words of anybody's.
 _PLAIN = frozenset(
     {"memory_id", "link_id", "block_id", "session_id", "agent_id", "message_id", "snapshot_id", "type", "relation"}
 )
 _SHARED = (
-    "operation", "method", "principal", "session_id", "agent_id", "subject_id", "item_count", "request_data", "success",
-    "error_reason", "client_address", "request_id", "create_time",
+    "operation", "method", "principal", "session_id", "agent_id", "subject_id", "claimed_agent_id",
+    "claimed_session_id", "item_count", "request_data", "success", "error_reason", "client_address", "request_id",
+    "create_time",
 )  # fmt: skip

@@ -32,12 +32,16 @@ AUTHORIZATION_KEY = "authorization"
 TENANT_KEY = "skein-tenant-id"
 # Where a call entered the cluster and what made it, as the gateway saw it; a caller's own claims end at the gateway.
 ADDRESS_KEY = "skein-client-address"
+# The agent and the session that a caller says it works for. Nothing follows from them but a line in the access log.
+CLAIMED_AGENT_KEY = "skein-agent-id"
+CLAIMED_SESSION_KEY = "skein-session-id"
 AGENT_KEY = "skein-user-agent"
 # How many services a call has passed; a caller's own claims end at the gateway.
 HOPS_KEY = "skein-hops"
 # The peer of a call that came over no socket.
 IN_PROCESS = "in-process"
 _MAX_USER_AGENT = 255
+_MAX_CLAIM = 255
 _MAX_REQUEST_ID = 128
 _MAX_HOPS_DIGITS = 2
 
@@ -54,6 +58,9 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         # Where the call entered the cluster; empty for what the cluster does by itself.
         self.client_address = metadata.get(ADDRESS_KEY, "")
         self.user_agent = metadata.get(AGENT_KEY, "")
+        # Empty for a caller that claims none.
+        self.claimed_agent_id = _claim(metadata.get(CLAIMED_AGENT_KEY, ""))
+        self.claimed_session_id = _claim(metadata.get(CLAIMED_SESSION_KEY, ""))
         # Services that work on what this call is a part of, since the first of them gave it a turn.
         self.hops = _hops(metadata.get(HOPS_KEY, ""))
         # It had its turn here.
@@ -167,6 +174,12 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 def _request_id(given: str) -> str:
     """Return the caller's own id, or a new one for none and for one that gRPC's metadata could not carry on."""
     return given if given and given.isascii() and given.isprintable() else str(uuid.uuid4())
+
+
+def _claim(text: str) -> str:
+    """Return a caller's claim, or nothing for one that is too long or that gRPC's metadata could not carry on."""
+    text = text.strip()
+    return text if len(text) <= _MAX_CLAIM and text.isascii() and text.isprintable() else ""
 
 
 def _hops(given: str) -> int:

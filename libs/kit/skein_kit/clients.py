@@ -24,6 +24,8 @@ from skein_kit.call import (
     ADDRESS_KEY,
     AGENT_KEY,
     AUTHORIZATION_KEY,
+    CLAIMED_AGENT_KEY,
+    CLAIMED_SESSION_KEY,
     HOPS_KEY,
     IN_PROCESS,
     REQUEST_ID_KEY,
@@ -382,6 +384,10 @@ def _headers(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str,
             headers.setdefault(ADDRESS_KEY, call.client_address)
         if call.user_agent:
             headers.setdefault(AGENT_KEY, call.user_agent)
+        if call.claimed_agent_id:
+            headers.setdefault(CLAIMED_AGENT_KEY, call.claimed_agent_id)
+        if call.claimed_session_id:
+            headers.setdefault(CLAIMED_SESSION_KEY, call.claimed_session_id)
         if call.min_revision is not None:
             headers[MIN_REVISION_KEY] = text(max(call.min_revision, call.revision))
         if call.token:

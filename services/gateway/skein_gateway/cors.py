@@ -26,8 +26,10 @@ _HEADERS = (
     "mcp-method",
     "mcp-name",
     "mcp-protocol-version",
+    "skein-agent-id",
     "skein-min-revision",
     "skein-request-id",
+    "skein-session-id",
     "skein-tenant-id",
     "skein-toolsets",
 )

@@ -15,7 +15,7 @@ from skein_gateway.forwarding import GATEWAY_SERVICE, PUBLIC_METHODS
 from skein_gateway.schemas import Schema, Schemas, comments, described
 from skein_gateway.status import VERSION
 from skein_kit.access import MEANINGS, RULES
-from skein_kit.call import REQUEST_ID_KEY, TENANT_KEY
+from skein_kit.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -91,6 +91,18 @@ _PARAMETERS: Mapping[str, Schema] = {
         "description": "What the cluster's logs and traces call this call; one is made up otherwise.",
         "schema": {"type": "string"},
     },
+    "AgentId": {
+        "name": CLAIMED_AGENT_KEY,
+        "in": "header",
+        "description": "The agent that the caller says it works for: a claim, for the access log alone.",
+        "schema": {"type": "string", "maxLength": 255},
+    },
+    "SessionId": {
+        "name": CLAIMED_SESSION_KEY,
+        "in": "header",
+        "description": "The session that the caller says it works in: a claim, for the access log alone.",
+        "schema": {"type": "string", "maxLength": 255},
+    },
     "TenantId": {
         "name": TENANT_KEY,
         "in": "header",
@@ -98,6 +110,8 @@ _PARAMETERS: Mapping[str, Schema] = {
         "schema": {"type": "string", "format": "uuid"},
     },
 }
+# What calls of a tenant take beside.
+_OF_TENANT = ("TenantId", "AgentId", "SessionId")
 _HEADERS: Mapping[str, Schema] = {
     "RequestId": {"description": "What the cluster's logs call this call.", "schema": {"type": "string"}},
     "RetryAfter": {"description": "Seconds to wait, where waiting helps.", "schema": {"type": "string"}},
@@ -118,7 +132,7 @@ def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
     content: Schema = {"schema": schemas.reference(described(method.request))}
     if method.path in EXAMPLES:
         content["example"] = EXAMPLES[method.path]
-    parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(["TenantId"] if rule.tenant else [])]
+    parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.tenant else [])]
     answer = {connect.JSON: {"schema": schemas.reference(described(method.response))}, connect.PROTO: {}}
     headers = {REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"}}
     return {

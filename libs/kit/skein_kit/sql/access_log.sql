@@ -1,11 +1,12 @@
 -- insert_accesses --
 -- Record accesses.
 INSERT INTO memory.access_log
-    (tenant_id, access_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, item_count,
-     request_data, success, error_reason, client_address, request_id, create_time)
+    (tenant_id, access_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, claimed_agent_id,
+     claimed_session_id, item_count, request_data, success, error_reason, client_address, request_id, create_time)
 VALUES
     (:tenant_id, :access_id, :memory_id, :operation, :method, :principal, :session_id, :agent_id, :subject_id,
-     :item_count, :request_data, :success, :error_reason, :client_address, :request_id, :create_time);
+     :claimed_agent_id, :claimed_session_id, :item_count, :request_data, :success, :error_reason, :client_address,
+     :request_id, :create_time);
 
 -- finish_access --
 -- Say how an access ended that was recorded before it began.

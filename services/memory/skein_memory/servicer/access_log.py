@@ -46,6 +46,8 @@ def _question(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessQuesti
         memory_id=UUID(request.memory_id) if request.memory_id else None,
         session_id=request.session_id or None,
         agent_id=request.agent_id or None,
+        claimed_agent_id=request.claimed_agent_id or None,
+        claimed_session_id=request.claimed_session_id or None,
         operation=operation if request.operation else None,
         failed_only=request.failed_only,
     )
@@ -60,6 +62,8 @@ def _entry(row: asyncpg.Record) -> pb.AccessLogEntry:
         memory_id=str(row["memory_id"] or ""),
         session_id=row["session_id"] or "",
         agent_id=row["agent_id"] or "",
+        claimed_agent_id=row["claimed_agent_id"] or "",
+        claimed_session_id=row["claimed_session_id"] or "",
         subject_id=row["subject_id"] or "",
         item_count=row["item_count"],
         request_data=struct(row["request_data"]),

@@ -24,6 +24,8 @@ class AccessQuestion:
     memory_id: UUID | None
     session_id: str | None
     agent_id: str | None
+    claimed_agent_id: str | None
+    claimed_session_id: str | None
     operation: str | None
     failed_only: bool
 

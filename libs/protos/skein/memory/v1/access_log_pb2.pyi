@@ -28,7 +28,7 @@ ACCESS_OPERATION_DELETE: AccessOperation
 ACCESS_OPERATION_SEARCH: AccessOperation
 
 class AccessLogEntry(_message.Message):
-    __slots__ = ("access_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "success", "error_reason", "client_address", "call_request_id", "create_time")
+    __slots__ = ("access_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id")
     ACCESS_ID_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,8 @@ class AccessLogEntry(_message.Message):
     CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CALL_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     access_id: str
     operation: AccessOperation
     method: str
@@ -59,10 +61,12 @@ class AccessLogEntry(_message.Message):
     client_address: str
     call_request_id: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, access_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    claimed_agent_id: str
+    claimed_session_id: str
+    def __init__(self, access_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
 
 class ListAccessLogRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time")
+    __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time", "claimed_agent_id", "claimed_session_id")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +76,8 @@ class ListAccessLogRequest(_message.Message):
     FAILED_ONLY_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     memory_id: str
@@ -81,7 +87,9 @@ class ListAccessLogRequest(_message.Message):
     failed_only: bool
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., failed_only: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    claimed_agent_id: str
+    claimed_session_id: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., failed_only: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
 
 class ListAccessLogResponse(_message.Message):
     __slots__ = ("accesses", "next_page_token")

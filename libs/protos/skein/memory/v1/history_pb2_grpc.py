@@ -321,7 +321,8 @@ class HistoryServiceServicer:
 
     def ListAccessLog(self, request, context):
         """ListAccessLog pages through who read, wrote and searched what, newest
-        first. Accesses appear a few seconds after they happen. Safe to retry.
+        first, with the verified agent of the credential and, apart from it, the
+        agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

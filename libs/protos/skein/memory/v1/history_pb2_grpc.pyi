@@ -172,7 +172,8 @@ class HistoryServiceStub:
     """
     ListAccessLog: _grpc.UnaryUnaryMultiCallable[_access_log_pb2.ListAccessLogRequest, _access_log_pb2.ListAccessLogResponse]
     """ListAccessLog pages through who read, wrote and searched what, newest
-    first. Accesses appear a few seconds after they happen. Safe to retry.
+    first, with the verified agent of the credential and, apart from it, the
+    agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
     """
 
 @_typing.type_check_only
@@ -316,7 +317,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     """
     ListAccessLog: _aio.UnaryUnaryMultiCallable[_access_log_pb2.ListAccessLogRequest, _access_log_pb2.ListAccessLogResponse]  # type: ignore[assignment]
     """ListAccessLog pages through who read, wrote and searched what, newest
-    first. Accesses appear a few seconds after they happen. Safe to retry.
+    first, with the verified agent of the credential and, apart from it, the
+    agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
     """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -547,7 +549,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_log_pb2.ListAccessLogResponse, _abc.Awaitable[_access_log_pb2.ListAccessLogResponse]]:
         """ListAccessLog pages through who read, wrote and searched what, newest
-        first. Accesses appear a few seconds after they happen. Safe to retry.
+        first, with the verified agent of the credential and, apart from it, the
+        agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -38,6 +38,8 @@ TOOLS = (
         "memory_id",
         "session_id",
         "agent_id",
+        "claimed_agent_id",
+        "claimed_session_id",
         may("since", "start_time"),
         may("until", "end_time"),
         "page_size",
