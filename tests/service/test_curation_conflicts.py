@@ -140,7 +140,7 @@ async def test_a_pair_set_to_needs_review_is_listed_whatever_joins_it(tenant: Te
             "|".join(keyed): pb.CONFLICT_REASON_SAME_KEY,
         }
         assert {one.resolution.status for one in found.values()} == {NEEDS_REVIEW}
-    await resolve(tenant, *notes, DISMISSED)
+    await resolve(tenant, notes[0], notes[1], DISMISSED)
     assert "|".join(notes) not in {one.pair_key for one in await conflicts(tenant)}
 
 

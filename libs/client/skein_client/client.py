@@ -85,8 +85,8 @@ class Client:
 
         `timeout` is the time in seconds that one call gets, retries included; each call may say otherwise.
         `tenant_id` is for an operator's key: the tenant to act in. `agent_id` and `session_id` are claims that the
-        access log notes beside the credential's own agent; no permission follows from them. `ca_file` (PEM) vouches for a TLS
-        endpoint whose certificate is nobody's that gRPC knows.
+        access log notes beside the credential's own agent; no permission follows from them. `ca_file` (PEM) vouches for
+        a TLS endpoint whose certificate is nobody's that gRPC knows.
         """
         self._connection = Connection(
             endpoint=endpoint,
