@@ -54,7 +54,7 @@ async def test_a_merge_takes_in_contents_tags_scores_and_links(tenant: Tenant) -
     memory = merged.memory
     assert again == merged
     assert (memory.memory_id, memory.content) == (a, "Tea at five\n\nMilk first\n\nNo sugar")
-    assert (memory.title, list(memory.tags), memory.confidence, memory.importance) == ("Tea", ["milk", "tea"], 0.9, 0.9)
+    assert (memory.title, list(memory.tags), memory.confidence, memory.importance) == ("Tea", ["tea", "milk"], 0.9, 0.9)
     assert memory.HasField("scores")
     assert list(merged.archived_memory_ids) == [b, c]
     assert merged.moved_link_count == 1

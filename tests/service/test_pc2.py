@@ -53,7 +53,7 @@ async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant
     assert data["memory_id"].startswith("mem-")
     assert len(data["memory_id"]) == len("mem-") + 16
     assert data["content"] == content
-    assert (data["memory_type"], data["priority"], sorted(data["tags"])) == ("user_preference", 8, ["ana", "tea"])
+    assert (data["memory_type"], data["priority"], data["tags"]) == ("user_preference", 8, ["tea", "ana"])
     assert data["created_at"] == created["data"]["created_at"]
     assert data["created_at"] < data["expires_at"]
     assert data["session_id"] == "session-123456"

@@ -97,7 +97,8 @@ def united(before: Memory, given: Memory, mode: Mode, *, is_later: bool, at: dat
     draft = given.draft if wins else before.draft
     tags = given.draft.tags
     if mode is Mode.MERGE:
-        tags = tuple(sorted({*before.draft.tags, *given.draft.tags}))
+        # What is there keeps its order.
+        tags = tuple(dict.fromkeys([*before.draft.tags, *given.draft.tags]))
     draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
     is_back = wins and not before.is_active
     if not is_back and (not before.is_active or same_draft(before.draft, draft)):

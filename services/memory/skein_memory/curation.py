@@ -145,7 +145,7 @@ def merged(memories: Sequence[Memory], *, max_content: int, at: datetime, by: st
     content = "\n\n".join(parts)
     if len(content) > max_content:
         raise ContentTooLong(limit=max_content, length=len(content))
-    tags = {tag for memory in memories for tag in memory.draft.tags}
+    tags = tuple(dict.fromkeys(tag for memory in memories for tag in memory.draft.tags))
     if len(tags) > MOST_TAGS:
         raise MergeTooLarge(kind="tags", limit=MOST_TAGS)
     first = memories[0].draft
@@ -153,7 +153,7 @@ def merged(memories: Sequence[Memory], *, max_content: int, at: datetime, by: st
         first,
         title=first.title or next((memory.draft.title for memory in memories if memory.draft.title), None),
         content=content,
-        tags=tuple(sorted(tags)),
+        tags=tags,
         confidence=max(memory.draft.confidence for memory in memories),
         importance=max(memory.draft.importance for memory in memories),
     )

@@ -91,7 +91,7 @@ class Draft:
             key=memory.key or None,
             content=content,
             data=_data_of(memory),
-            tags=tuple(sorted(memory.tags)),
+            tags=tuple(dict.fromkeys(memory.tags)),
             source=memory.source or None,
             source_agent=memory.source_agent or None,
             agent_id=memory.agent_id or agent_id or None,

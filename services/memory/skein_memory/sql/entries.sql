@@ -15,7 +15,8 @@ VALUES
 SELECT memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
        scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
        revision, create_time, update_time, delete_time, created_by, updated_by,
-       ARRAY(SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = entries.memory_id) AS tags
+       ARRAY(SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = entries.memory_id
+             ORDER BY position, tag COLLATE "C") AS tags
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import replace as but
 from typing import TYPE_CHECKING
 
-from skein_kit import bundles, postings
+from skein_kit import postings
 from skein_kit.bundles import Rows
 from skein_kit.errors import ExternalIdTaken
 from skein_memory import events
@@ -47,7 +47,7 @@ async def insert(
     along = [
         Rows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
         history.rows(created, at=at, by=memories[0].created_by if memories else ""),
-        _tags([(memory.memory_id, tag) for memory in memories for tag in memory.draft.tags]),
+        Rows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
         standing.rows(memories),
         properties.rows(memories),
     ]
@@ -107,11 +107,7 @@ async def replace(
         revision=after.revision,
         **values,
     )
-    dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
-    if dropped:
-        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
-    added = sorted(set(after.draft.tags) - set(before.draft.tags))
-    await bundles.insert(tx, tenant_id, [_tags([(after.memory_id, tag) for tag in added])])
+    await _replace_tags(tx, tenant_id, before, after)
     if before.fact_key != after.fact_key:
         await _move_key(tx, tenant_id, before, after)
     await standing.follow(tx, tenant_id, before, after)
@@ -137,8 +133,21 @@ async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_no
     return documents
 
 
-def _tags(tags: Sequence[tuple[UUID, str]]) -> Rows:
-    return Rows(QUERIES["insert_tags"], [{"memory_id": id_, "tag": tag} for id_, tag in tags])
+async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    if before.draft.tags == after.draft.tags:
+        return
+    dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
+    if dropped:
+        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
+    # All of them: what stays may have moved, and an older version left no places.
+    await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
+
+
+def _tags(memory: Memory) -> list[dict[str, object]]:
+    return [
+        {"memory_id": memory.memory_id, "tag": tag, "position": position}
+        for position, tag in enumerate(memory.draft.tags)
+    ]
 
 
 async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
@@ -178,8 +187,7 @@ def _entry(memory: Memory) -> dict[str, object]:
 def memory_of(row: asyncpg.Record) -> Memory:
     """Read a row of `get_memories`, of a list or of a version."""
     said = {name: row[name] for name in _SAID}
-    # Sorted here, as the database's order of texts depends on how it was set up.
-    said["tags"] = tuple(sorted(said["tags"]))
+    said["tags"] = tuple(said["tags"])
     return Memory(
         memory_id=row["memory_id"],
         draft=Draft(**said),

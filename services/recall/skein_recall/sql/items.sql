@@ -9,7 +9,7 @@ SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.
        ARRAY(
            SELECT t.tag FROM memory.tags AS t
            WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id
-           ORDER BY t.tag
+           ORDER BY t.position, t.tag COLLATE "C"
        ) AS tags
 FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
 JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = wanted.memory_id
