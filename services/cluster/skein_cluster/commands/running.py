@@ -183,8 +183,8 @@ def _try_next(data_dir: Path) -> list[str]:
 def pc2_ports(cluster: Embedded) -> str:
     """Return the assistants' ports, those that were moved with where they are now."""
     ports = [
-        (name.removeprefix("pc2:"), address.rpartition(":")[2])
-        for name, address in cluster.addresses.items()
-        if name.startswith("pc2:")
+        (str(number), address.rpartition(":")[2])
+        for number in registry.PC2_PORTS
+        if (address := cluster.addresses.get(f"pc2:{number}")) is not None
     ]
     return ", ".join(number if number == port else f"{number} at {port}" for number, port in ports)
