@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skein_kit.migrate import Migration, discover
 from skein_kit.service import Host
 from skein_kit.settings import SettingInvalid
+from skein_pc2.settings import PORTS as _PC2_PORTS
 from skein_pc2.settings import Pc2Settings, setting_of
 from skein_pc2.settings import port_of as pc2_port_of
 
@@ -35,8 +36,8 @@ PORTS: Mapping[str, int] = {
 
 # The gateway's other one.
 HTTP_PORT = 8080
-# The ports of the assistants' protocol, in pc2's own order.
-PC2_PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240, 8140)
+# The ports of the assistants' protocol.
+PC2_PORTS = _PC2_PORTS
 # Settings of the other ports that services open.
 OTHER_PORTS = ("SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_BASE_PORT")
 

@@ -23,11 +23,11 @@ from skein_pc2.reasoning.jarvis import Jarvis
 from skein_pc2.reasoning.port import Reasoning
 from skein_pc2.router import ANSWER_SECONDS, PATIENT_SECONDS, Door
 from skein_pc2.session_agent import Pulse, SessionAgent
-from skein_pc2.settings import EVERYWHERE, Pc2Settings, is_secure, only_answers, port_of
+from skein_pc2.settings import EVERYWHERE, PORTS, Pc2Settings, is_secure, only_answers, port_of
 from skein_pc2.transport.ports import Port, Ports
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
     from skein_pc2.api import Api
     from skein_pc2.dialects import Dialect
@@ -69,7 +69,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             return ports.are_open() and await apis.are_accepted()
 
         servicers.ready_checks.append(is_ready)
-        doors = _doors(host.environment, settings, certificates, list(dialects))
+        doors = _doors(host.environment, settings, certificates)
         await ports.open(
             Port(
                 door=doors[number],
@@ -85,9 +85,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         yield servicers
 
 
-def _doors(
-    environment: Mapping[str, str], settings: Pc2Settings, certificates: Certificates | None, numbers: Sequence[int]
-) -> dict[int, Door]:
+def _doors(environment: Mapping[str, str], settings: Pc2Settings, certificates: Certificates | None) -> dict[int, Door]:
     """Return where each port listens, and for whom."""
     # A client with a certificate may come from anywhere, unless it is set from where.
     networks = settings.networks() or (EVERYWHERE if certificates else ())
@@ -100,7 +98,7 @@ def _doors(
             certificates=certificates,
             answer_seconds=PATIENT_SECONDS if number in _PATIENT else ANSWER_SECONDS,
         )
-        for position, number in enumerate(numbers)
+        for position, number in enumerate(PORTS)
     }
 
 

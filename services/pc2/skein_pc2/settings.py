@@ -16,6 +16,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 EVERYWHERE: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 
+# The ports of the protocol, in the order of a row of ports that begins at SKEIN_PC2_BASE_PORT: new ones come last.
+PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240, 8140)
+
 _LAST_PORT = 65535
 _API_KEY = "SKEIN_PC2_API_KEY"
 # Ports that publish and answer, and the values of their settings: the first for both (with CURVE: it publishes), the
@@ -37,7 +40,7 @@ class Pc2Settings(Settings):
     # Folder of the certificates that SECURE_ZMQ needs, as `skein pc2 certificates` makes it.
     certificates: Path | None = None
     # Unset: each port is the one of the protocol. 0: free ports for all. Else the first of a row of ports, in the order
-    # of service.py. SKEIN_PC2_PORT_<port of the protocol> moves one port, whatever is said here.
+    # of PORTS. SKEIN_PC2_PORT_<port of the protocol> moves one port, whatever is said here.
     base_port: int | None = None
     # Messages of one port that are worked on at the same time.
     at_once: int = 64
