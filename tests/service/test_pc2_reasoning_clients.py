@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
-from fix_pc2 import Assistant, refusal
+from fix_pc2 import Assistant, assistant_of, refusal
 
 from skein.session.v1 import session_pb2
 
@@ -158,6 +158,18 @@ async def test_the_main_port_tells_the_same_numbers(assistant: Assistant, action
     health = await act(assistant, action)
 
     assert (health["status"], health["total_requests"], health["failed_requests"]) == ("ok", 1, 1)
+
+
+async def test_health_is_answered_with_its_numbers_while_the_cluster_is_away() -> None:
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
+        await act(assistant, "get_recent_context")
+        documents = [(await send(assistant, {"action": "health_check"}, port=port))[0] for port in (5596, 5597, 5617)]
+        (checked,) = await send(assistant, {"request_type": "health_check"})
+
+    for health in documents:
+        assert (health["status"], health["sessions_count"], health["error_patterns_count"]) == ("ok", 0, 0)
+        assert health["failed_requests"] == 1
+    assert checked["status"] == "success"
 
 
 async def test_the_checkers_find_what_they_look_for(assistant: Assistant) -> None:

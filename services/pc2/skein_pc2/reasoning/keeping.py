@@ -31,11 +31,6 @@ NO_QUERY = "No query parameters provided"
 
 _MOST_KEYWORDS, _MOST_IDS, _MOST_HITS = 50, 500, 100
 _MOST_QUERY_CHARACTERS = 10_000
-# Words alone: what is asked for are keywords.
-_BY_WORDS = {
-    "lexical": 1.0,
-    **dict.fromkeys(("dense", "context", "reply", "statement", "length", "time", "date"), 0.0),
-}
 # Memories whose idleness ends with one query, the first of those it found: each is written once a day at most.
 _MOST_USED = 20
 _TRIES = 20
@@ -199,13 +194,12 @@ class Keeper:
             limit=_MOST_HITS,
             kinds=[recall_pb2.ITEM_KIND_MEMORY],
             filter=pb.MemoryFilter(where=f"source = {name} OR source_agent = {name}" if source else ""),
-            weights=_BY_WORDS,
-            fusion="scores",
+            mode=recall_pb2.SEARCH_MODE_KEYWORD,
             show_superseded=True,
         )
         response = await self._api.call(self._api.index.Recall, request, ask)
-        hits = [hit.memory for hit in response.hits if _has_words(hit)]
-        return Found(hits, len(response.hits) == _MOST_HITS or response.filter_truncated)
+        is_cut = len(response.hits) == _MOST_HITS or response.filter_truncated
+        return Found([hit.memory for hit in response.hits], is_cut)
 
     async def _by_source(self, ask: Ask, source: str) -> Found:
         """Find what has a source, or the agent of that name, newest first."""
@@ -254,10 +248,6 @@ class Keeper:
 def strengths(memories: Sequence[pb.Memory], ask: Ask) -> list[Strength]:
     """Return the strength of each memory that has one."""
     return [records.strength_of(memory, ask.at) for memory in memories if records.is_own(memory)]
-
-
-def _has_words(hit: recall_pb2.Hit) -> bool:
-    return any(component.signal == "lexical" and component.rank for component in hit.components)
 
 
 def _missing(memory_id: str) -> Rejected:
