@@ -30,7 +30,6 @@ def stored(values: dict[str, Any]) -> pb.Memory:
     memory.create_time.FromDatetime(AT)
     records.keep_sent_fields(memory, values)
     memory.content = memory.content.strip()
-    memory.tags[:] = sorted(memory.tags)
     return pb.Memory.FromString(memory.SerializeToString())
 
 

@@ -119,7 +119,7 @@ def changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
         memory.importance = words.importance(values["priority"])
     if values.get("tags") is not None:
         tags = fields.texts(values["tags"], "tags")
-        if set(tags) != set(memory.tags):
+        if tags != list(memory.tags):
             memory.tags[:] = tags
     if values.get("metadata") is not None:
         given = words.struct(fields.mapping(values["metadata"], "metadata"), "metadata")
@@ -250,8 +250,7 @@ def _stored_fields(memory: pb.Memory) -> dict[str, Any]:
         "source_agent": memory.source_agent,
         "title": memory.title,
         "url": own.get("url", "") if isinstance(own, dict) else "",
-        # A set: the service gives no order back.
-        "tags": sorted(memory.tags),
+        "tags": list(memory.tags),
         "metadata": metadata,
     }
 
