@@ -205,8 +205,11 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExchangeToken(self, request, context):
-        """ExchangeToken gives tokens for a grant. A code or a refresh token works
-        once; a second use by its own client revokes what the first one gave.
+        """ExchangeToken gives tokens for a grant. A code, a device's code or a
+        refresh token works once; a second use by its own client revokes what the
+        first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
+        two give the same refresh token again, for an answer that got lost. A
+        refused code or token is no attempt and locks nothing.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,

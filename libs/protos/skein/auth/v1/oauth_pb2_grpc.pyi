@@ -96,8 +96,11 @@ class OAuthServiceStub:
     - NOT_FOUND, TENANT_NOT_FOUND: the account is no member of the tenant.
     """
     ExchangeToken: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.ExchangeTokenRequest, _oauth_pb2.ExchangeTokenResponse]
-    """ExchangeToken gives tokens for a grant. A code or a refresh token works
-    once; a second use by its own client revokes what the first one gave.
+    """ExchangeToken gives tokens for a grant. A code, a device's code or a
+    refresh token works once; a second use by its own client revokes what the
+    first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
+    two give the same refresh token again, for an answer that got lost. A
+    refused code or token is no attempt and locks nothing.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,
@@ -222,8 +225,11 @@ class OAuthServiceAsyncStub(OAuthServiceStub):
     - NOT_FOUND, TENANT_NOT_FOUND: the account is no member of the tenant.
     """
     ExchangeToken: _aio.UnaryUnaryMultiCallable[_oauth_pb2.ExchangeTokenRequest, _oauth_pb2.ExchangeTokenResponse]  # type: ignore[assignment]
-    """ExchangeToken gives tokens for a grant. A code or a refresh token works
-    once; a second use by its own client revokes what the first one gave.
+    """ExchangeToken gives tokens for a grant. A code, a device's code or a
+    refresh token works once; a second use by its own client revokes what the
+    first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
+    two give the same refresh token again, for an answer that got lost. A
+    refused code or token is no attempt and locks nothing.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,
@@ -393,8 +399,11 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.ExchangeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.ExchangeTokenResponse, _abc.Awaitable[_oauth_pb2.ExchangeTokenResponse]]:
-        """ExchangeToken gives tokens for a grant. A code or a refresh token works
-        once; a second use by its own client revokes what the first one gave.
+        """ExchangeToken gives tokens for a grant. A code, a device's code or a
+        refresh token works once; a second use by its own client revokes what the
+        first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
+        two give the same refresh token again, for an answer that got lost. A
+        refused code or token is no attempt and locks nothing.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,
