@@ -23,7 +23,7 @@ SECONDS = 60.0
 def limits(*, most: int = 100, reserve_from: int = 10_000, proxy: str = "", **settings: float) -> Limits:
     """Return the limits of a port, with time-outs that no test waits for unless it says so."""
     patience = dict.fromkeys(
-        ("http_header_seconds", "http_body_seconds", "http_idle_seconds", "http_stalled_seconds"), 600.0
+        ("http_header_seconds", "request_body_seconds", "http_idle_seconds", "http_stalled_seconds"), 600.0
     )
     made = ProcessSettings(**{**patience, **settings})  # type: ignore[arg-type]  # Numbers, by the names of the fields.
     return Limits.of(made, most=most, reserve_from=reserve_from, is_proxy=lambda address: address == proxy)

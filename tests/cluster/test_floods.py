@@ -32,7 +32,11 @@ HALF_FORM = (
     b"content-length: 1000\r\n\r\ngrant_type="
 )
 # No deadline ends a flood while a test looks.
-SETTINGS = {"SKEIN_HTTP_HEADER_SECONDS": "600", "SKEIN_HTTP_BODY_SECONDS": "600", "SKEIN_GRPC_HANDSHAKE_SECONDS": "600"}
+SETTINGS = {
+    "SKEIN_HTTP_HEADER_SECONDS": "600",
+    "SKEIN_REQUEST_BODY_SECONDS": "600",
+    "SKEIN_GRPC_HANDSHAKE_SECONDS": "600",
+}
 
 
 @pytest.fixture

@@ -200,10 +200,17 @@ async def test_another_content_type_is_refused(address: str, content_type: str) 
     assert answer.headers["accept-post"] == "application/json, application/proto"
 
 
-async def test_another_encoding_is_refused(address: str) -> None:
-    answer = await ask(address, f"{MEMORIES}/ListMemories", {}, content_encoding="gzip")
+@pytest.mark.parametrize("path", [f"{MEMORIES}/ListMemories", "/mcp", "/oauth/token", "/console/keys"])
+async def test_another_encoding_is_refused_before_it_is_known_who_sends_it(address: str, path: str) -> None:
+    answer = await ask(address, path, {}, content_encoding="gzip", authorization="Bearer nobody's")
 
     assert (answer.status, answer.headers["accept-encoding"]) == (415, "identity")
+
+
+async def test_an_encoding_that_changes_nothing_is_none(address: str, bearer: dict[str, str]) -> None:
+    answer = await ask(address, f"{MEMORIES}/ListMemories", {}, content_encoding="Identity", **bearer)
+
+    assert answer.status == 200
 
 
 async def test_an_rpc_is_posted(address: str) -> None:

@@ -138,14 +138,14 @@ async def test_an_idle_connection_is_closed_after_its_time() -> None:
 
 
 async def test_a_body_that_does_not_come_in_time_is_answered_with_408() -> None:
-    async with Server.running(limits(http_body_seconds=0.5)) as server:
+    async with Server.running(limits(request_body_seconds=0.5)) as server:
         end = await (await Client.connect(server.address, HALF_BODY)).end()
 
     assert b" 408 " in end
 
 
 async def test_a_body_that_is_not_needed_any_more_has_the_same_deadline() -> None:
-    async with Server.running(limits(http_body_seconds=0.5)) as server:
+    async with Server.running(limits(request_body_seconds=0.5)) as server:
         client = await Client.connect(server.address)
         assert await client.ask(HALF_BODY.replace(b"/echo", b"/nowhere")) == 404
 
@@ -162,7 +162,7 @@ async def test_a_body_that_is_not_needed_any_more_has_the_same_deadline() -> Non
 
 
 async def test_an_answer_may_take_longer_than_any_deadline() -> None:
-    short = limits(http_header_seconds=0.2, http_body_seconds=0.2, http_idle_seconds=0.2)
+    short = limits(http_header_seconds=0.2, request_body_seconds=0.2, http_idle_seconds=0.2)
     async with Server.running(short) as server:
         waiting = await Client.connect(server.address, WHOLE.replace(b"/healthz", b"/slow"))
         await server.entered.acquire()

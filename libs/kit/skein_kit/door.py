@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
+from grpc import aio
 
 from skein_kit import errors
 from skein_kit.call import Call, Ended, address_of, trailing
 from skein_kit.revisions import told
 
 if TYPE_CHECKING:
-    from grpc import aio
-
     from skein_kit.clients import LocalMethods
     from skein_kit.interceptors import Handler, Method
 
@@ -29,10 +28,13 @@ Origin = Callable[[str, Sequence[str]], str]
 class Door(grpc.GenericRpcHandler):
     """Brings calls from the socket to the interceptors, as bytes."""
 
-    def __init__(self, answers: LocalMethods, origin: Origin | None) -> None:
-        """Answer with these; with an `origin` calls enter the cluster here, and it says where from."""
+    def __init__(self, answers: LocalMethods, origin: Origin | None, *, body_seconds: float) -> None:
+        """Answer with these; with an `origin` calls enter the cluster here, and it says where from.
+
+        A request whose message has not come after `body_seconds` is refused.
+        """
         self._handlers = {
-            path: (_stream if method.streams else _unary)(path, method, handler, origin)
+            path: (_stream if method.streams else _unary)(path, method, handler, origin, body_seconds)
             for path, (method, handler) in answers.items()
         }
 
@@ -44,13 +46,15 @@ class Door(grpc.GenericRpcHandler):
         return handler
 
 
-def _unary(path: str, method: Method, handler: Handler, origin: Origin | None) -> grpc.RpcMethodHandler[bytes, bytes]:
+def _unary(
+    path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
+) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
 
-    async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
+    async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> bytes:
         call = _call(path, context, origin)
         try:
-            response = await handler(request, call)
+            response = await handler(await _read(context, body_seconds), call)
         except Ended as ended:
             status = ended.status
             said: tuple[tuple[str, str | bytes], ...] = (*trailing(status), *told(call))
@@ -64,13 +68,15 @@ def _unary(path: str, method: Method, handler: Handler, origin: Origin | None) -
             await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
         return answered
 
-    return grpc.unary_unary_rpc_method_handler(answer)
+    return grpc.stream_unary_rpc_method_handler(answer)
 
 
-def _stream(path: str, method: Method, handler: Handler, origin: Origin | None) -> grpc.RpcMethodHandler[bytes, bytes]:
+def _stream(
+    path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
+) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
 
-    async def answer(request: bytes, context: aio.ServicerContext[bytes, bytes]) -> None:
+    async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> None:
         call = _call(path, context, origin)
 
         async def write(message: Any) -> None:
@@ -82,12 +88,29 @@ def _stream(path: str, method: Method, handler: Handler, origin: Origin | None) 
 
         call.writer = write
         try:
-            await handler(request, call)
+            await handler(await _read(context, body_seconds), call)
         except Ended as ended:
             status = ended.status
             await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
 
-    return grpc.unary_stream_rpc_method_handler(answer)
+    return grpc.stream_stream_rpc_method_handler(answer)
+
+
+async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> bytes:
+    """Return the one message of a request. Raises Ended when it does not come, or not in time.
+
+    grpc itself waits for ever for the message of a unary request, before it calls us. All methods are therefore
+    registered as ones whose requests are streams. The message is read before it is known who calls, because grpc's core
+    refuses compressed messages meanwhile.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            message: object = await context.read()
+    except TimeoutError:
+        raise Ended(errors.DeadlineExceeded().status()) from None
+    if message is aio.EOF:
+        raise Ended(errors.FieldInvalid(violations=[("", "is missing")]).status())
+    return cast("bytes", message)
 
 
 def _call(path: str, context: aio.ServicerContext[bytes, bytes], origin: Origin | None) -> Call:

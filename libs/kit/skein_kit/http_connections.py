@@ -85,7 +85,7 @@ class Limits:
             most=most,
             most_of_address=max(1, min(settings.http_connections_per_address or most, most // 2)),
             reserve_from=reserve_from,
-            seconds={Phase.HEADERS: settings.http_header_seconds, Phase.BODY: settings.http_body_seconds},
+            seconds={Phase.HEADERS: settings.http_header_seconds, Phase.BODY: settings.request_body_seconds},
             idle_seconds=settings.http_idle_seconds,
             stalled_seconds=settings.http_stalled_seconds,
             is_proxy=is_proxy,

@@ -344,7 +344,8 @@ async def _listen(
     server = accepting.server(options, is_refusing)
     health_pb2_grpc.add_HealthServicer_to_server(checker, server)
     reflection.enable_server_reflection([*servicers.names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    server.add_generic_rpc_handlers((Door(answers, servicers.origin if servicers.is_edge else None),))
+    origin = servicers.origin if servicers.is_edge else None
+    server.add_generic_rpc_handlers((Door(answers, origin, body_seconds=host.settings.request_body_seconds),))
     wanted = host.addresses[service.name]
     try:
         secure = servicers.credentials

@@ -21,7 +21,7 @@ LAST_PORT = 65535
 # A time-out of nothing would close every connection.
 _ABOVE_ZERO = (
     "http_header_seconds",
-    "http_body_seconds",
+    "request_body_seconds",
     "http_idle_seconds",
     "http_stalled_seconds",
     "grpc_handshake_seconds",
@@ -200,8 +200,8 @@ class ProcessSettings(Settings):
     # Seconds that a new HTTP connection gets for its TLS handshake and the headers of its request, and a connection in
     # use for the headers of each further one.
     http_header_seconds: float = 10.0
-    # Seconds that the body of an HTTP request gets to arrive.
-    http_body_seconds: float = 60.0
+    # Seconds that the body of a request gets to arrive, over HTTP and gRPC.
+    request_body_seconds: float = 60.0
     # Seconds that an HTTP connection stays open without a request; longer than those of a proxy before it.
     http_idle_seconds: float = 75.0
     # Seconds that a client of HTTP may take nothing of its answer.
