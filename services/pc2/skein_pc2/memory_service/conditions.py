@@ -131,9 +131,8 @@ def _read(name: str, value: Any, into: pb.MemoryFilter) -> list[str]:
         case "session_id":
             into.session_id = fields.needed({name: value}, name)
         case "user_id":
-            user = fields.needed({name: value}, name)
-            # Whom a memory is about is told by its subject, or by the metadata that its assistant gave it.
-            return [f"({equals('subject_id', [user])} OR {equals('metadata.user_id', [user])})"]
+            # The metadata's user_id is the subject as well.
+            into.subject_id = fields.needed({name: value}, name)
         case "memory_type":
             items = value if isinstance(value, list) else [value]
             into.types.extend(records.memory_type(item) for item in items)

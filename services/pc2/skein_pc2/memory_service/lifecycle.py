@@ -115,16 +115,17 @@ class Lifecycle:
     async def _listed(self, ask: Ask, condition: pb.MemoryFilter) -> Message:
         """List memories oldest first, so that those that wait for longest come even when there are more."""
         limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
-        memories: list[pb.Memory] = []
-        async for page in relations.pages(
-            self._api, ask, condition, order_by="create_time", page_size=min(relations.MOST_LISTED, limit + 1)
-        ):
-            memories += page
-            if len(memories) > limit:
-                break
+        memories, is_more = await relations.listing(self._api, ask, condition, order_by="create_time", most=limit + 1)
+        if is_more and len(memories) < limit:
+            # The oldest are mostly long, and were not all looked at: what is short is among the newest.
+            newest, _ = await relations.listing(
+                self._api, ask, condition, order_by="create_time desc", most=limit - len(memories)
+            )
+            known = {memory.memory_id for memory in memories}
+            memories += [memory for memory in reversed(newest) if memory.memory_id not in known]
         shown = relations.fitting(memories, limit)
         written = [records.record(memory) for memory in shown]
-        return relations.listed(written, "results", more=len(shown) < len(memories))
+        return relations.listed(written, "results", more=is_more or len(shown) < len(memories))
 
     async def _changed(self, ask: Ask, change: Callable[[pb.Memory], Change]) -> tuple[pb.Memory, pb.Memory]:
         """Change a memory by what it is; return it as it was and as it is. Others may change it meanwhile."""

@@ -29,12 +29,9 @@ _DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
 _ORDERS = {
     ("created_at", True): "create_time desc",
     ("created_at", False): "create_time",
-    ("updated_at", True): "update_time desc",
-    ("importance", True): "importance desc",
 }
 _FIELDS = {"timestamp": "created_at", "importance_score": "importance"}
-# Children that are sorted here, because no list has their order.
-_MOST_SORTED = 1000
+# Children that are written together, of those that are sorted here because no list has their order.
 _WRITTEN_AT_ONCE = 50
 # Children that are deleted together, and attempts to change a session that others change as well.
 _DELETED_AT_ONCE, _ATTEMPTS = 50, 5
@@ -146,14 +143,12 @@ async def _of_session(
         async for page in relations.pages(api, ask, condition, order_by=order_by, page_size=limit + 1):
             yield page
         return
-    memories: list[pb.Memory] = []
-    async for page in relations.pages(
-        api, ask, condition, order_by="create_time desc", page_size=relations.MOST_LISTED
-    ):
-        memories += page
-        if len(memories) > _MOST_SORTED:
-            text = f"This order is made of {_MOST_SORTED} memories at most; sort by created_at"
-            raise Rejected(VALIDATION_ERROR, text)
+    memories, is_more = await relations.listing(
+        api, ask, condition, order_by="create_time desc", most=relations.MOST_LISTED
+    )
+    if is_more:
+        text = f"This order is made of {relations.MOST_LISTED} memories at most; sort by created_at"
+        raise Rejected(VALIDATION_ERROR, text)
     order.sort(memories)
     for start in range(0, len(memories), _WRITTEN_AT_ONCE):
         yield memories[start : start + _WRITTEN_AT_ONCE]

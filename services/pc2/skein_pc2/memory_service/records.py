@@ -39,7 +39,7 @@ _FORMED_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "ta
 _OBJECT_KEY = "pc2_content"
 # Of an object without a text, so many characters of its texts are searched.
 _SEARCHED_CHARACTERS = 10_000
-_LONGEST_TITLE = 1000
+_LONGEST_TITLE, _LONGEST_ID = 1000, 255
 _MICROSECONDS = 1_000_000
 
 
@@ -56,8 +56,9 @@ def draft(said: Mapping[str, Any], memory_id: str) -> pb.Memory:
     _read_content(said.get("content"), result)
     _read_rest(said, result)
     _form(result)
-    # Search knows titles, and so the topics of facts.
-    result.title = matching.topic_of(result)[:_LONGEST_TITLE]
+    # Search knows titles and subjects, and so the topics of facts and whom a memory is about.
+    result.title = _title_of(result)
+    result.subject_id = result.subject_id or _subject_of(result)
     if said.get("expires_at") is not None:
         result.expire_time.FromDatetime(fields.moment(said["expires_at"], "expires_at"))
     elif said.get("ttl") is not None:
@@ -105,9 +106,13 @@ def onto(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[pb.Mem
             names.remove("data")
     if result.metadata != stored.metadata and "metadata" not in names:
         names.append("metadata")
-    if matching.topic_of(result) != matching.topic_of(stored) and stored.title == matching.topic_of(stored):
-        result.title = matching.topic_of(result)[:_LONGEST_TITLE]
+    # A title or a subject that a typed client gave it stays.
+    if _title_of(result) != _title_of(stored) == stored.title:
+        result.title = _title_of(result)
         names.append("title")
+    if _subject_of(result) != _subject_of(stored) == stored.subject_id:
+        result.subject_id = _subject_of(result)
+        names.append("subject_id")
     return result, names
 
 
@@ -274,6 +279,16 @@ def _form(memory: pb.Memory) -> None:
     if memory.HasField("data") and memory.type in _FORMED_TYPES:
         memory.metadata.fields[_OBJECT_KEY].struct_value.CopyFrom(memory.data)
         memory.ClearField("data")
+
+
+def _title_of(memory: pb.Memory) -> str:
+    return matching.topic_of(memory)[:_LONGEST_TITLE]
+
+
+def _subject_of(memory: pb.Memory) -> str:
+    """Return whom the metadata says that a memory is about; "" for nothing that can be the id of a subject."""
+    user_id = memory.metadata.fields["user_id"].string_value if "user_id" in memory.metadata.fields else ""
+    return user_id if len(user_id) <= _LONGEST_ID else ""
 
 
 def _content(memory: pb.Memory) -> str | dict[str, Any]:

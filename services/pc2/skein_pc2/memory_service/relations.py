@@ -29,6 +29,8 @@ MOST_CHILDREN = 500
 _PAGE = 200
 # Memories of one page of a list, and what all memories of one answer may weigh: each is written two or three times.
 MOST_LISTED, MOST_BYTES = 1000, 2 * 1024 * 1024
+# Calls that one list takes at most.
+_CALLS = 20
 # How far one walk down from a memory goes, and how many it meets.
 _HOPS, _WALKED = 4, 1000
 _DOWN = pb.LinkFilter(relations=[records.PARENT], direction=pb.LINK_DIRECTION_INCOMING)
@@ -134,7 +136,10 @@ async def stored(api: Api, errand: Errand, memory_id: str) -> pb.Memory | None:
 async def pages(
     api: Api, errand: Errand, condition: pb.MemoryFilter, *, order_by: str, page_size: int
 ) -> AsyncIterator[list[pb.Memory]]:
-    """Yield memories that pass a filter, in order, until there are no more; a page may be empty."""
+    """Yield memories that pass a filter, in order, until there are no more; a page may be empty.
+
+    A page looks at a bounded number of memories, whether they pass or not.
+    """
     request = pb.ListMemoriesRequest(filter=condition, order_by=order_by, page_size=min(page_size, MOST_LISTED))
     while True:
         page = await api.call(api.memories.ListMemories, request, errand)
@@ -142,6 +147,27 @@ async def pages(
         request.page_token = page.next_page_token
         if not page.next_page_token:
             return
+
+
+async def listing(
+    api: Api, errand: Errand, condition: pb.MemoryFilter, *, order_by: str, most: int, calls: int = _CALLS
+) -> tuple[list[pb.Memory], bool]:
+    """Return up to `most` memories that pass a filter, in order, and whether there may be more.
+
+    Each call looks at a bounded number of memories; where few pass, the calls end before the memories do.
+    """
+    found: list[pb.Memory] = []
+    request = pb.ListMemoriesRequest(filter=condition, order_by=order_by)
+    for _ in range(calls):
+        request.page_size = min(most - len(found), MOST_LISTED)
+        page = await api.call(api.memories.ListMemories, request, errand)
+        found += page.memories
+        request.page_token = page.next_page_token
+        if not page.next_page_token:
+            return found, False
+        if len(found) >= most:
+            break
+    return found, True
 
 
 def fitting(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:

@@ -29,7 +29,9 @@ _LEAST_SIMILARITY, _LEAST_OF_FACTS = 0.3, 0.5
 _LONGEST_PHRASE = 300
 # How well a memory answers that holds the query inside of its words, or as its topic.
 _PHRASE_SCORE, _TOPIC_SCORE = 0.5, 1.0
-_BY_IMPORTANCE = "importance desc"
+_BY_IMPORTANCE, _NEWEST = "importance desc", "create_time desc"
+# Memories that are sorted by importance here, and the calls that look for them.
+_SORTED, _SORTING_CALLS = 200, 10
 
 
 async def by_words(api: Api, ask: Ask) -> Message:
@@ -43,8 +45,8 @@ async def by_words(api: Api, ask: Ask) -> Message:
         filters = (
             scope.with_condition(conditions.equals("metadata.status", statuses)) if text.strip() else scope.filters
         )
-        memories = await _important(api, ask, filters, limit + 1)
-        return await _answer(api, ask, scope, [(memory, None) for memory in memories], limit)
+        memories, is_more = await _important(api, ask, filters, limit)
+        return await _answer(api, ask, scope, [(memory, None) for memory in memories], limit, more=is_more)
     query = matching.Query.of(text)
     hits, holding = await asyncio.gather(
         _recall(api, ask, text, scope, min(_HIGHEST_K, limit + _SPARE_HITS), recall_pb2.SEARCH_MODE_KEYWORD),
@@ -112,41 +114,60 @@ async def _recall(
 
 
 async def _holding(api: Api, ask: Ask, text: str, scope: conditions.Scope, limit: int) -> list[pb.Memory]:
-    """List memories that hold a query as it stands, also inside of a word, or have it for a tag or a topic."""
+    """List memories that hold a query as it stands, also inside of a word, or have it for a tag or a topic.
+
+    Of those that hold it inside of a word the most important ones of the tenant are looked at, as far as one call goes.
+    """
     phrase = text.strip()
     if len(phrase) > _LONGEST_PHRASE:
         return []
     literal = json.dumps(phrase)
-    parts = [
-        f"content:{literal}",
-        f"title:{literal}",
-        f"tags:any({', '.join(dict.fromkeys((literal, json.dumps(phrase.lower()))))})",
-        conditions.equals("metadata.topic", [phrase]),
+    tags = ", ".join(dict.fromkeys((literal, json.dumps(phrase.lower()))))
+    indexed = [f"tags:any({tags})", conditions.equals("metadata.topic", [phrase])]
+    newest = [
+        relations.listing(api, ask, condition, order_by=_NEWEST, most=limit)
+        for where in indexed
+        for condition in scope.with_condition(where)
     ]
-    return await _important(api, ask, scope.with_condition(" OR ".join(parts)), limit)
+    scans = [
+        relations.listing(api, ask, condition, order_by=_BY_IMPORTANCE, most=limit, calls=1)
+        for condition in scope.with_condition(f"content:{literal}")
+    ]
+    return [memory for memories, _ in await asyncio.gather(*newest, *scans) for memory in memories]
 
 
-async def _important(api: Api, ask: Ask, filters: Sequence[pb.MemoryFilter], most: int) -> list[pb.Memory]:
-    """List memories that pass one of some filters, the most important first, of equal ones the newest."""
+async def _important(api: Api, ask: Ask, filters: Sequence[pb.MemoryFilter], most: int) -> tuple[list[pb.Memory], bool]:
+    """List memories that pass one of some filters, the most important first, of equal ones the newest.
 
-    async def of(condition: pb.MemoryFilter) -> list[pb.Memory]:
-        memories: list[pb.Memory] = []
-        async for page in relations.pages(api, ask, condition, order_by=_BY_IMPORTANCE, page_size=most):
-            memories += page
-            if len(memories) >= most:
-                break
-        return memories[:most]
+    Return them, and whether there may be more.
+    """
+
+    async def of(condition: pb.MemoryFilter) -> tuple[list[pb.Memory], bool]:
+        # The order of creation is read from the index of the filter; that of importance passes by all memories.
+        memories, is_more = await relations.listing(
+            api, ask, condition, order_by=_NEWEST, most=max(most, _SORTED), calls=_SORTING_CALLS
+        )
+        if not is_more:
+            return memories, False
+        first, _ = await relations.listing(
+            api, ask, condition, order_by=_BY_IMPORTANCE, most=most, calls=_SORTING_CALLS
+        )
+        return [*first, *memories], True
 
     lists = await asyncio.gather(*(of(condition) for condition in filters))
-    if len(lists) == 1:
-        return lists[0]
-    memories = [memory for one in lists for memory in one]
+    memories = list({memory.memory_id: memory for one, _ in lists for memory in one}.values())
     memories.sort(key=lambda memory: (-memory.importance, -memory.create_time.ToNanoseconds()))
-    return memories[:most]
+    return memories[:most], len(memories) > most or any(is_more for _, is_more in lists)
 
 
 async def _answer(
-    api: Api, ask: Ask, scope: conditions.Scope, ranked: Sequence[tuple[pb.Memory, float | None]], limit: int
+    api: Api,
+    ask: Ask,
+    scope: conditions.Scope,
+    ranked: Sequence[tuple[pb.Memory, float | None]],
+    limit: int,
+    *,
+    more: bool = False,
 ) -> Message:
     """Write the first of some memories, each with its score if it has one."""
     scores = {memory.memory_id: score for memory, score in ranked}
@@ -161,7 +182,7 @@ async def _answer(
         score = scores[memory.memory_id]
         if scope.holds(record):
             written.append(record if score is None else {**record, "score": round(score, 6)})
-    is_more = scope.is_cut or len(shown) < len(ranked) or len(written) > limit
+    is_more = more or scope.is_cut or len(shown) < len(ranked) or len(written) > limit
     return relations.listed(written[:limit], "results", more=is_more)
 
 
