@@ -86,7 +86,7 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
         )
         for key in found
     ]
-    table = console.table(_KEY_COLUMN, "name, permissions", "state", "created, used", ids=(_KEY_COLUMN,))
+    table = console.table(_KEY_COLUMN, "name, permissions", "state", "created, last used", ids=(_KEY_COLUMN,))
     console.rows(table, lines, empty="There are no keys.")
 
 
