@@ -62,15 +62,10 @@ class Wanted:
     properties: Sequence[Property]
     # None: any.
     status: str | None
-    show_deleted: bool = False
 
     @classmethod
     def of(cls, request: pb.ListSubjectsRequest) -> Wanted:
-        return cls(
-            properties=wanted(request.properties),
-            status=_status(request.status) if request.status else None,
-            show_deleted=request.show_deleted,
-        )
+        return cls(properties=wanted(request.properties), status=_status(request.status) if request.status else None)
 
 
 def _values(subject: pb.Subject, fields: Iterable[str]) -> dict[str, object]:
