@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from skein.memory.v1 import memory_pb2
 from skein_pc2 import publishing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fix_cluster import Cluster, Tenant
 
 SHARED_PORTS = (5598, 5599, 6583, 7240)
@@ -61,6 +64,22 @@ async def test_a_subscriber_hears_events_while_requests_are_answered(
 
     assert before["status"] == after["status"] == "ok"
     assert frame.startswith("memory_added {")
+
+
+async def test_shared_ports_open_where_temporary_files_have_a_long_path(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("d" * 120)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    environment = {"SKEIN_PC2_API_KEY": tenant.api_key}
+
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
+        frame = await heard(assistant, tenant, 5598)
+        answer = await assistant.say(5598, b'{"action": "ping"}')
+
+    assert frame.startswith("memory_added {")
+    assert answer["status"] == "ok"
 
 
 async def test_port_7240_answers_as_7140_does(assistant: Assistant) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import tempfile
 from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ import zmq.asyncio
 from skein_kit import logs
 from skein_pc2.router import HANDSHAKE_MILLISECONDS, PortInUse
 from skein_pc2.transport import zmtp
+from skein_pc2.transport.unix_sockets import socket_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -166,7 +166,7 @@ class Publisher:
             self._subscribers.inc()
             try:
                 # Where this process alone may go.
-                with tempfile.TemporaryDirectory(prefix="skein-pc2-") as folder:
+                with socket_folder() as folder:
                     own.bind(f"ipc://{folder}/own")
                     await _splice(reader, writer, f"{folder}/own", opening=opening)
             finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from skein_kit import logs
 from skein_pc2.publishing import Publisher, publishing
 from skein_pc2.router import Door, PortInUse, Router, listening
 from skein_pc2.settings import setting_of
+from skein_pc2.transport.unix_sockets import socket_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
@@ -104,7 +104,7 @@ class Ports:
                     router = await stack.enter_async_context(self._router(port.door, port.dialect))
                     self._stack.push_async_exit(stack.pop_all())
                     return router
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="skein-pc2-"))
+                folder = stack.enter_context(socket_folder())
                 requests = str(Path(folder) / "requests")
                 inner = Door(number=port.door.number, host="", port=0, networks=(), path=requests)
                 await stack.enter_async_context(self._router(inner, port.dialect))
