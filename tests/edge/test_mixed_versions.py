@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,12 +92,31 @@ def source_of(commit: str) -> Path:
 def refuse_unless_next(commit: str, schema: int, newest: Migration) -> None:
     """Fail unless the schema that a commit knows is served by both versions."""
     if newest.number - schema not in (0, 1):
-        file = f"{newest.number:04d}_{newest.name}.sql"
         pytest.fail(
             f"{commit} in {NAMED.name} knows schema {schema} and this tree {newest.number}; a version serves its own "
-            f"schema and the next. Name the newest commit before {file}: git rev-parse "
-            f"$(git log --diff-filter=A --format=%H -- '*/{file}')^, or HEAD while {file} is not committed."
+            f"schema and the next. Name {newest_commit_of(newest.number - 1)}, the newest commit before "
+            f"{newest.number:04d}_{newest.name}.sql."
         )
+
+
+def newest_commit_of(schema: int) -> str:
+    """Return the newest ancestor of HEAD, or HEAD, whose newest migration has this number."""
+    newest = "HEAD"
+    for commit in git("log", "--first-parent", "--format=%H", "--", "services/*/*/sql/migrations/*").splitlines():
+        if schema_of(commit) == schema:
+            return git("rev-parse", newest)
+        newest = f"{commit}^"
+    pytest.fail(f"no commit of this clone has schema {schema}")
+
+
+def schema_of(commit: str) -> int:
+    """Return the number of the newest migration in a commit."""
+    return max(int(number) for number in re.findall(r"/migrations/(\d+)_", git("ls-tree", "-r", "--name-only", commit)))
+
+
+def git(*arguments: str) -> str:
+    """Return what a git command prints about this repository."""
+    return subprocess.check_output([tool("git"), *arguments], cwd=ROOT, text=True).strip()
 
 
 def ran(program: str, *arguments: str, folder: Path = ROOT, **settings: str) -> None:
@@ -134,20 +153,18 @@ def test_a_commit_that_is_not_here_is_said_with_how_to_get_it() -> None:
         source_of("0" * 40)
 
 
-def test_of_a_commit_that_is_too_old_it_is_said_how_to_find_the_one_to_name() -> None:
-    *_, before, newest = registry.migrations()
+# 32 is the schema of commits long before HEAD, None that of HEAD itself, when the next migration is not committed.
+@pytest.mark.parametrize("committed", [32, None])
+def test_of_a_commit_that_is_too_old_it_is_said_which_one_to_name(committed: int | None) -> None:
+    schema = committed or schema_of("HEAD")
+    newest = replace(registry.migrations()[-1], number=schema + 1)
 
-    with pytest.raises(
-        pytest.fail.Exception, match=f"schema {before.number - 1} and this tree {newest.number}"
-    ) as said:
-        refuse_unless_next("abc", before.number - 1, newest)
-    # What it says to do, done for a migration that is committed: the commit has all migrations but that one.
-    command = re.search(r"git rev-parse \S+ .+?\)\^", str(said.value))
-    assert command is not None
-    committed = command[0].replace(f"{newest.number:04d}_{newest.name}", f"{before.number:04d}_{before.name}")
-    commit = subprocess.check_output([tool("bash"), "-ec", committed], cwd=ROOT, text=True).strip()
-    listed = subprocess.check_output([tool("git"), "ls-tree", "-r", "--name-only", commit], cwd=ROOT, text=True)
-    assert max(re.findall(r"/migrations/(\d+)_", listed)) == f"{before.number - 1:04d}"
+    with pytest.raises(pytest.fail.Exception, match=f"schema {schema - 1} and this tree {schema + 1}") as failure:
+        refuse_unless_next("abc", schema - 1, newest)
+
+    named = re.search(r"Name ([0-9a-f]{40}),", str(failure.value))
+    assert named is not None
+    assert schema_of(named[1]) == schema
 
 
 async def test_a_deploy_and_its_way_back_under_load_fail_no_call_and_lose_nothing(fleet: Fleet, older: Older) -> None:
