@@ -259,6 +259,7 @@ def _fill_content() -> None:
         upkeep("DeleteExpired")
         upkeep("PurgeTenant", "deleted", build=lambda _t, _w: {})
     _recall("Recall", "memory_id", "message_id", build=lambda _t, _w: {"query": "the red kettle"})
+    _recall("FindSimilar", "memory_id", "message_id", build=lambda t, _w: {"item_id": t["memory_id"]})
     _recall("EmbedText", build=lambda _t, w: {"texts": [w.text()]})
     _recall("ListEmbeddingModels")
     _recall(

@@ -46,7 +46,6 @@ from skein_recall.models import Registry
 from skein_recall.providers.choosing import Providers
 from skein_recall.providers.embedded import Embedded
 from skein_recall.providers.keys import Keys
-from skein_recall.recent import Recent
 from skein_recall.sampling import Sampler
 from skein_recall.search import Searcher
 from skein_recall.store import Store, prepare_connection
@@ -145,7 +144,6 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 registry,
                 vectors,
                 sampler,
-                Recent(),
                 Deferred(indexer.index),
                 # What is compared is the database's part.
                 Held(recall.holding, most_bytes=0),

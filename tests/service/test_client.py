@@ -117,6 +117,25 @@ async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tena
     assert again == ["We took the automobile", by_words[0].item_id]
 
 
+async def test_what_is_like_a_memory_is_found_by_words_by_meaning_or_by_both(
+    cluster: Cluster, tenant: Tenant, skein: Client
+) -> None:
+    stored = (await skein.remember(["We took the automobile", "My car is red", "Automobiles rust"])).memories
+    item_id = stored[0].memory_id
+
+    def blocking() -> list[str]:
+        with sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as client:
+            return [hit.memory.content for hit in client.find_similar(item_id, mode="keyword").hits]
+
+    by_meaning = await skein.find_similar(item_id, mode="semantic")
+    by_both = await skein.find_similar(item_id, limit=1)
+
+    assert await asyncio.to_thread(blocking) == ["Automobiles rust"]
+    assert by_meaning.formula.startswith("semantic-")
+    assert {hit.memory.content for hit in by_meaning.hits} == {"My car is red", "Automobiles rust"}
+    assert [hit.memory.content for hit in by_both.hits] == ["Automobiles rust"]
+
+
 async def test_a_mode_that_there_is_not_is_refused_before_the_call(skein: Client) -> None:
     with pytest.raises(ValueError, match="hybrid, keyword, semantic, not 'lexical'"):
         await skein.recall("tea", mode="lexical")  # type: ignore[arg-type]  # There is no such mode.

@@ -16,7 +16,7 @@ from skein.memory.v1 import (
     memory_pb2_grpc,
     snapshots_pb2_grpc,
 )
-from skein.recall.v1 import recall_pb2_grpc
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pages, requests, streams
@@ -202,6 +202,20 @@ class Client:
             mode=mode,
         )
         return await self.gateway.Recall(request, timeout=timeout)
+
+    async def find_similar(
+        self,
+        item_id: str,
+        *,
+        limit: int = 10,
+        filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
+        min_similarity: float = 0.0,
+        mode: requests.Mode = "hybrid",
+        timeout: float | None = None,
+    ) -> recall_pb2.FindSimilarResponse:
+        """Find the memories and messages most like a stored one, best first; `mode` is that of `recall`."""
+        request = requests.similar(item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=mode)
+        return await self.index.FindSimilar(request, timeout=timeout)
 
     async def build_context(  # noqa: PLR0913 - each has a name and a default.
         self,

@@ -98,6 +98,19 @@ def recall(
     )
 
 
+def similar(
+    item_id: str,
+    *,
+    limit: int,
+    filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
+    min_similarity: float,
+    mode: Mode,
+) -> recall_pb2.FindSimilarRequest:
+    return recall_pb2.FindSimilarRequest(
+        item_id=item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=search_mode(mode)
+    )
+
+
 def build_context(
     query: str,
     *,

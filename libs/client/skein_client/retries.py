@@ -23,8 +23,9 @@ _MOST_DOUBLINGS = 60
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset(
     {
-        "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "Traverse", "FindPaths", "SuggestLinks",
-        "Activate", "ExplainScore", "ExportMatching", "ExportSubject", "ExportData", "CompileBlocks", "DiffSnapshots",
+        "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "Traverse", "FindPaths", "FindSimilar",
+        "SuggestLinks", "Activate", "ExplainScore", "ExportMatching", "ExportSubject", "ExportData", "CompileBlocks",
+        "DiffSnapshots",
     }
 )  # fmt: skip
 

@@ -382,6 +382,7 @@ def _rules() -> dict[str, Rule]:
         },
         "skein.recall.v1.RecallService": {
             "Recall": Rule("recall.read"),
+            "FindSimilar": Rule("recall.read"),
             "EmbedText": Rule("recall.read"),
             "ListEmbeddingModels": Rule("recall.read", tenant=False),
             "RegisterEmbeddingModel": operator,

@@ -45,13 +45,13 @@ _READS = (
     "Stream",
     "Watch",
 )
-_SEARCHES = ("Search", "Recall")
+_SEARCHES = ("Search", "Recall", "FindSimilar")
 _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
 _QUERY_FIELDS = frozenset({"query"})
 _CONTEXT = frozenset({"session_id", "subject_id"})
 # Whose memories are handed out to be used: those read by id, and those recalled.
-_USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse"})
+_USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse", "FindSimilarResponse"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +112,7 @@ class Access:
 def operation_of(method: str) -> str:
     """Return what a method does: create, read, update, delete or search."""
     for operation, prefixes in (
-        ("read", _READS), ("search", _SEARCHES), ("create", _CREATES), ("delete", _DELETES),
+        ("search", _SEARCHES), ("read", _READS), ("create", _CREATES), ("delete", _DELETES),
     ):  # fmt: skip
         if method.startswith(prefixes):
             return operation

@@ -31,7 +31,7 @@ READS = frozenset(
         "session.v1.SessionService": (
             *("GetSession", "ListSessions", "GetMessage", "ListMessages", "SearchMessages", "GetRecentWindow"),
         ),
-        "recall.v1.RecallService": ("Recall",),
+        "recall.v1.RecallService": ("Recall", "FindSimilar"),
         "gateway.v1.GatewayService": ("Recall", "BuildContext"),
     }.items()
     for method in methods

@@ -101,6 +101,12 @@ def columns(vector: NDArray[np.float32]) -> dict[str, Any]:
     }
 
 
+def vector_of(embedding: HalfVector, rest: HalfVector | None) -> NDArray[np.float32]:
+    """Return the vector that columns hold."""
+    parts = [embedding.to_numpy()] if rest is None else [embedding.to_numpy(), rest.to_numpy()]
+    return np.concatenate(parts).astype(np.float32)
+
+
 async def insert(
     tx: Transaction, tenant_id: UUID, table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]
 ) -> None:

@@ -17,6 +17,7 @@ from skein_recall.filters import Filter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     import numpy as np
     from numpy.typing import NDArray
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from skein_kit.policies import Policy
 
 DEFAULT_LIMIT = 10
+# Of an item's text, as many as a query may have.
+MOST_CHARACTERS = 10_000
+SIMILAR_WEIGHTS = {"dense": ranking.Weights().dense, "lexical": ranking.Weights().lexical}
 KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
 
 
@@ -44,6 +48,16 @@ _MODES = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SimilarTo:
+    """A stored item that others are compared with."""
+
+    item_id: UUID
+    text: str
+    # Of unit length, by the active model: the mean over the item's chunks. None where it has none.
+    vector: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
     """What a caller looks for: a text, a vector of unit length, or both."""
 
@@ -58,6 +72,8 @@ class Question:
     weights: Mapping[str, float]
     fusion: str
     mode: Mode = Mode.HYBRID
+    # The item that the question was made of, which is no answer to it.
+    excluded_id: UUID | None = None
 
     @property
     def is_of_words(self) -> bool:
@@ -82,22 +98,37 @@ class Question:
     def of(cls, request: pb.RecallRequest) -> Self:
         """Read a request; refuse one that asks for nothing."""
         text = request.query.strip()
-        mode = _MODES[request.mode]
         if not text and not request.embedding:
             raise QueryEmpty
+        vector = kit.given(request.embedding) if request.embedding else None
+        return replace(cls._of(request, text, vector), weights=dict(request.weights), fusion=request.fusion)
+
+    @classmethod
+    def of_item(cls, request: pb.FindSimilarRequest, item: SimilarTo) -> Self:
+        """Ask for what is like a stored item, by cosine and BM25 alone; refuse one that has nothing to compare."""
+        text = item.text[:MOST_CHARACTERS].strip()
+        if not text and item.vector is None:
+            raise QueryEmpty
+        question = cls._of(request, text, item.vector)
+        weights = {} if question.mode is not Mode.HYBRID else dict.fromkeys(ranking.SIGNALS, 0.0) | SIMILAR_WEIGHTS
+        return replace(question, weights=weights, fusion="scores" if weights else "", excluded_id=item.item_id)
+
+    @classmethod
+    def _of(
+        cls, request: pb.RecallRequest | pb.FindSimilarRequest, text: str, vector: NDArray[np.float32] | None
+    ) -> Self:
         asked = Filter.of(request.filter) if request.HasField("filter") else Filter()
-        kinds = tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values())
         return cls(
             text=text,
-            vector=kit.given(request.embedding) if request.embedding else None,
+            vector=vector,
             limit=request.limit or DEFAULT_LIMIT,
-            kinds=kinds,
+            kinds=tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values()),
             filter=asked,
             min_similarity=request.min_similarity,
             show_superseded=request.show_superseded or asked.is_of_the_past,
-            weights=dict(request.weights),
-            fusion=request.fusion,
-            mode=mode,
+            weights={},
+            fusion="",
+            mode=_MODES[request.mode],
         )
 
 
@@ -127,7 +158,8 @@ class Formula:
         if question.weights and not any(asdict(weights).values()):
             raise FieldInvalid(violations=[("weights", "leave no signal")])
         fusion = question.fusion or policy.recall_fusion
-        return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{fusion}-{ranking.VERSION}")
+        name = fusion if question.excluded_id is None else "similar"
+        return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{name}-{ranking.VERSION}")
 
 
 @lru_cache(maxsize=1024)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from skein_recall.matrices import Shortlist
     from skein_recall.models import EmbeddingModel, Registry
     from skein_recall.ranking import Ranked
-    from skein_recall.recent import Recent
     from skein_recall.sampling import Sampler
     from skein_recall.store import Reading, Store
     from skein_recall.store.reading import Measured
@@ -73,7 +72,6 @@ class Searcher:
         registry: Registry,
         vectors: Vectors,
         sampler: Sampler,
-        recent: Recent,
         deferred: Deferred,
         held: Held,
         *,
@@ -84,7 +82,6 @@ class Searcher:
         self._registry = registry
         self._vectors = vectors
         self._sampler = sampler
-        self._recent = recent
         self._deferred = deferred
         self._held = held
         self._wait_seconds = wait_seconds
@@ -96,7 +93,6 @@ class Searcher:
         answer would say that there is nothing to find.
         """
         model = await self._registry.active()
-        self._recent.note(tenant_id, question.text)
         if question.mode is Mode.SEMANTIC and question.vector is None and not model.embeds:
             raise ModelNotFound(model=model.model)
         vector = await self._vector(tenant_id, model, question, seconds)
@@ -233,6 +229,7 @@ class Search:
         """Read the best items until there are enough of those that may be shown: as many as are wanted, or a limit."""
         hits: list[tuple[Ranked, asyncpg.Record]] = []
         limit = limit or self._question.limit
+        ranked = [one for one in ranked if one.item_id != self._question.excluded_id]
         start = spare = 0
         while len(hits) < limit and start < len(ranked):
             part = ranked[start : start + limit - len(hits) + spare]
@@ -282,7 +279,8 @@ class Search:
         matches = await self._reading.matching(terms, kinds, filter_, count=depth, least=least)
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
         item_ids = await self._passing(filter_, similarities.keys() | bm25s.keys())
-        centres = ranking.most_promising(item_ids, similarities, bm25s, terms.max_bm25, count=CENTRES)
+        count = CENTRES if self._question.excluded_id is None else 0
+        centres = ranking.most_promising(item_ids, similarities, bm25s, terms.max_bm25, count=count)
         compared = self._compared
         found = await self._reading.measured(
             self._model,

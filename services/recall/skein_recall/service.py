@@ -24,6 +24,7 @@ from skein_recall.models import Registry
 from skein_recall.providers.choosing import Providers
 from skein_recall.providers.embedded import Embedded
 from skein_recall.providers.keys import Keys
+from skein_recall.query.similar import SimilarItems
 from skein_recall.recent import Recent
 from skein_recall.reindexing import Reindexer
 from skein_recall.sampling import Sampler
@@ -71,7 +72,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             least_chunks=settings.held_least_chunks,
         )
         searcher = Searcher(
-            store, registry, vectors, sampler, recent, deferred, held, wait_seconds=settings.vectors_wait_seconds
+            store, registry, vectors, sampler, deferred, held, wait_seconds=settings.vectors_wait_seconds
         )
         reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
         parts = ModelParts(
@@ -82,7 +83,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             outbound=outbound,
             settings=settings,
         )
-        servicer = RecallServicer(searcher, parts)
+        servicer = RecallServicer(searcher, SimilarItems(store, registry, deferred, searcher), recent, parts)
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
         servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, deferred, reindexer, store))
         async with alongside(sampler=sampler.run, deferred=deferred.run, held=held.run):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from skein_recall.deferring import Deferred
     from skein_recall.index import Backlog, Indexer
     from skein_recall.model_servicer import ModelParts
+    from skein_recall.query.similar import SimilarItems
+    from skein_recall.recent import Recent
     from skein_recall.reindexing import Reindexer
     from skein_recall.search import Searcher
     from skein_recall.store import Store
@@ -38,14 +40,22 @@ MAX_EMBED_CHARACTERS = 200_000
 class RecallServicer(ModelServicer):
     """Recall, vectors of texts, and the registry of models."""
 
-    def __init__(self, searcher: Searcher, parts: ModelParts) -> None:
+    def __init__(self, searcher: Searcher, similar_items: SimilarItems, recent: Recent, parts: ModelParts) -> None:
         super().__init__(parts)
         self._searcher = searcher
+        self._similar_items = similar_items
+        self._recent = recent
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         question = Question.of(request)
         seconds = context.time_remaining()
-        return wire.answer(await self._searcher.recall(caller(context).tenant(), question, seconds=seconds))
+        tenant_id = caller(context).tenant()
+        self._recent.note(tenant_id, question.text)
+        return wire.answer(await self._searcher.recall(tenant_id, question, seconds=seconds))
+
+    async def FindSimilar(self, request: pb.FindSimilarRequest, context: Context) -> pb.FindSimilarResponse:
+        seconds = context.time_remaining()
+        return wire.similar(await self._similar_items.find(caller(context).tenant(), request, seconds=seconds))
 
     async def EmbedText(self, request: pb.EmbedTextRequest, context: Context) -> pb.EmbedTextResponse:
         if sum(map(len, request.texts)) > MAX_EMBED_CHARACTERS:

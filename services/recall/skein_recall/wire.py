@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skein_recall.models import EmbeddingModel
     from skein_recall.ranking import Ranked
 
+_Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 _SCOPES = cast(
     "dict[str, memory_pb2.Scope]",
     {name.removeprefix("SCOPE_").lower(): number for name, number in memory_pb2.Scope.items()},
@@ -45,7 +46,16 @@ _TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "upd
 
 def answer(value: Answer) -> pb.RecallResponse:
     """Convert an answer, its items complete."""
-    return pb.RecallResponse(
+    return _answer(pb.RecallResponse, value)
+
+
+def similar(value: Answer) -> pb.FindSimilarResponse:
+    """Convert the items that are like a stored one, complete."""
+    return _answer(pb.FindSimilarResponse, value)
+
+
+def _answer(response: type[_Response], value: Answer) -> _Response:
+    return response(
         hits=fitting(_hit(ranked, row) for ranked, row in value.hits),
         model=value.model,
         dense_path=value.path,

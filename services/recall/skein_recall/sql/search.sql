@@ -62,6 +62,14 @@ FROM recall.{table} AS v
 WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[])
 GROUP BY v.item_id;
 
+-- item_vectors --
+-- Read an item's kind and its vectors, a row for each chunk; one row without a vector where it has none.
+SELECT d.kind, v.embedding, v.rest
+FROM recall.documents AS d
+LEFT JOIN recall.{table} AS v ON v.tenant_id = :tenant_id AND v.item_id = d.item_id
+WHERE d.tenant_id = :tenant_id AND d.item_id = :item_id
+ORDER BY v.chunk;
+
 -- query_terms --
 -- Break a query into its terms, each with the number of documents that have it: counted where there are few, else as the
 -- worker counted last. Beside each stands what is known of all documents: those that were counted, those that were not

@@ -14,7 +14,8 @@ from pgvector import HalfVector
 from skein_kit.filtering import ENTRIES, compiled
 from skein_kit.policies import policies_of
 from skein_kit.sql import completed
-from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table
+from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table, vector_of
+from skein_recall.asking import SimilarTo
 from skein_recall.store.queries import LISTED_READ, NEAREST_READ, QUERIES
 
 if TYPE_CHECKING:
@@ -394,6 +395,21 @@ class Reading:
             found.update((row["message_id"], row) for row in rows)
         return found
 
+    async def item_of(self, external_id: str, kind: str) -> UUID | None:
+        """Return the id of the memory or message that another system gave an id."""
+        rows = await self._rows(QUERIES["document_of_external_id"], external_id=external_id, kind=kind)
+        return rows[0]["item_id"] if rows else None
+
+    async def similar_to(self, model: EmbeddingModel, item_id: UUID, at: datetime) -> SimilarTo | None:
+        """Read an item's text and the mean of its vectors; None where it may not be recalled."""
+        rows = await self._rows(of_table(QUERIES["item_vectors"], model.table_name), item_id=item_id)
+        kind = rows[0]["kind"] if rows else ""
+        if not kind or item_id not in await self.items({item_id: kind}, at, show_superseded=True):
+            return None
+        (text,) = await self._rows(QUERIES[f"{kind}_texts"], **{f"{kind}_ids": [item_id]})
+        chunks = [vector_of(row["embedding"], row["rest"]) for row in rows if row["embedding"] is not None]
+        return SimilarTo(item_id=item_id, text=text["text"], vector=_mean_direction(chunks))
+
 
 def _of(shortlist: Shortlist, vector: NDArray[np.float32], *, most_new: int) -> dict[str, object]:
     given = columns(vector)
@@ -410,3 +426,12 @@ def _of(shortlist: Shortlist, vector: NDArray[np.float32], *, most_new: int) -> 
 def _idf(documents: int, all_documents: int) -> float:
     """How much a term tells; the form of BM25 that is never negative."""
     return math.log(1 + (all_documents - documents + 0.5) / (documents + 0.5))
+
+
+def _mean_direction(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
+    """Return the mean of vectors, of unit length; None where there are none, or where they cancel out."""
+    if not vectors:
+        return None
+    mean = np.sum(vectors, axis=0, dtype=np.float64)
+    length = np.linalg.norm(mean)
+    return np.asarray(mean / length, dtype=np.float32) if length > 0 else None

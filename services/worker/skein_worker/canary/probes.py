@@ -249,6 +249,7 @@ _OF_HISTORY = (
 )
 _OF_RECALL = (
     _sought(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
+    _named(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
     Probe(
         path=f"{GATEWAY}Recall",
         asked=lambda mine, theirs: gateway_pb2.RecallRequest(query=f"{mine.word} {theirs.word}", filter=_visible(mine)),

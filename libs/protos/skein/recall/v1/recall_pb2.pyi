@@ -136,6 +136,48 @@ class RecallResponse(_message.Message):
     formula: str
     def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
 
+class FindSimilarRequest(_message.Message):
+    __slots__ = ("item_id", "limit", "kinds", "filter", "min_similarity", "show_superseded", "mode", "external_id", "kind")
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    SHOW_SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    item_id: str
+    limit: int
+    kinds: _containers.RepeatedScalarFieldContainer[ItemKind]
+    filter: _memory_pb2.MemoryFilter
+    min_similarity: float
+    show_superseded: bool
+    mode: SearchMode
+    external_id: str
+    kind: ItemKind
+    def __init__(self, item_id: _Optional[str] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ...) -> None: ...
+
+class FindSimilarResponse(_message.Message):
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula")
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
+    DENSE_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_EMPTIED_FIELD_NUMBER: _ClassVar[int]
+    FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    hits: _containers.RepeatedCompositeFieldContainer[Hit]
+    model: str
+    dense_path: str
+    dense_unavailable: bool
+    filter_emptied: bool
+    filter_truncated: bool
+    emptied_by: _containers.RepeatedScalarFieldContainer[str]
+    formula: str
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
+
 class EmbedTextRequest(_message.Message):
     __slots__ = ("texts",)
     TEXTS_FIELD_NUMBER: _ClassVar[int]

@@ -41,6 +41,11 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecallRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecallResponse.FromString,
                 _registered_method=True)
+        self.FindSimilar = channel.unary_unary(
+                '/skein.recall.v1.RecallService/FindSimilar',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.FromString,
+                _registered_method=True)
         self.EmbedText = channel.unary_unary(
                 '/skein.recall.v1.RecallService/EmbedText',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.EmbedTextRequest.SerializeToString,
@@ -119,6 +124,27 @@ class RecallServiceServicer:
         - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
         answer in time. Search by keyword, or try again soon.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
+        and this cluster cannot embed with the active model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindSimilar(self, request, context):
+        """FindSimilar returns the items most like a stored one, best first, without
+        that item. Its vectors are the query's vector: of an item with several, their
+        mean. The first 10,000 characters of its text are the query's words. The
+        hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
+        without a vector of the active model is embedded for this call. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+        - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
+        vector and the embedder did not answer in time.
+        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
         and this cluster cannot embed with the active model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -279,6 +305,11 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecallRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.RecallResponse.SerializeToString,
             ),
+            'FindSimilar': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindSimilar,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.SerializeToString,
+            ),
             'EmbedText': grpc.unary_unary_rpc_method_handler(
                     servicer.EmbedText,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.EmbedTextRequest.FromString,
@@ -364,6 +395,33 @@ class RecallService:
             '/skein.recall.v1.RecallService/Recall',
             skein_dot_recall_dot_v1_dot_recall__pb2.RecallRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.RecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindSimilar(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/FindSimilar',
+            skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.FromString,
             options,
             channel_credentials,
             insecure,

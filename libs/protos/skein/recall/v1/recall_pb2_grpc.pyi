@@ -53,6 +53,23 @@ class RecallServiceStub:
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
       and this cluster cannot embed with the active model.
     """
+    FindSimilar: _grpc.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]
+    """FindSimilar returns the items most like a stored one, best first, without
+    that item. Its vectors are the query's vector: of an item with several, their
+    mean. The first 10,000 characters of its text are the query's words. The
+    hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
+    without a vector of the active model is embedded for this call. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+    - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
+      vector and the embedder did not answer in time.
+    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
+      and this cluster cannot embed with the active model.
+    """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
     length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
@@ -178,6 +195,23 @@ class RecallServiceAsyncStub(RecallServiceStub):
     - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
       answer in time. Search by keyword, or try again soon.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
+      and this cluster cannot embed with the active model.
+    """
+    FindSimilar: _aio.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]  # type: ignore[assignment]
+    """FindSimilar returns the items most like a stored one, best first, without
+    that item. Its vectors are the query's vector: of an item with several, their
+    mean. The first 10,000 characters of its text are the query's words. The
+    hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
+    without a vector of the active model is embedded for this call. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+    - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
+    - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
+      vector and the embedder did not answer in time.
+    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
       and this cluster cannot embed with the active model.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
@@ -308,6 +342,29 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
           answer in time. Search by keyword, or try again soon.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
+          and this cluster cannot embed with the active model.
+        """
+
+    @_abc_1.abstractmethod
+    def FindSimilar(
+        self,
+        request: _recall_pb2.FindSimilarRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.FindSimilarResponse, _abc.Awaitable[_recall_pb2.FindSimilarResponse]]:
+        """FindSimilar returns the items most like a stored one, best first, without
+        that item. Its vectors are the query's vector: of an item with several, their
+        mean. The first 10,000 characters of its text are the query's words. The
+        hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
+        without a vector of the active model is embedded for this call. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+        - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
+        - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
+          vector and the embedder did not answer in time.
+        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
           and this cluster cannot embed with the active model.
         """
 

@@ -93,6 +93,17 @@ TOOLS = (
         "min_score",
     ),
     tool(
+        "find_similar",
+        "Find similar items",
+        "recall.v1.RecallService/FindSimilar",
+        Effect.READS,
+        "Return the memories and messages most like a stored one, best first, each with why it was found.",
+        "item_id",
+        "mode",
+        "limit",
+        "min_similarity",
+    ),
+    tool(
         "activate",
         "Spread activation",
         _SERVICE + "Activate",
