@@ -140,6 +140,18 @@ async def test_a_key_that_was_taken_meanwhile_stays_with_its_new_holder(tenant: 
     assert {(await get(tenant, id_)).content for id_ in (first, second)} == {"the first", "the second"}
 
 
+async def test_a_fact_that_comes_back_holds_its_key_for_its_subject(tenant: Tenant) -> None:
+    await old(tenant.memory, "Rome", type="fact", key="Capital", subject_id="italy")
+    created = await tenant.history.CreateArchive(going())
+    await old(tenant.memory, "Vienna", type="fact", key="capital", subject_id="austria")
+
+    await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
+        await old(tenant.memory, "Milan", type="fact", key="CAPITAL", subject_id="italy")
+    await old(tenant.memory, "Paris", type="fact", key="CAPITAL", subject_id="france")
+
+
 @dataclass
 class House:
     """A memory service with files of its own, called as a tenant's key and as the worker."""

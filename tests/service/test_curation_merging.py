@@ -8,10 +8,11 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
+from google.protobuf.struct_pb2 import Struct
 from grpc import aio
 
+from skein.memory.v1 import curation_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein.memory.v1 import scores_pb2
 from skein.tenancy.v1 import limits_pb2
 
 
@@ -151,11 +152,57 @@ async def test_of_memories_that_say_the_same_the_most_important_is_kept(tenant: 
 
 async def test_facts_whose_keys_differ_in_case_are_the_same(tenant: Tenant) -> None:
     first = await create(tenant, type="fact", key="Home Town", content="Graz")
-    second = await create(tenant, type="fact", key="home  town", content="Graz, Austria", confidence=0.9)
+    second = await create(tenant, type="fact", key="home  town", content="Graz", confidence=0.9)
 
     (group,) = await consolidated(tenant)
 
     assert (group.kept_memory_id, list(group.archived_memory_ids)) == (second, [first])
+
+
+async def test_facts_with_one_key_that_disagree_stay_both_and_stay_a_conflict(tenant: Tenant) -> None:
+    towns = [
+        await create(tenant, type="fact", key=key, content=town) for key, town in (("town", "Graz"), (" Town", "Linz"))
+    ]
+    port, other = Struct(), Struct()
+    port.update({"number": 80})
+    other.update({"number": 81})
+    ports = [await create(tenant, type="fact", key=f"port{' ' * n}", data=data) for n, data in enumerate((port, other))]
+
+    assert await consolidated(tenant, dry_run=True) == []
+    assert await consolidated(tenant) == []
+
+    listed = await tenant.curation.ListConflicts(curation_pb2.ListConflictsRequest())
+    assert {one.pair_key for one in listed.conflicts} == {"|".join(towns), "|".join(ports)}
+
+
+async def test_what_a_link_or_a_review_says_to_disagree_is_not_consolidated(tenant: Tenant) -> None:
+    linked, reviewed, agreeing = [[await create(tenant, content=text) for _ in range(3)] for text in ("a", "b", "c")]
+    await link(tenant, linked[2], linked[0], relation="contradicts")
+    review = curation_pb2.ResolveConflictRequest(
+        a_memory_id=reviewed[0], b_memory_id=reviewed[1], status=curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW
+    )
+    await tenant.curation.ResolveConflict(review)
+
+    for dry_run in (True, False):
+        groups = {
+            (one.kept_memory_id, tuple(one.archived_memory_ids)) for one in await consolidated(tenant, dry_run=dry_run)
+        }
+        assert groups == {
+            (linked[0], (linked[1],)),
+            (reviewed[0], (reviewed[2],)),
+            (agreeing[0], (agreeing[1], agreeing[2])),
+        }
+    assert await consolidated(tenant) == []
+
+
+async def test_consolidating_very_many_that_disagree_comes_to_an_end(tenant: Tenant) -> None:
+    memories = [pb.Memory(content=f"{n % 30}", key="list", type="note") for n in range(60)]
+    await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))
+
+    groups = await consolidated(tenant, page_size=5)
+
+    assert sorted(len(group.archived_memory_ids) for group in groups) == [1] * 30
+    assert await consolidated(tenant) == []
 
 
 async def test_a_large_group_is_settled_in_several_calls(tenant: Tenant) -> None:

@@ -106,10 +106,16 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
             {"from_fingerprint": first, "from_id": first, "before_fingerprint": FIRST_WITHOUT_KEY, "count": 400},
             ("fingerprint_memory_id_idx",),
         ),
+        ("find_disagreements", {"memory_ids": ids}, ("links_", "conflict_resolutions_")),
         ("read_contenders", {"memory_ids": ids, "at": at}, ("_pkey",)),
         (
             "walk_fingerprints",
-            {"after_fingerprint": first, "after_id": last, "count": 2000},
+            {
+                "after_fingerprint": first,
+                "after_id": last,
+                "before_fingerprint": FIRST_WITHOUT_KEY,
+                "count": 2000,
+            },
             ("fingerprint_memory_id_idx",),
         ),
         ("get_resolutions", {"a_ids": ids, "b_ids": ids}, ("conflict_resolutions_",)),

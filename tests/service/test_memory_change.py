@@ -255,6 +255,23 @@ async def test_a_facts_key_moves_with_it(tenant: Tenant) -> None:
     assert (await read(tenant, second.memory_id)).type == "note"
 
 
+async def test_a_facts_key_goes_to_another_subject_with_it_and_may_change_its_case(tenant: Tenant) -> None:
+    fact = await create(tenant, type="fact", key="Phone", subject_id="ann")
+    theirs = await create(tenant, type="fact", key="phone", subject_id="bob")
+
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
+        await update(tenant, fact.memory_id, subject_id="bob")
+    await update(tenant, fact.memory_id, key="PHONE")
+    await update(tenant, fact.memory_id, subject_id="carl")
+    second = await create(tenant, type="fact", key="phone", subject_id="ann")
+    await delete(tenant, theirs.memory_id)
+    await update(tenant, second.memory_id, subject_id="bob")
+
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
+        await restore(tenant, theirs.memory_id)
+    assert (await read(tenant, fact.memory_id)).key == "PHONE"
+
+
 async def test_a_deleted_memory_is_gone_from_every_read(tenant: Tenant) -> None:
     memory = await create(tenant, external_id="x", tags=["t"])
 

@@ -252,6 +252,30 @@ async def test_a_key_names_one_fact(tenant: Tenant) -> None:
     assert await all_of(tenant) == [note, fact]
 
 
+async def test_a_key_names_one_fact_of_each_subject_whatever_its_case(tenant: Tenant) -> None:
+    facts = [
+        await create(tenant, type="fact", key="Straße 1", content="x", subject_id=who) for who in ("ann", "bob", "")
+    ]
+
+    for fact in facts:
+        with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN") as caught:
+            await create(tenant, type="fact", key="STRAßE 1", content="y", subject_id=fact.subject_id)
+        assert facts_of(caught.value)["key"] == "STRAßE 1"
+    umlaut = await create(tenant, type="fact", key="Über", content="x", subject_id="ann")
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
+        await create(tenant, type="fact", key="über", content="y", subject_id="ann")
+    batch = [pb.Memory(type="fact", key=key, content="x", subject_id=who) for key, who in (("a", "x"), ("A", "x"))]
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "DUPLICATE_IN_BATCH"):
+        await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=batch))
+    batch[1].subject_id = "y"
+    await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=batch))
+
+    assert {memory.memory_id for memory in await all_of(tenant)} >= {
+        umlaut.memory_id,
+        *(one.memory_id for one in facts),
+    }
+
+
 async def test_of_many_facts_at_once_one_takes_the_key(tenant: Tenant) -> None:
     attempts = (create(tenant, type="fact", key="race", content=f"n{n}") for n in range(8))
 

@@ -40,7 +40,8 @@ FILL = """
           FROM memory.entries) AS neighbours
     WHERE next_id IS NOT NULL;
     INSERT INTO memory.external_ids SELECT tenant_id, memory_id::text, memory_id FROM memory.entries;
-    INSERT INTO memory.fact_keys SELECT tenant_id, memory_id::text, memory_id FROM memory.entries;
+    INSERT INTO memory.fact_keys (tenant_id, subject_id, key, memory_id)
+    SELECT tenant_id, 'subject', memory_id::text, memory_id FROM memory.entries;
     ANALYZE memory.entries, memory.tags, memory.links, memory.external_ids, memory.fact_keys;
 """
 
@@ -74,7 +75,7 @@ async def test_every_read_uses_an_index(connection: asyncpg.Connection[asyncpg.R
         ("find_active", {"memory_ids": [some]}, "_pkey"),
         ("lock_memory", {"memory_id": some}, "_pkey"),
         ("find_external_ids", {"external_ids": ["a"]}, "external_ids_pkey"),
-        ("find_fact_keys", {"keys": ["a"]}, "fact_keys_pkey"),
+        ("find_fact_keys", {"subject_ids": ["subject"], "folded_keys": ["a"]}, "fact_keys_pkey"),
     ):
         plans.append((await plan(connection, name, **values), index))
     links = {"memory_id": some, "before_id": some, "outgoing": True, "incoming": True, "min_weight": 0.0, "count": 51}

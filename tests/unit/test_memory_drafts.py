@@ -150,7 +150,8 @@ def test_a_memory_from_before_ids_began_is_refused() -> None:
 
 
 def test_only_facts_hold_their_key() -> None:
-    assert draft_of(type="fact", key="wifi").fact_key == "wifi"
+    assert draft_of(type="fact", key="wifi").fact_key == ("", "wifi")
+    assert draft_of(type="fact", key="wifi", subject_id="ann").fact_key == ("ann", "wifi")
     assert draft_of(type="note", key="wifi").fact_key is None
     assert draft_of(type="fact").fact_key is None
 
@@ -246,8 +247,8 @@ def test_a_deleted_fact_holds_no_key_until_it_is_restored() -> None:
     fact = memory_of(type="fact", key="wifi")
     deleted = fact.deleted(at=NOW, by="x")
 
-    assert (fact.fact_key, deleted.fact_key) == ("wifi", None)
-    assert deleted.restored(at=NOW, by="x").fact_key == "wifi"
+    assert (fact.fact_key, deleted.fact_key) == (("", "wifi"), None)
+    assert deleted.restored(at=NOW, by="x").fact_key == ("", "wifi")
 
 
 def test_every_change_is_a_revision_with_its_author() -> None:

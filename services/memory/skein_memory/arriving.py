@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,8 +14,9 @@ from skein_kit.ids import new_id, parse_id, time_of
 from skein_kit.interceptors import validate
 from skein_kit.wire import moment
 from skein_memory.blocks import Block, BlockDraft
+from skein_memory.errors import FactKeyTaken
 from skein_memory.links import LinkDraft
-from skein_memory.memories import MAX_AHEAD, Draft, Memory
+from skein_memory.memories import MAX_AHEAD, Draft, FactKey, Memory
 from skein_memory.portable import NEVER_IMPORTED, Given, Trouble, same_json
 
 if TYPE_CHECKING:
@@ -104,6 +105,30 @@ def united(before: Memory, given: Memory, mode: Mode, *, is_later: bool, at: dat
     if not is_back and (not before.is_active or same_draft(before.draft, draft)):
         return before
     return replace(before.revised(draft, at=at, by=by), delete_time=None)
+
+
+def names_of(memory: Memory) -> set[tuple[str, object]]:
+    """Return the names that no two items of one import may have."""
+    found: set[tuple[str, object]] = set()
+    if memory.draft.external_id is not None:
+        found.add(("external_id", memory.draft.external_id))
+    if memory.fact_key is not None:
+        found.add(("key", memory.fact_key.folded))
+    return found
+
+
+def same_fact(holder: Memory | None, given: Memory) -> Memory | None:
+    """Return the holder of an item's key where the item means it; None where case tells the keys apart.
+
+    Such an item is another fact, which may say something else: it never replaces the one that is there.
+    """
+    return holder if holder is not None and holder.draft.key == given.draft.key else None
+
+
+def must_be_free(memory: Memory, keys: Mapping[FactKey | None, UUID]) -> None:
+    """Refuse an item whose key another fact holds. Raises FactKeyTaken."""
+    if memory.fact_key is not None and memory.fact_key in keys:
+        raise FactKeyTaken(key=memory.fact_key.key)
 
 
 def same_draft(one: Draft, other: Draft) -> bool:

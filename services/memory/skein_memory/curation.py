@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import combinations
@@ -13,6 +14,7 @@ from uuid import UUID
 
 from skein_kit.errors import ContentTooLong
 from skein_memory.errors import MergeTooLarge
+from skein_memory.portable import same_json
 
 if TYPE_CHECKING:
     from skein_memory.memories import Draft, Memory
@@ -123,6 +125,36 @@ def decayed(memory: Memory, periods: int) -> Memory:
 def best(group: Sequence[Memory]) -> Memory:
     """Return the one to keep of memories that say the same: the most important, then the surest, then the oldest."""
     return min(group, key=lambda one: (-one.draft.importance, -one.draft.confidence, one.memory_id))
+
+
+def agreeing(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
+    """Tell memories that count as the same apart where they disagree, so that none gives way to another opinion.
+
+    Two disagree when they are one of the pairs in `contradictions`, the lower id first, or when they share a key and
+    say different things.
+    """
+    found: list[list[Memory]] = []
+    for memory in group:
+        place = next((one for one in found if not any(_disagree(memory, other, contradictions) for other in one)), None)
+        if place is None:
+            found.append([memory])
+        else:
+            place.append(memory)
+    return found
+
+
+def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID, UUID]]) -> bool:
+    first, second = sorted((one.memory_id, other.memory_id))
+    if (first, second) in contradictions:
+        return True
+    if not has_key(fingerprint(one.draft)):
+        return False
+    return one.draft.content != other.draft.content or not same_json(one.draft.data, other.draft.data)
+
+
+def has_key(number: UUID) -> bool:
+    """Say whether a fingerprint is that of memories with a key."""
+    return number < FIRST_WITHOUT_KEY
 
 
 def archived(memory: Memory, *, at: datetime, by: str) -> Memory:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from skein_kit import vectors
 from skein_kit.errors import (
@@ -47,6 +47,23 @@ MAX_SOURCE_BYTES = 2000
 _TEXTS = (
     "external_id", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
 )  # fmt: skip
+
+
+class FactKey(NamedTuple):
+    """What names a fact among the facts of its tenant: the subject that it is about, "" for none, and its key."""
+
+    subject_id: str
+    key: str
+
+    @property
+    def folded(self) -> tuple[str, str]:
+        """Return the form in which keys are compared: case does not matter."""
+        return self.subject_id, fold(self.key)
+
+
+def fold(key: str) -> str:
+    """Return a fact's key in the form in which keys are compared."""
+    return key.lower()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,9 +130,9 @@ class Draft:
         return draft
 
     @property
-    def fact_key(self) -> str | None:
+    def fact_key(self) -> FactKey | None:
         """Return the name that it takes in the tenant; None unless it is a fact with a key."""
-        return self.key if self.type == FACT else None
+        return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
     @property
     def text(self) -> str:
@@ -176,7 +193,7 @@ class Memory:
         return self.delete_time is None
 
     @property
-    def fact_key(self) -> str | None:
+    def fact_key(self) -> FactKey | None:
         """Return the name that it holds in the tenant; a deleted fact holds none."""
         return self.draft.fact_key if self.is_active else None
 
@@ -238,11 +255,12 @@ class Memory:
 def drafts_of(memories: Sequence[pb.Memory], *, at: datetime, max_content: int, agent_id: str) -> list[Draft]:
     """Read a batch; refusals name the place of the memory at fault in the metadata "index"."""
     drafts = []
-    taken: set[tuple[str, str]] = set()
+    taken: set[tuple[str, object]] = set()
     for index, memory in enumerate(memories):
         with speaking_of(f"memories[{index}]", index=index):
             draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
-            for field, name in (("external_id", draft.external_id), ("key", draft.fact_key)):
+            folded = None if draft.fact_key is None else draft.fact_key.folded
+            for field, name in (("external_id", draft.external_id), ("key", folded)):
                 if name is not None and (field, name) in taken:
                     raise DuplicateInBatch(violations=[(field, "comes twice in the batch")])
                 if name is not None:

@@ -121,6 +121,18 @@ CROSS JOIN LATERAL (
         AND links.to_memory_id = asked.to_memory_id AND links.relation = 'contradicts'
     LIMIT 1) AS found;
 
+-- find_disagreements --
+-- Return the pairs of some memories that a link says contradict each other, or that are to be reviewed as a conflict.
+SELECT from_memory_id AS one_id, to_memory_id AS other_id
+FROM memory.links
+WHERE tenant_id = :tenant_id AND from_memory_id = ANY (:memory_ids::uuid[]) AND relation = 'contradicts'
+    AND to_memory_id = ANY (:memory_ids::uuid[])
+UNION ALL
+SELECT a_memory_id AS one_id, b_memory_id AS other_id
+FROM memory.conflict_resolutions
+WHERE tenant_id = :tenant_id AND a_memory_id = ANY (:memory_ids::uuid[]) AND b_memory_id = ANY (:memory_ids::uuid[])
+    AND status = 'needs_review';
+
 -- walk_keys --
 -- Read memories with keys in the order of their fingerprints, so that those with the same key lie together.
 SELECT fingerprint, memory_id
@@ -140,7 +152,10 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 
 -- walk_fingerprints --
 -- Read memories in the order of their fingerprints, so that those that say the same lie together, with who sees them.
-SELECT fingerprint, memory_id, scope, agent_id, subject_id, session_id, expire_time
+-- Those with a key, below a fingerprint, come with digests of what they say.
+SELECT fingerprint, memory_id, scope, agent_id, subject_id, session_id, expire_time,
+       CASE WHEN fingerprint < :before_fingerprint THEN sha256(convert_to(content, 'UTF8')) END AS content_digest,
+       CASE WHEN fingerprint < :before_fingerprint THEN jsonb_hash_extended(data::jsonb, 0) END AS data_digest
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND (fingerprint, memory_id) > (:after_fingerprint, :after_id)
     AND is_active AND archive_time IS NULL

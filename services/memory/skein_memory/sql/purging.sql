@@ -122,8 +122,8 @@ WHERE tenant_id = :tenant_id AND external_id = ANY (ARRAY(
 -- purge_fact_keys --
 -- Remove some of the keys of facts that a deleted tenant has.
 DELETE FROM memory.fact_keys
-WHERE tenant_id = :tenant_id AND key = ANY (ARRAY(
-    SELECT key FROM memory.fact_keys WHERE tenant_id = :tenant_id LIMIT :count));
+WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
+    SELECT memory_id FROM memory.fact_keys WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_entries --
 -- Remove some of the memories, of all months, that a deleted tenant has.

@@ -15,7 +15,7 @@ from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, Refusal, Transac
 from skein_kit.ids import new_id, time_of
 from skein_memory import types
 from skein_memory.aliases import Alias
-from skein_memory.arriving import Arrivals, Arriving, Mode, trouble, united
+from skein_memory.arriving import Arrivals, Arriving, Mode, must_be_free, names_of, same_fact, trouble, united
 from skein_memory.blocks import Block
 from skein_memory.conflicts import STATUSES, Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
@@ -30,12 +30,13 @@ from skein_memory.store.queries import QUERIES
 from skein_memory.trust import SourceTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database import Transaction
     from skein_kit.policies import Policy
     from skein_kit.postings import Document
+    from skein_memory.memories import FactKey
 
 _FIRST = UUID(int=0)
 
@@ -101,8 +102,8 @@ class Applying:
             return
         tx, tenant_id = self._tx, self._tenant_id
         given = await self._named(memory for item in items if isinstance(memory := item.said, Memory))
-        external = await self._holders("external_id", [memory.draft.external_id for memory in given])
-        keys = await self._holders("key", [memory.fact_key for memory in given])
+        external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
+        keys = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
         ids = {memory.memory_id for memory in given} | {*external.values(), *keys.values()}
         there = await entries.locked_all(tx, tenant_id, list(ids))
         buried = await tombstones.any_of(tx, tenant_id, given)
@@ -112,20 +113,20 @@ class Applying:
             before = (
                 there.get(memory.memory_id)
                 or there.get(external.get(memory.draft.external_id or "", _FIRST))
-                or there.get(keys.get(memory.fact_key or "", _FIRST))
+                or same_fact(there.get(keys.get(memory.fact_key, _FIRST)), memory)
             )
-            named: set[tuple[str, object]] = {("id", before.memory_id if before else memory.memory_id)}
-            named |= {(n, v) for n, v in (("x", memory.draft.external_id), ("k", memory.fact_key)) if v is not None}
+            named = {("id", before.memory_id if before else memory.memory_id), *names_of(memory)}
             try:
                 types.must_be_accepted(self._policy, [memory.draft.type])
                 if not taken.isdisjoint(named):
                     raise DuplicateInBatch
                 taken |= named
-                if before is None and memory.memory_id not in buried:
+                if before is None and memory.memory_id in buried:
+                    self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
+                elif before is None:
+                    must_be_free(memory, keys)
                     new.append(memory)
                     self.created.append("memory")
-                elif before is None:
-                    self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
                 else:
                     await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
             except TransactionConflict:
@@ -160,7 +161,7 @@ class Applying:
         ]
 
     async def _unite(
-        self, item: Arriving, before: Memory, given: Memory, keys: dict[str, UUID], *, is_buried: bool
+        self, item: Arriving, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
     ) -> None:
         is_later = item.changed is not None and item.changed > before.update_time
         after = united(before, given, self._mode, is_later=is_later, at=self._at, by=self._by)
@@ -170,8 +171,9 @@ class Applying:
         if is_buried:
             self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
             return
-        if after.fact_key is not None and keys.get(after.fact_key, before.memory_id) != before.memory_id:
-            raise FactKeyTaken(key=after.fact_key)
+        key = None if after.fact_key == before.fact_key else after.fact_key
+        if key is not None and keys.get(key, before.memory_id) != before.memory_id:
+            raise FactKeyTaken(key=key.key)
         kind = "memory_updated" if before.is_active else "memory_restored"
         with _undisturbed(FactKeyTaken):
             self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)
@@ -179,14 +181,6 @@ class Applying:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)
         self.updated.append("memory")
-
-    async def _holders(self, column: str, wanted: Sequence[str | None]) -> dict[str, UUID]:
-        found = [name for name in wanted if name is not None]
-        if not found:
-            return {}
-        query = QUERIES["find_external_ids" if column == "external_id" else "find_fact_keys"]
-        rows = await self._tx.rows(query, tenant_id=self._tenant_id, **{f"{column}s": found})
-        return {row[column]: row["memory_id"] for row in rows}
 
     async def _ends(self, *wanted: str) -> list[UUID]:
         """Return the memories that names stand for. Raises MemoryNotFound."""

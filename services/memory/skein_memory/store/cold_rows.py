@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from skein_memory.memories import fold
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -83,6 +84,12 @@ async def put_back(
     A row that names one memory of those in `archived` waits for it.
     """
     known = {table: list(rows.get(table, ())) for table in KEPT}
+    subjects = {row["memory_id"]: row.get("subject_id") for row in known["entries"]}
+    # Files of older versions have neither the subject of a key nor its folded form.
+    known["fact_keys"] = [
+        {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold(row["key"])}
+        for row in known["fact_keys"]
+    ]
     waited = await tx.rows(QUERIES["read_waiting"], tenant_id=tenant_id, memory_ids=sorted(coming))
     arrived = [{"row_table": row["row_table"], "held": json.loads(row["held"])} for row in waited]
     for row in [*known.pop("waiting"), *arrived]:

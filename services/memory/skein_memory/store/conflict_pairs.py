@@ -311,7 +311,7 @@ def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
 
 def _have_same_key(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
     one, other = (contenders[id_]["fingerprint"] for id_ in pair)
-    return one is not None and one == other and one < curation.FIRST_WITHOUT_KEY
+    return one is not None and one == other and curation.has_key(one)
 
 
 def _score(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> float:

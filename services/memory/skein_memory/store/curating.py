@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -14,15 +13,13 @@ from skein_kit.ids import new_ids
 from skein_memory import curation, scores
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
 from skein_memory.links import DEFAULT_WEIGHT, Link
-from skein_memory.store import edges, entries, names
+from skein_memory.store import duplicates, edges, entries, names
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.scoring import NOTHING, circumstances_of, scored
 from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    import asyncpg
 
     from skein_kit.database import Transaction
     from skein_kit.postings import Document
@@ -36,15 +33,7 @@ Response = TypeVar("Response", bound=Message)
 MOST_NEIGHBOURS = 50
 # Links that one merge moves.
 MOST_LINKS = 500
-# Fingerprints that one call looks at; memories of one group that it settles, and memories in all.
-_FINGERPRINTS_AT_ONCE = 2000
-_MOST_OF_A_GROUP = 20
-_MOST_SETTLED = 200
-_FEWEST_ALIKE = 2
 FIRST = UUID(int=0)
-_LAST = UUID(int=(1 << 128) - 1)
-# What memories that say the same to the same share: a fingerprint, and who sees them.
-_Sameness = tuple[UUID, tuple[str | None, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,25 +213,27 @@ class CuratingStore(Store):
     ) -> Response | bytes:
         """Keep one of each group of memories that say the same, and archive the others; or return the first answer.
 
-        A group are those that the same see and that have not expired. It looks at a bounded number of memories whose
-        fingerprints lie behind `after`; `respond` gets the groups and where the next call goes on, None for nowhere. A
-        `dry_run` changes nothing, and of very many groups with one fingerprint names only some. Raises QuotaExceeded.
+        A group are those that the same see, that have not expired and that do not disagree. It looks at a bounded
+        number of memories whose fingerprints lie behind `after`; `respond` gets the groups and where the next call goes
+        on, None for nowhere. A `dry_run` changes nothing, and of very many groups with one fingerprint names only some.
+        Raises QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            found, place = await _duplicates(tx, tenant_id, after, most, at=at, dry_run=dry_run)
+            found, place, contradictions = await duplicates.find(tx, tenant_id, after, most, at=at, dry_run=dry_run)
             ids = [id_ for _, members in found for id_ in members]
             read = entries.read if dry_run else entries.locked_all
             memories = await read(tx, tenant_id, ids) if ids else {}
             groups: list[Group] = []
             for sameness, members in found:
-                same = [memories[id_] for id_ in members if _still_is(memories.get(id_), sameness, at)]
-                if len(same) > 1:
-                    kept = curation.best(same)
-                    others = tuple(one.memory_id for one in same if one is not kept)
-                    groups.append(Group(kept_id=kept.memory_id, archived_ids=others))
+                same = [memories[id_] for id_ in members if duplicates.still_is(memories.get(id_), sameness, at)]
+                for group in curation.agreeing(same, contradictions):
+                    if len(group) >= duplicates.FEWEST_ALIKE:
+                        kept = curation.best(group)
+                        others = tuple(one.memory_id for one in group if one is not kept)
+                        groups.append(Group(kept_id=kept.memory_id, archived_ids=others))
             links = 0
             if not dry_run:
                 gone = [memories[id_] for group in groups for id_ in group.archived_ids]
@@ -358,61 +349,3 @@ async def _move_links(
             moved.setdefault(led.pair, led)
     made = await edges.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
     return len(made), len(made) - len(removed)
-
-
-async def _duplicates(
-    tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, at: datetime, dry_run: bool
-) -> tuple[list[tuple[_Sameness, list[UUID]]], UUID | None]:
-    """Return groups of memories that say the same to the same, and the fingerprint to go on behind; None: nowhere."""
-    rows = await tx.rows(
-        QUERIES["walk_fingerprints"],
-        tenant_id=tenant_id,
-        after_fingerprint=after,
-        after_id=_LAST,
-        count=_FINGERPRINTS_AT_ONCE,
-    )
-    walked = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
-    place: UUID | None = None
-    if len(rows) == _FINGERPRINTS_AT_ONCE:
-        # The last group may go on behind what was read; it is settled next time, unless it is all there is.
-        if len(walked) > 1:
-            walked.pop()
-        place = walked[-1][0]
-    found: list[tuple[_Sameness, list[UUID]]] = []
-    settled, last = 0, after
-    for fingerprint, group in walked:
-        for audience, members in _by_audience(group, at).items():
-            if len(members) < _FEWEST_ALIKE:
-                continue
-            if len(found) == most or settled >= _MOST_SETTLED:
-                return found, last
-            found.append(((fingerprint, audience), members[:_MOST_OF_A_GROUP]))
-            settled += len(found[-1][1])
-            if len(members) > _MOST_OF_A_GROUP and not dry_run:
-                # Those that are left have their turn with the next call.
-                return found, last
-            if dry_run and (len(found) == most or settled >= _MOST_SETTLED):
-                # Nothing was settled, so the next call would only meet the same ones again.
-                return found, fingerprint
-        last = fingerprint
-    return found, place
-
-
-def _by_audience(rows: Sequence[asyncpg.Record], at: datetime) -> Mapping[tuple[str | None, ...], list[UUID]]:
-    """Gather memories by who sees them, without those that nobody sees any more."""
-    found: dict[tuple[str | None, ...], list[UUID]] = {}
-    for row in rows:
-        if row["expire_time"] is None or row["expire_time"] > at:
-            who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
-            found.setdefault(curation.audience(row["scope"], **who), []).append(row["memory_id"])
-    return found
-
-
-def _still_is(memory: Memory | None, sameness: _Sameness, at: datetime) -> bool:
-    return (
-        memory is not None
-        and memory.is_active
-        and memory.draft.archive_time is None
-        and (memory.draft.expire_time is None or memory.draft.expire_time > at)
-        and (curation.fingerprint(memory.draft), curation.audience_of(memory.draft)) == sameness
-    )

@@ -153,22 +153,22 @@ def _tags(memory: Memory) -> list[dict[str, object]]:
 async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
     ids = [memory.memory_id for memory in memories]
     places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    held = await names.taken(tx, "external_id", tenant_id, [(name, ids[place]) for name, place in places.items()])
+    held = await names.claim_external_ids(tx, tenant_id, [(name, ids[place]) for name, place in places.items()])
     if held is not None:
         raise ExternalIdTaken(external_id=held, index=places[held])
-    places = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
-    held = await names.taken(tx, "fact_key", tenant_id, [(key, ids[place]) for key, place in places.items()])
-    if held is not None:
-        raise FactKeyTaken(key=held, index=places[held])
+    facts = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
+    key = await names.claim_fact_keys(tx, tenant_id, [(key, ids[place]) for key, place in facts.items()])
+    if key is not None:
+        raise FactKeyTaken(key=key.key, index=facts[key])
 
 
 async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     if before.fact_key is not None:
-        await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, key=before.fact_key, memory_id=before.memory_id)
+        await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
     if after.fact_key is not None:
-        held = await names.taken(tx, "fact_key", tenant_id, [(after.fact_key, after.memory_id)])
+        held = await names.claim_fact_keys(tx, tenant_id, [(after.fact_key, after.memory_id)])
         if held is not None:
-            raise FactKeyTaken(key=held)
+            raise FactKeyTaken(key=held.key)
 
 
 def _entry(memory: Memory) -> dict[str, object]:

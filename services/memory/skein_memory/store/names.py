@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Transaction
     from skein_kit.sql import Query
+    from skein_memory.memories import FactKey
 
 
 async def read(tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str]) -> dict[str, asyncpg.Record]:
@@ -44,22 +45,62 @@ async def read_one(tx: Transaction, query: Query, tenant_id: UUID, name: str) ->
     return row
 
 
-async def taken(tx: Transaction, kind: str, tenant_id: UUID, wanted: Sequence[tuple[str, UUID]]) -> str | None:
-    """Take names for memories; return one that another memory holds, which the caller must refuse.
+async def claim_external_ids(tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[str, UUID]]) -> str | None:
+    """Take external ids for memories; return one that another memory holds, which the caller must refuse.
 
-    `kind` is "external_id" or "fact_key". Names are taken in one order everywhere, so that two batches cannot wait for
-    each other.
+    Names are taken in one order everywhere, so that two batches cannot wait for each other.
     """
     if not wanted:
         return None
-    column, claim, find = _KINDS[kind]
-    rows: list[dict[str, object]] = [{column: name, "memory_id": id_} for name, id_ in sorted(wanted)]
-    if await tx.insert(QUERIES[claim], tenant_id, rows) == len(rows):
+    rows: list[dict[str, object]] = [{"external_id": name, "memory_id": id_} for name, id_ in sorted(wanted)]
+    if await tx.insert(QUERIES["claim_external_ids"], tenant_id, rows) == len(rows):
         return None
     names = [name for name, _ in wanted]
-    found = await tx.rows(QUERIES[find], tenant_id=tenant_id, **{f"{column}s": names})
-    held = {row[column]: row["memory_id"] for row in found}
+    found = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=names)
+    held = {row["external_id"]: row["memory_id"] for row in found}
     return next((name for name, id_ in wanted if held.get(name) != id_), names[0])
+
+
+async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[str | None]) -> dict[str, UUID]:
+    """Return the memories that hold external ids; an id that no memory holds is left out, and so is None."""
+    wanted = [name for name in names if name is not None]
+    if not wanted:
+        return {}
+    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=wanted)
+    return {row["external_id"]: row["memory_id"] for row in rows}
+
+
+async def claim_fact_keys(tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[FactKey, UUID]]) -> FactKey | None:
+    """Take keys for facts; return one that another fact holds, which the caller must refuse.
+
+    They are taken in the order of their folded form, so that two batches cannot wait for each other.
+    """
+    if not wanted:
+        return None
+    rows: list[dict[str, object]] = [
+        {"subject_id": key.subject_id or None, "key": key.key, "folded_key": key.folded[1], "memory_id": id_}
+        for key, id_ in sorted(wanted, key=lambda one: one[0].folded)
+    ]
+    if await tx.insert(QUERIES["claim_fact_keys"], tenant_id, rows) == len(rows):
+        return None
+    held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
+    return next((key for key, id_ in wanted if held.get(key) != id_), wanted[0][0])
+
+
+async def fact_key_holders(
+    tx: Transaction, tenant_id: UUID, keys: Sequence[FactKey | None]
+) -> dict[FactKey | None, UUID]:
+    """Return the facts that hold keys; a key that no fact holds is left out, and so is None."""
+    wanted = [key for key in keys if key is not None]
+    if not wanted:
+        return {}
+    rows = await tx.rows(
+        QUERIES["find_fact_keys"],
+        tenant_id=tenant_id,
+        subject_ids=[key.subject_id for key in wanted],
+        folded_keys=[key.folded[1] for key in wanted],
+    )
+    return {wanted[row["place"] - 1]: row["memory_id"] for row in rows}
 
 
 async def _read_ids(tx: Transaction, query: Query, tenant_id: UUID, ids: dict[str, UUID]) -> dict[str, asyncpg.Record]:
@@ -68,10 +109,3 @@ async def _read_ids(tx: Transaction, query: Query, tenant_id: UUID, ids: dict[st
     rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(ids.values()))
     by_id = {row["memory_id"]: row for row in rows}
     return {name: by_id[id_] for name, id_ in ids.items() if id_ in by_id}
-
-
-# For each kind of name: its column, the query that takes some, the query that finds who holds some.
-_KINDS = {
-    "external_id": ("external_id", "claim_external_ids", "find_external_ids"),
-    "fact_key": ("key", "claim_fact_keys", "find_fact_keys"),
-}

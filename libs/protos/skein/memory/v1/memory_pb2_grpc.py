@@ -554,7 +554,9 @@ class MemoryServiceServicer:
     def Merge(self, request, context):
         """Merge lets the first of some memories take in the others: contents joined,
         tags united, the highest scores, their links. The others are archived, and
-        superseded by it. Repeating a request_id returns the first answer.
+        superseded by it. The caller decides: memories that contradict each other
+        are merged as well, and no worker calls it. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -571,7 +573,10 @@ class MemoryServiceServicer:
         matter), keeps the most important of each group and archives the others,
         which it supersedes. Memories of a group have the same scope and, within
         it, the same agent, person and session: nobody's memory gives way to one
-        that they do not see. Expired ones take no part. A call looks at a bounded
+        that they do not see. Memories that contradict each other never give way:
+        those with the same key and other content or data, those that a contradicts
+        link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
+        looks at a bounded
         number of memories: call again with next_page_token until there is none.
         Repeating a request_id returns the first answer.
 

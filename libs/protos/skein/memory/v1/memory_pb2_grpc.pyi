@@ -291,7 +291,9 @@ class MemoryServiceStub:
     Merge: _grpc.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]
     """Merge lets the first of some memories take in the others: contents joined,
     tags united, the highest scores, their links. The others are archived, and
-    superseded by it. Repeating a request_id returns the first answer.
+    superseded by it. The caller decides: memories that contradict each other
+    are merged as well, and no worker calls it. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -304,7 +306,10 @@ class MemoryServiceStub:
     matter), keeps the most important of each group and archives the others,
     which it supersedes. Memories of a group have the same scope and, within
     it, the same agent, person and session: nobody's memory gives way to one
-    that they do not see. Expired ones take no part. A call looks at a bounded
+    that they do not see. Memories that contradict each other never give way:
+    those with the same key and other content or data, those that a contradicts
+    link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
+    looks at a bounded
     number of memories: call again with next_page_token until there is none.
     Repeating a request_id returns the first answer.
 
@@ -574,7 +579,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Merge: _aio.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]  # type: ignore[assignment]
     """Merge lets the first of some memories take in the others: contents joined,
     tags united, the highest scores, their links. The others are archived, and
-    superseded by it. Repeating a request_id returns the first answer.
+    superseded by it. The caller decides: memories that contradict each other
+    are merged as well, and no worker calls it. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -587,7 +594,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     matter), keeps the most important of each group and archives the others,
     which it supersedes. Memories of a group have the same scope and, within
     it, the same agent, person and session: nobody's memory gives way to one
-    that they do not see. Expired ones take no part. A call looks at a bounded
+    that they do not see. Memories that contradict each other never give way:
+    those with the same key and other content or data, those that a contradicts
+    link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
+    looks at a bounded
     number of memories: call again with next_page_token until there is none.
     Repeating a request_id returns the first answer.
 
@@ -1022,7 +1032,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.MergeResponse, _abc.Awaitable[_memory_pb2.MergeResponse]]:
         """Merge lets the first of some memories take in the others: contents joined,
         tags united, the highest scores, their links. The others are archived, and
-        superseded by it. Repeating a request_id returns the first answer.
+        superseded by it. The caller decides: memories that contradict each other
+        are merged as well, and no worker calls it. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1041,7 +1053,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         matter), keeps the most important of each group and archives the others,
         which it supersedes. Memories of a group have the same scope and, within
         it, the same agent, person and session: nobody's memory gives way to one
-        that they do not see. Expired ones take no part. A call looks at a bounded
+        that they do not see. Memories that contradict each other never give way:
+        those with the same key and other content or data, those that a contradicts
+        link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
+        looks at a bounded
         number of memories: call again with next_page_token until there is none.
         Repeating a request_id returns the first answer.
 
