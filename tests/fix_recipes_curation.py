@@ -20,7 +20,8 @@ async def _fact(world: World, key: str) -> str:
 
 
 async def _conflict(world: World) -> tuple[str, str]:
-    pair = await _fact(world, world.text("Color ")), await _fact(world, world.text("color "))
+    # Keys that differ in spaces alone are two keys, and disagree.
+    pair = await _fact(world, world.text("color ")), await _fact(world, world.text("color  "))
     await world.tenant.curation.ResolveConflict(
         pb.ResolveConflictRequest(
             a_memory_id=pair[0],

@@ -121,7 +121,7 @@ def one_brain(path: Path) -> str:
         memories=[
             memory("tea", "b", type="fact", key="drink", content="Tea", tags="hot, leaf,,hot", source=" API  log",
                    confidence=0.9, importance=0.8, created_at=T0 * 1000, updated_at=T0 * 1000 + 5000),
-            memory("coffee", "b", type="fact", key="drink", content="Coffee", updated_at=T0 + 60),
+            memory("coffee", "b", type="fact", key="Drink", content="Coffee", updated_at=T0 + 60),
             memory("old", "b", archived_at=T0 + 10, title="Long ago"),
             memory("wild", "b", type="Ünknown", importance=3, confidence="sure"),
             memory("empty", "b", content="  "),
@@ -175,7 +175,7 @@ async def test_what_a_brain_remembers_is_read_through_typed_calls_with_its_own_i
 
     assert done.code == 1, done.err
     tea, coffee, wild = [await memory_of(tenant, name) for name in ("tea", "coffee", "wild")]
-    assert (coffee.key, tea.key) == ("drink", "")
+    assert (coffee.key, tea.key) == ("Drink", "")
     assert MessageToDict(tea.metadata)["memoryvault"] == {"key": "drink", "updated_at": "2024-03-01T08:30:05Z"}
     assert tea.create_time.ToDatetime(tzinfo=UTC) == datetime.fromtimestamp(T0, UTC)
     assert (sorted(tea.tags), tea.confidence, tea.importance) == (["hot", "leaf"], 0.9, 0.8)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skein_kit.postgres import Server
 
 # The last file before keys of facts were told apart by subject.
-BEFORE = 33
+BEFORE = 36
 FACTS = [
     # Key, subject, whether it holds the key afterwards.
     ("Phone", "ann", True),
@@ -24,6 +24,8 @@ FACTS = [
     ("PHONE", "bob", False),
     ("Town", None, True),
     ("town", None, False),
+    ("Über", None, True),
+    ("über", None, False),
 ]
 # What a service of the version before takes a key with.
 CLAIM = (

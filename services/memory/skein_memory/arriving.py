@@ -128,7 +128,7 @@ def same_fact(holder: Memory | None, given: Memory) -> Memory | None:
 def must_be_free(memory: Memory, keys: Mapping[FactKey | None, UUID]) -> None:
     """Refuse an item whose key another fact holds. Raises FactKeyTaken."""
     if memory.fact_key is not None and memory.fact_key in keys:
-        raise FactKeyTaken(key=memory.fact_key.key)
+        raise FactKeyTaken(key=memory.fact_key.key, subject_id=memory.fact_key.subject_id or None)
 
 
 def same_draft(one: Draft, other: Draft) -> bool:

@@ -30,7 +30,7 @@ class LinkNotFound(NotFound):
 
 
 class FactKeyTaken(AlreadyExists):
-    """Another fact of the tenant holds this key; change that one, or take another key."""
+    """Another fact about the same subject holds this key, whatever its case; update that fact, or take another key."""
 
     reason = "FACT_KEY_TAKEN"
 

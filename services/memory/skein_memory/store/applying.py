@@ -173,7 +173,7 @@ class Applying:
             return
         key = None if after.fact_key == before.fact_key else after.fact_key
         if key is not None and keys.get(key, before.memory_id) != before.memory_id:
-            raise FactKeyTaken(key=key.key)
+            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None)
         kind = "memory_updated" if before.is_active else "memory_restored"
         with _undisturbed(FactKeyTaken):
             self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)

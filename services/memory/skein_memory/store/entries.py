@@ -159,7 +159,7 @@ async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
     facts = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
     key = await names.claim_fact_keys(tx, tenant_id, [(key, ids[place]) for key, place in facts.items()])
     if key is not None:
-        raise FactKeyTaken(key=key.key, index=facts[key])
+        raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=facts[key])
 
 
 async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
@@ -168,7 +168,7 @@ async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Mem
     if after.fact_key is not None:
         held = await names.claim_fact_keys(tx, tenant_id, [(after.fact_key, after.memory_id)])
         if held is not None:
-            raise FactKeyTaken(key=held.key)
+            raise FactKeyTaken(key=held.key, subject_id=held.subject_id or None)
 
 
 def _entry(memory: Memory) -> dict[str, object]:

@@ -202,8 +202,8 @@ class Planter:
         # Alike enough for a link to be suggested.
         await self._memory("alike", **tagged)
         await self._memory("alias")
-        # Two facts whose keys differ by their letters alone are a conflict.
-        for number, key in (("1", "Colour"), ("2", "colour")):
+        # Two facts whose keys differ in spaces alone are a conflict.
+        for number, key in (("1", "colour"), ("2", "colour ")):
             await self._memory(f"fact_{number}", type="fact", key=f"{key} {things.canary.secret}", confidence=1.0)
         await self._memory("task", type="task")
         await self._memory("objective", type="objective")

@@ -78,7 +78,7 @@ class Brain:
     """One brain's rows as records."""
 
     def __init__(self, notes: Notes, keys: Mapping[str, str]) -> None:
-        """Note in `notes`; `keys` names for each fact's key the memory that has it here."""
+        """Note in `notes`; `keys` names for each fact's key, in lower case, the memory that has it here."""
         self._notes = notes
         self._keys = keys
         self._watches: set[str] = set()
@@ -127,7 +127,7 @@ class Brain:
             importance=row.share("importance"),
             key=row.text("key").strip(),
         )
-        holder = self._keys.get(memory.key, memory.external_id) if memory.type == "fact" else memory.external_id
+        holder = self._keys.get(memory.key.lower(), memory.external_id) if memory.type == "fact" else memory.external_id
         if memory.key and holder != memory.external_id:
             rest["key"] = memory.key
             memory.ClearField("key")

@@ -241,7 +241,7 @@ class MemoryVault:
         return not self._database.has("brains") and len(self._brains_of_memories()) <= 1
 
     def _keys(self, brain: str) -> dict[str, str]:
-        """Return which memory has each fact's key: one that is not archived, the one that was changed last."""
+        """Return which memory has each fact's key, in lower case: one that is not archived, the one changed last."""
         if not self._database.has_column("memories", "key"):
             return {}
         best: dict[str, tuple[bool, float, str]] = {}
@@ -250,7 +250,7 @@ class MemoryVault:
         for row in rows:
             if str(row["type"]).strip().lower() == "fact":
                 said = (row["archived_at"] is None, _seconds(row), str(row["id"]))
-                key = str(row["key"]).strip()
+                key = str(row["key"]).strip().lower()
                 best[key] = max(best.get(key, said), said)
         return {key: said[2] for key, said in best.items()}
 

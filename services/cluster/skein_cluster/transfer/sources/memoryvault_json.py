@@ -120,7 +120,7 @@ def open_source(source: str) -> Iterator[Export]:
 
 
 def _keys(memories: list[Any]) -> dict[str, str]:
-    """Return which memory has each fact's key: one that is not archived, the one that was changed last."""
+    """Return which memory has each fact's key, in lower case: one that is not archived, the one changed last."""
     best: dict[str, tuple[bool, float, str]] = {}
     for row in memories:
         if isinstance(row, dict) and row.get("type") == "fact" and row.get("key"):
@@ -129,6 +129,6 @@ def _keys(memories: list[Any]) -> dict[str, str]:
             except ValueError:
                 at = 0.0
             said = (row.get("archived_at") is None, at, str(row.get("id")))
-            key = str(row["key"]).strip()
+            key = str(row["key"]).strip().lower()
             best[key] = max(best.get(key, said), said)
     return {key: said[2] for key, said in best.items()}

@@ -11,13 +11,18 @@ ALTER TABLE memory.fact_keys
 DO $$
 DECLARE
     tenant uuid;
+    -- The database's own collation may know the case of ASCII letters alone; before Postgres 17 this one is missing.
+    unicode text := coalesce((SELECT collname FROM pg_collation WHERE collname = 'pg_c_utf8'), 'default');
 BEGIN
     PERFORM set_config('skein.operator', 'on', true);
     FOR tenant IN SELECT tenant_id FROM tenancy.tenants LOOP
         PERFORM set_config('skein.tenant_id', tenant::text, true);
-        UPDATE memory.fact_keys AS held SET subject_id = known.subject_id, folded_key = lower(held.key)
-        FROM memory.entries AS known
-        WHERE held.tenant_id = tenant AND known.tenant_id = tenant AND known.memory_id = held.memory_id;
+        EXECUTE format(
+            'UPDATE memory.fact_keys AS held
+             SET subject_id = known.subject_id, folded_key = lower(held.key COLLATE pg_catalog.%I)
+             FROM memory.entries AS known
+             WHERE held.tenant_id = $1 AND known.tenant_id = $1 AND known.memory_id = held.memory_id', unicode)
+        USING tenant;
         DELETE FROM memory.fact_keys AS later
         USING (SELECT memory_id,
                       row_number() OVER (PARTITION BY coalesce(subject_id, ''), folded_key ORDER BY memory_id) AS place
