@@ -73,6 +73,7 @@ REPEATABLE = {
     "ContinueSnapshots",
     "EnsurePartitions",
     "DecayMemories",
+    "ReindexMemories",
     "DeleteExpired",
     "EndIdleSessions",
     "InheritParticipants",

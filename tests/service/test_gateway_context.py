@@ -28,6 +28,17 @@ async def remembered(tenant: Tenant, *contents: str, **fields: Any) -> list[memo
     return list((await tenant.gateway.Remember(pb.RememberRequest(memories=memories))).memories)
 
 
+async def test_a_memory_that_says_everything_in_its_data_is_in_the_context(tenant: Tenant) -> None:
+    memory = memory_pb2.Memory(type="user_preference")
+    memory.data.update({"drink": "green tea", "who": "Anna"})
+    (made,) = (await tenant.gateway.Remember(pb.RememberRequest(memories=[memory]))).memories
+
+    response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
+
+    assert "drink: green tea" in response.text
+    assert [citation.item_id for citation in response.citations] == [made.memory_id]
+
+
 async def said(tenant: Tenant, session_id: str, *contents: str) -> list[session_pb2.Message]:
     messages = [
         session_pb2.Message(role=ASSISTANT if place % 2 else USER, content=content)

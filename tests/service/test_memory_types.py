@@ -121,11 +121,11 @@ async def test_changed_data_is_searched_anew(tenant: Tenant) -> None:
     assert await found(tenant, "quokka") == set()
 
 
-async def test_the_data_of_a_type_without_fields_is_free_and_not_searched(tenant: Tenant) -> None:
+async def test_the_data_of_a_type_without_fields_is_free_and_searched(tenant: Tenant) -> None:
     made = await create(tenant, type="entity", content="a person", data=struct(anything={"deep": ["axolotl"]}))
 
     assert made.data == struct(anything={"deep": ["axolotl"]})
-    assert await found(tenant, "axolotl") == set()
+    assert await found(tenant, "axolotl") == {made.memory_id}
 
 
 @pytest.mark.parametrize("type_name", COMPLETE)

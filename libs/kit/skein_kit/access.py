@@ -375,6 +375,7 @@ def _rules() -> dict[str, Rule]:
             "EnsurePartitions": Rule(SYSTEM, tenant=False),
             "DeleteExpired": Rule(SYSTEM),
             "DecayMemories": Rule(SYSTEM),
+            "ReindexMemories": Rule(SYSTEM),
             "DeliverWebhooks": Rule(SYSTEM),
             "ArchiveIdle": Rule(SYSTEM),
             "ApplyRetention": Rule(SYSTEM),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 30
 # Messages of the end of a conversation.
 MOST_RECENT = 200
+_VAULT = "knowledge_vault"
 _WINDOW = RULES["/skein.session.v1.SessionService/GetRecentWindow"]
 _ROLES = {
     number: name.removeprefix("MESSAGE_ROLE_").lower() for name, number in session_pb2.MessageRole.items() if number
@@ -160,10 +161,12 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
         )
     memory = hit.memory
     title = memory.title or memory.key
+    # A memory may say everything in its data; that of the vault says how long a secret is.
+    body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory.data)))
     return Item(
         kind=Kind.MEMORY,
         item_id=hit.item_id,
-        text=f"{title}: {memory.content}" if title and memory.content else memory.content or title,
+        text=f"{title}: {body}" if title and body else body or title,
         type=memory.type or "note",
         session_id=memory.session_id,
         at=_moment(memory.create_time),

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from skein_kit.errors import ContentTooLong
 from skein_memory.errors import MergeTooLarge
-from skein_memory.portable import same_json
 
 if TYPE_CHECKING:
     from skein_memory.memories import Draft, Memory
@@ -52,8 +51,8 @@ def fingerprint(draft: Draft) -> UUID:
     else:
         kind, text = "text", squeezed(draft.content)[:_PREFIX]
         if not text:
-            # Only structured content: the same when it is the same to the letter.
-            kind, text = "data", draft.data or ""
+            # Only structured content: the same when all of it is the same.
+            kind, text = "data", draft.content_hash.hex()
     digest = hashlib.sha256(f"{draft.type}\n{kind}\n{text}".encode()).digest()[:16]
     number = int.from_bytes(digest, "big") & (_UPPER_HALF - 1)
     return UUID(int=number if kind == "key" else number | _UPPER_HALF)
@@ -130,8 +129,8 @@ def best(group: Sequence[Memory]) -> Memory:
 def agreeing(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
     """Tell memories that count as the same apart where they disagree, so that none gives way to another opinion.
 
-    Two disagree when they are one of the pairs in `contradictions`, the lower id first, or when they share a key and
-    say different things.
+    Two disagree when they are one of the pairs in `contradictions`, the lower id first, when they share a key and say
+    different things, or when one has data and the other does not say the same.
     """
     found: list[list[Memory]] = []
     for memory in group:
@@ -147,9 +146,9 @@ def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID
     first, second = sorted((one.memory_id, other.memory_id))
     if (first, second) in contradictions:
         return True
-    if not has_key(fingerprint(one.draft)):
+    if not has_key(fingerprint(one.draft)) and one.draft.data is None and other.draft.data is None:
         return False
-    return one.draft.content != other.draft.content or not same_json(one.draft.data, other.draft.data)
+    return one.draft.content_hash != other.draft.content_hash
 
 
 def has_key(number: UUID) -> bool:

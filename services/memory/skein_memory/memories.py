@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from skein_kit.ids import first_id, new_ids
 from skein_kit.postings import Document
 from skein_kit.wire import json_of, moment
 from skein_memory import types, wire
+from skein_memory.content_hash import content_hash
 from skein_memory.errors import MemoryNotFound
 from skein_memory.tasks import must_name_ids
 from skein_memory.texts import must_be_storable
@@ -142,12 +142,12 @@ class Draft:
     @property
     def words(self) -> str | None:
         """Return what is searched of the data; None for nothing."""
-        return types.words_of(self.type, self.data)
+        return types.words_of(self.type, self.data, beside=(self.title, self.key, self.content))
 
     @property
     def content_hash(self) -> bytes:
         """Return the SHA-256 by which the same memory stored again is recognised."""
-        return hashlib.sha256(f"{self.type}\n{self.content}".encode()).digest()
+        return content_hash(self.type, self.content, self.data)
 
     def _check(self, at: datetime) -> None:
         texts = [(name, getattr(self, name)) for name in _TEXTS]
@@ -186,6 +186,8 @@ class Memory:
     updated_by: str
     # Only of memories that are read to be shown.
     worth: Worth | None = field(default=None, compare=False)
+    # An older version wrote the row, by other rules of what is searched: its place in the index is made anew.
+    is_outdated: bool = field(default=False, compare=False)
 
     @property
     def is_active(self) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skein_memory.store.finding import FindingStore
     from skein_memory.store.graph import GraphStore
     from skein_memory.store.levels import LevelStore
+    from skein_memory.store.outdated import OutdatedStore
     from skein_memory.store.overview import OverviewStore
     from skein_memory.store.secrets import SecretStore
     from skein_memory.store.snapshots import SnapshotStore
@@ -55,6 +56,7 @@ class Parts:
     source_trust: SourceTrustStore
     conflicts: ConflictStore
     aliases: AliasStore
+    outdated: OutdatedStore
     overview: OverviewStore
     changes: ChangeStore
     watching: Watching

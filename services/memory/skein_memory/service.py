@@ -49,6 +49,7 @@ from skein_memory.store.curating import CuratingStore
 from skein_memory.store.expunging import ExpungingStore
 from skein_memory.store.graph import GraphStore
 from skein_memory.store.levels import LevelStore
+from skein_memory.store.outdated import OutdatedStore
 from skein_memory.store.overview import OverviewStore
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.secrets import SecretStore, Vault
@@ -111,6 +112,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             source_trust=SourceTrustStore(tables),
             conflicts=ConflictStore(tables),
             aliases=AliasStore(tables),
+            outdated=OutdatedStore(tables),
             overview=OverviewStore(tables),
             changes=changes,
             watching=watching,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
+from skein_memory import data_text
 from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ MASK = "••••"
 # What systems that keep secrets in the open call them.
 _BELONGS_SEALED = frozenset({"secret", "secret_value", "value", "password", "token"})
 _MOST_VIOLATIONS = 20
+# Stands for every text of the data, at every depth.
+ALL_TEXTS = "*"
 
 _NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 100_000}
@@ -44,8 +47,8 @@ class Type:
     description: str
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     required: tuple[str, ...] = ()
-    # Fields whose words are searched, in the order in which they are read.
-    searched: tuple[str, ...] = ()
+    # Fields whose words are searched, in the order in which they are read; of free data every text.
+    searched: tuple[str, ...] = (ALL_TEXTS,)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -129,6 +132,7 @@ BUILT_IN: Mapping[str, Type] = {
                 "entry_type": _NAME,
                 SECRET_LENGTH: {"enum": list(_LENGTHS)},
             },
+            searched=("entry_type",),
         ),
     )
 }
@@ -153,13 +157,24 @@ def check(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -
         raise MemoryDataInvalid(violations=violations, type=type_name)
 
 
-def words_of(type_name: str, data: str | None) -> str | None:
-    """Return what is searched of a memory's data (JSON text); None when nothing is. Never a secret."""
+def searched_of(type_name: str) -> tuple[str, ...]:
+    """Return the fields of a type's data whose words are searched; a type of the tenant's own has free data."""
     type_ = BUILT_IN.get(type_name)
-    if type_ is None or data is None or not type_.searched:
+    return (ALL_TEXTS,) if type_ is None else type_.searched
+
+
+def words_of(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
+    """Return what is searched of a memory's data (JSON text); None when nothing is. Never a secret.
+
+    Of free data, what the memory says in one of the texts `beside` is left out.
+    """
+    if data is None:
         return None
-    values = json.loads(data)
-    found = [text for name in type_.searched for text in _texts(values.get(name))]
+    values, searched = json.loads(data), searched_of(type_name)
+    if searched == (ALL_TEXTS,):
+        found = data_text.texts_of(values, beside=beside)
+    else:
+        found = [text for name in searched for text in _texts(values.get(name))]
     return "\n".join(found) or None
 
 

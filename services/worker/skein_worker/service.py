@@ -135,6 +135,7 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             calls=[
                 lambda: memory.ArchiveIdle(memory_pb2.ArchiveIdleRequest()),
                 lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
+                lambda: memory.ReindexMemories(memory_pb2.ReindexMemoriesRequest()),
                 lambda: clients.session.InheritParticipants(session_pb2.InheritParticipantsRequest()),
                 lambda: clients.session.StoreArchived(archives_pb2.StoreArchivedRequest()),
             ],

@@ -44,7 +44,9 @@ VERSIONS = Source(
     columns={
         "memory_id": "versions.memory_id::text",
         "is_active": "(versions.delete_time IS NULL)",
-        "content_hash": "sha256(convert_to(versions.type || E'\\n' || versions.content, 'UTF8'))",
+        # Rows of versions before migration 37 have no hash of their own: theirs is of the type and the content.
+        "content_hash": "coalesce(versions.content_hash, "
+        "sha256(convert_to(versions.type || E'\\n' || versions.content, 'UTF8')))",
     },
 )
 _PRIORITY = "ceil(0.5 + 9 * {})"

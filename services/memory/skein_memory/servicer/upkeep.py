@@ -12,6 +12,8 @@ DEFAULT_MONTHS_AHEAD = 3
 # Memories that a call looks at for decay, and those that one transaction does.
 DEFAULT_DECAYED = 500
 DECAYED_AT_ONCE = 100
+# Memories that a call brings up to date.
+DEFAULT_REINDEXED = 500
 
 
 class UpkeepRpcs(Rpcs):
@@ -43,6 +45,11 @@ class UpkeepRpcs(Rpcs):
             done = await self._parts.curating.decay_portion(who.tenant(), limit=portion, at=now(), by=who.principal)
             decayed, more, left = decayed + done.decayed, done.more, left - portion
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
+
+    async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
+        count = request.limit or DEFAULT_REINDEXED
+        done, more = await self._parts.outdated.refresh(caller(context).tenant(), at=now(), count=count)
+        return pb.ReindexMemoriesResponse(reindexed_count=done, more=more)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context

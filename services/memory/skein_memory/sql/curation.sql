@@ -152,13 +152,14 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 
 -- walk_fingerprints --
 -- Read memories in the order of their fingerprints, so that those that say the same lie together, with who sees them.
--- Those with a key, below a fingerprint, come with digests of what they say.
+-- Those whose hash an older version made take no part, since it does not tell their data apart; nor does the vault,
+-- since secrets are not compared.
 SELECT fingerprint, memory_id, scope, agent_id, subject_id, session_id, expire_time,
-       CASE WHEN fingerprint < :before_fingerprint THEN sha256(convert_to(content, 'UTF8')) END AS content_digest,
-       CASE WHEN fingerprint < :before_fingerprint THEN jsonb_hash_extended(data::jsonb, 0) END AS data_digest
+       CASE WHEN fingerprint < :before_fingerprint OR data IS NOT NULL THEN content_hash END AS content_hash
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND (fingerprint, memory_id) > (:after_fingerprint, :after_id)
-    AND is_active AND archive_time IS NULL
+    AND is_active AND archive_time IS NULL AND (data IS NULL OR text_revision = revision)
+    AND type <> 'knowledge_vault'
 ORDER BY fingerprint, memory_id
 LIMIT :count;
 

@@ -62,17 +62,17 @@ WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
             encode(response, 'escape'), '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') AS found (ids)
         WHERE found.ids[1] = ANY (:names::text[]));
 
--- content_digests --
--- Return the SHA-256 of each text that memories have said, with its type.
-SELECT DISTINCT said.memory_id, sha256(convert_to(said.type || E'\n' || said.content, 'UTF8')) AS content_hash
+-- read_sayings --
+-- Return what memories say and have said, with its type.
+SELECT DISTINCT said.type, said.content, said.data
 FROM (
-    SELECT memory_id, type, content FROM memory.entries
+    SELECT type, content, data FROM memory.entries
     WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
     UNION ALL
-    SELECT memory_id, type, content FROM memory.versions
+    SELECT type, content, data FROM memory.versions
     WHERE versions.tenant_id = :tenant_id AND versions.memory_id = ANY (:memory_ids::uuid[])
 ) AS said
-WHERE said.content <> '';
+WHERE said.content <> '' OR said.data IS NOT NULL;
 
 -- take_salt --
 -- Give a tenant the salt of its tombstones, unless it has one.

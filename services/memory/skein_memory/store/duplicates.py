@@ -85,13 +85,13 @@ def _alike(
 
     Those that nobody sees any more are left out.
     """
-    # With a key, memories that say different things disagree.
-    alike: dict[tuple[tuple[str | None, ...], bytes | None, int | None], list[list[UUID]]] = {}
+    # With a key, memories that say different things disagree. Data is never given up for other data, or for none.
+    alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
     for row in rows:
         if row["expire_time"] is not None and row["expire_time"] <= at:
             continue
         who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
-        sameness = (curation.audience(row["scope"], **who), row["content_digest"], row["data_digest"])
+        sameness = (curation.audience(row["scope"], **who), row["content_hash"])
         gatherings, memory_id = alike.setdefault(sameness, []), row["memory_id"]
         for one in gatherings:
             if all((min(other, memory_id), max(other, memory_id)) not in contradictions for other in one):

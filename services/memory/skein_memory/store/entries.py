@@ -114,7 +114,18 @@ async def replace(
     await properties.replace(tx, tenant_id, before, after)
     changed = [name for name in _SAID if getattr(before.draft, name) != getattr(after.draft, name)]
     await history.record(tx, tenant_id, [events.of_memory(event, after, changed)], at=at, by=by or after.updated_by)
+    if before.is_outdated:
+        return await put_anew(tx, tenant_id, after, at=at)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))
+
+
+async def put_anew(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
+    """Replace a memory's place in the index, whatever it holds; return what was put there."""
+    await postings.remove(tx, tenant_id, [memory.memory_id])
+    document = memory.document(at)
+    documents = [] if document is None else [document]
+    await postings.put(tx, tenant_id, documents)
+    return documents
 
 
 async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
@@ -196,6 +207,8 @@ def memory_of(row: asyncpg.Record) -> Memory:
         delete_time=row["delete_time"],
         created_by=row["created_by"],
         updated_by=row["updated_by"],
+        # A row of a list or of a version has no such column; it is never changed itself.
+        is_outdated=row.get("is_outdated", False),
     )
 
 
@@ -206,6 +219,7 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
         "delete_time": memory.delete_time,
         "update_time": memory.update_time,
         "until_time": until,
+        "content_hash": memory.draft.content_hash,
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -184,9 +184,7 @@ async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: 
         gone,
         at=wish.at,
         external_ids=sorted({row["external_id"] for row in said if row["external_id"] is not None}),
-        content_hashes=sorted(
-            {hashlib.sha256(f"{row['type']}\n{row['content']}".encode()).digest() for row in said if row["content"]}
-        ),
+        sayings=[(row["type"], row["content"], _json(row["data"])) for row in said],
     )
     await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
     await tx.execute(
@@ -222,3 +220,7 @@ def _by_archive(rows: Sequence[asyncpg.Record]) -> dict[UUID, set[UUID]]:
     for row in rows:
         found.setdefault(row["archive_id"], set()).add(row["memory_id"])
     return dict(sorted(found.items()))
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value)

@@ -7,6 +7,8 @@ import hmac
 import secrets
 from typing import TYPE_CHECKING
 
+from skein_memory import types
+from skein_memory.content_hash import content_hash, hash_without_data
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from skein_memory.memories import Memory
 
 _SALT_BYTES = 32
+# The type, content and data (JSON text) of a memory.
+Saying = tuple[str, str, str | None]
+_SAYING = "saying"
+# What versions before migration 37 wrote: the type and the content, whatever the data.
+_CONTENT = "content"
 
 
 async def write(
@@ -27,22 +34,22 @@ async def write(
     *,
     at: datetime,
     external_ids: Sequence[str] = (),
-    content_hashes: Sequence[bytes] = (),
+    sayings: Sequence[Saying] = (),
 ) -> None:
     """Remember memories that are about to be purged: their ids, external ids, and every text that they have said.
 
-    Of memories that are not in the tables, those of the latter two are given.
+    Of memories that are not in the tables, `external_ids` and `sayings` are given, the latter of earlier versions too.
     """
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
-    contents = await tx.rows(QUERIES["content_digests"], tenant_id=tenant_id, memory_ids=ids)
+    rows = await tx.rows(QUERIES["read_sayings"], tenant_id=tenant_id, memory_ids=ids)
+    own: list[Saying] = [(row["type"], row["content"], row["data"]) for row in rows]
     salt = await _salt(tx, tenant_id)
     digests = {
         *(digest_of(salt, "memory_id", id_.bytes) for id_ in ids),
         *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external),
-        *(digest_of(salt, "content", row["content_hash"]) for row in contents),
+        *(digest_of(salt, _SAYING, content_hash(*saying)) for saying in [*own, *sayings] if _is_telling(*saying)),
         *(digest_of(salt, "external_id", external_id.encode()) for external_id in external_ids),
-        *(digest_of(salt, "content", content_hash) for content_hash in content_hashes),
     }
     await _write(tx, tenant_id, digests, at=at)
 
@@ -100,12 +107,19 @@ def _digests(salt: bytes, memory: Memory) -> set[bytes]:
     found = {digest_of(salt, "memory_id", memory.memory_id.bytes)}
     if memory.draft.external_id is not None:
         found.add(digest_of(salt, "external_id", memory.draft.external_id.encode()))
-    # Without words there is nothing to be known again by.
-    if memory.draft.content:
-        found.add(digest_of(salt, "content", memory.draft.content_hash))
+    draft = memory.draft
+    if _is_telling(draft.type, draft.content, draft.data):
+        found.add(digest_of(salt, _SAYING, draft.content_hash))
+    if draft.content:
+        found.add(digest_of(salt, _CONTENT, hash_without_data(draft.type, draft.content)))
     return found
 
 
+def _is_telling(type_name: str, content: str, data: str | None) -> bool:
+    """Say whether a memory can be known again by what it says; data of the vault is much alike."""
+    return bool(content) or (data is not None and type_name != types.VAULT)
+
+
 def digest_of(salt: bytes, kind: str, value: bytes) -> bytes:
-    """Return what stays of a memory's id ("memory_id"), a block's or a person's, an external id, or a content."""
+    """Return what stays of a memory's id ("memory_id"), a block's or a person's, an external id, or a saying."""
     return hmac.digest(salt, kind.encode() + b":" + value, hashlib.sha256)

@@ -401,6 +401,20 @@ class DecayMemoriesResponse(_message.Message):
     more: bool
     def __init__(self, decayed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
+class ReindexMemoriesRequest(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class ReindexMemoriesResponse(_message.Message):
+    __slots__ = ("reindexed_count", "more")
+    REINDEXED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    reindexed_count: int
+    more: bool
+    def __init__(self, reindexed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+
 class ListMemoryTypesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -574,11 +574,12 @@ class MemoryServiceServicer:
         which it supersedes. Memories of a group have the same scope and, within
         it, the same agent, person and session: nobody's memory gives way to one
         that they do not see. Memories that contradict each other never give way:
-        those with the same key and other content or data, those that a contradicts
-        link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
-        looks at a bounded
-        number of memories: call again with next_page_token until there is none.
-        Repeating a request_id returns the first answer.
+        those with the same key and other content, those that a contradicts link
+        joins, and pairs set to NEEDS_REVIEW. A memory with data gives way only to
+        one with the same content and data. Expired ones and the knowledge vault take
+        no part. A call looks at a bounded number of memories: call again with
+        next_page_token until there is none. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -2227,6 +2228,11 @@ class UpkeepServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
                 _registered_method=True)
+        self.ReindexMemories = channel.unary_unary(
+                '/skein.memory.v1.UpkeepService/ReindexMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
+                _registered_method=True)
 
 
 class UpkeepServiceServicer:
@@ -2311,6 +2317,16 @@ class UpkeepServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReindexMemories(self, request, context):
+        """ReindexMemories brings memories with data up to date that an older version
+        stored, of the tenant that the token names: what is searched of the data,
+        and content_hash. It is no update: revision and update_time stay.
+        Idempotent: called until it says that no more are left. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_UpkeepServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -2353,6 +2369,11 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     servicer.DecayMemories,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.SerializeToString,
+            ),
+            'ReindexMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReindexMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2573,6 +2594,33 @@ class UpkeepService:
             '/skein.memory.v1.UpkeepService/DecayMemories',
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReindexMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.UpkeepService/ReindexMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

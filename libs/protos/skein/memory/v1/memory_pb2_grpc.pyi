@@ -307,11 +307,12 @@ class MemoryServiceStub:
     which it supersedes. Memories of a group have the same scope and, within
     it, the same agent, person and session: nobody's memory gives way to one
     that they do not see. Memories that contradict each other never give way:
-    those with the same key and other content or data, those that a contradicts
-    link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
-    looks at a bounded
-    number of memories: call again with next_page_token until there is none.
-    Repeating a request_id returns the first answer.
+    those with the same key and other content, those that a contradicts link
+    joins, and pairs set to NEEDS_REVIEW. A memory with data gives way only to
+    one with the same content and data. Expired ones and the knowledge vault take
+    no part. A call looks at a bounded number of memories: call again with
+    next_page_token until there is none. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -595,11 +596,12 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     which it supersedes. Memories of a group have the same scope and, within
     it, the same agent, person and session: nobody's memory gives way to one
     that they do not see. Memories that contradict each other never give way:
-    those with the same key and other content or data, those that a contradicts
-    link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
-    looks at a bounded
-    number of memories: call again with next_page_token until there is none.
-    Repeating a request_id returns the first answer.
+    those with the same key and other content, those that a contradicts link
+    joins, and pairs set to NEEDS_REVIEW. A memory with data gives way only to
+    one with the same content and data. Expired ones and the knowledge vault take
+    no part. A call looks at a bounded number of memories: call again with
+    next_page_token until there is none. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1054,11 +1056,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         which it supersedes. Memories of a group have the same scope and, within
         it, the same agent, person and session: nobody's memory gives way to one
         that they do not see. Memories that contradict each other never give way:
-        those with the same key and other content or data, those that a contradicts
-        link joins, and pairs set to NEEDS_REVIEW. Expired ones take no part. A call
-        looks at a bounded
-        number of memories: call again with next_page_token until there is none.
-        Repeating a request_id returns the first answer.
+        those with the same key and other content, those that a contradicts link
+        joins, and pairs set to NEEDS_REVIEW. A memory with data gives way only to
+        one with the same content and data. Expired ones and the knowledge vault take
+        no part. A call looks at a bounded number of memories: call again with
+        next_page_token until there is none. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1538,6 +1541,12 @@ class UpkeepServiceStub:
     """DecayMemories does what MemoryService.Decay does, for the token's tenant.
     Idempotent. System only.
     """
+    ReindexMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]
+    """ReindexMemories brings memories with data up to date that an older version
+    stored, of the tenant that the token names: what is searched of the data,
+    and content_hash. It is no update: revision and update_time stay.
+    Idempotent: called until it says that no more are left. System only.
+    """
 
 @_typing.type_check_only
 class UpkeepServiceAsyncStub(UpkeepServiceStub):
@@ -1590,6 +1599,12 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     DecayMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]  # type: ignore[assignment]
     """DecayMemories does what MemoryService.Decay does, for the token's tenant.
     Idempotent. System only.
+    """
+    ReindexMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]  # type: ignore[assignment]
+    """ReindexMemories brings memories with data up to date that an older version
+    stored, of the tenant that the token names: what is searched of the data,
+    and content_hash. It is no update: revision and update_time stay.
+    Idempotent: called until it says that no more are left. System only.
     """
 
 class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1688,6 +1703,18 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.DecayMemoriesResponse, _abc.Awaitable[_memory_pb2.DecayMemoriesResponse]]:
         """DecayMemories does what MemoryService.Decay does, for the token's tenant.
         Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ReindexMemories(
+        self,
+        request: _memory_pb2.ReindexMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ReindexMemoriesResponse, _abc.Awaitable[_memory_pb2.ReindexMemoriesResponse]]:
+        """ReindexMemories brings memories with data up to date that an older version
+        stored, of the tenant that the token names: what is searched of the data,
+        and content_hash. It is no update: revision and update_time stay.
+        Idempotent: called until it says that no more are left. System only.
         """
 
 def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

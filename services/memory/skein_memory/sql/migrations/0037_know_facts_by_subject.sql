@@ -1,4 +1,4 @@
--- A fact's key names it among the facts about one subject, whatever its case.
+-- A fact's key names it among the facts about one subject, whatever its case. Free data is searched and hashed.
 
 ALTER TABLE memory.fact_keys
     -- The person that the fact is about. Null in rows of facts about nobody, and in those that an older version writes.
@@ -42,3 +42,12 @@ ALTER TABLE memory.fact_keys
          (CASE WHEN folded_key IS NULL THEN key ELSE folded_key END) WITH =),
     ADD CONSTRAINT fact_keys_memory_key PRIMARY KEY (tenant_id, memory_id);
 DROP INDEX memory.fact_keys_memory;
+
+-- The revision that words and content_hash were made from, by the rules of the version that knows this column. Rows of
+-- older versions fall behind; the worker's round brings up those with data. The others are as they were.
+ALTER TABLE memory.entries ADD COLUMN text_revision bigint;
+CREATE INDEX entries_outdated ON memory.entries (tenant_id, memory_id)
+    WHERE data IS NOT NULL AND text_revision IS DISTINCT FROM revision;
+
+-- Null in rows of older versions, whose hash is of the type and the content.
+ALTER TABLE memory.versions ADD COLUMN content_hash bytea;
