@@ -44,7 +44,7 @@ _MEMORY = {
     "title": "A short name.",
     "tags": "Words to find it by.",
     "type": "note (the default), fact, user_preference, decision, task, objective, episodic, ... ; lower case.",
-    "key": "For a fact: the name by which it is unique, e.g. user.city.",
+    "key": "For a fact: the name by which it is unique per subject, e.g. user.city.",
     "importance": "How much it matters, 0 to 1.",
     "confidence": "How sure it is, 0 to 1.",
     "source": "Where it comes from: calendar, https://...",
