@@ -167,6 +167,15 @@ async def test_memories_give_way_only_to_such_with_the_same_data(tenant: Tenant)
     assert groups == {(kept, same), tuple(alone)}
 
 
+async def test_a_fact_never_gives_way_to_that_of_another_subject(tenant: Tenant) -> None:
+    for subject in ("ann", "bob", ""):
+        await create(tenant, type="fact", key="Phone", content="none", subject_id=subject)
+
+    done = await tenant.memory.Consolidate(scores_pb2.ConsolidateRequest())
+
+    assert list(done.groups) == []
+
+
 async def test_what_was_purged_is_known_again_by_its_data_as_well(tenant: Tenant) -> None:
     for content in ("", "seen"):
         purged = await create(tenant, content=content, data=struct(text="a pangolin", n=1))

@@ -61,17 +61,17 @@ def fingerprint(draft: Draft) -> UUID:
 def audience(
     scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
 ) -> tuple[str | None, ...]:
-    """Return who sees a memory: one takes the place of another only where the same see both."""
+    """Return who sees a memory and whom it is about: one takes the place of another only where both are the same."""
     by_scope: Mapping[str, tuple[str | None, ...]] = {
-        "global": (),
-        "agent": (agent_id,),
+        "global": (subject_id,),
+        "agent": (agent_id, subject_id),
         "user": (subject_id, agent_id),
     }
     return (scope, *by_scope.get(scope, (session_id, subject_id, agent_id)))
 
 
 def audience_of(draft: Draft) -> tuple[str | None, ...]:
-    """Return who sees what a draft says."""
+    """Return who sees what a draft says, and whom it is about."""
     return audience(draft.scope, agent_id=draft.agent_id, subject_id=draft.subject_id, session_id=draft.session_id)
 
 

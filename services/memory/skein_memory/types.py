@@ -67,7 +67,10 @@ BUILT_IN: Mapping[str, Type] = {
     type_.name: type_
     for type_ in (
         Type(name="note", description="Anything worth keeping; the default."),
-        Type(name="fact", description="Something that is so; with a key it is the one fact of that key about its subject."),
+        Type(
+            name="fact",
+            description="Something that is so; with a key it is the one fact of that key about its subject.",
+        ),
         Type(name="journal", description="An entry of a diary."),
         Type(name="conversation", description="What was talked about."),
         Type(name="context", description="What to know about the work at hand."),

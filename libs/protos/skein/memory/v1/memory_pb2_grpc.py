@@ -571,9 +571,9 @@ class MemoryServiceServicer:
         """Consolidate finds memories of one type that say the same (same key, else
         same title, else the same first 160 characters; case and spaces do not
         matter), keeps the most important of each group and archives the others,
-        which it supersedes. Memories of a group have the same scope and, within
-        it, the same agent, person and session: nobody's memory gives way to one
-        that they do not see. Memories that contradict each other never give way:
+        which it supersedes. Memories of a group are about the same subject, or
+        about none; they have the same scope and, within it, the same agent, person
+        and session: nobody's memory gives way to one that they do not see. Memories that contradict each other never give way:
         those with the same key and other content, those that a contradicts link
         joins, and pairs set to NEEDS_REVIEW. A memory with data gives way only to
         one with the same content and data. Expired ones and the knowledge vault take
