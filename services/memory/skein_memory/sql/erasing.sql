@@ -64,7 +64,7 @@ WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
 
 -- read_sayings --
 -- Return what memories say and have said, with its type.
-SELECT DISTINCT said.type, said.content, said.data
+SELECT said.type, said.content, said.data
 FROM (
     SELECT type, content, data FROM memory.entries
     WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
