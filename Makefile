@@ -118,9 +118,10 @@ sbom: .venv/ready .edge/audit/ready ## Write deploy/sbom.cdx.json and deploy/lic
 	@$(PYTHON) deploy/sbom.py .edge/audit/bin/python .edge/shipped/bin/python
 
 .PHONY: manifests
-manifests: .venv/ready ## Write what deploy/ has from the code: rules for Kubernetes, tables for Citus
+manifests: .venv/ready ## Write what deploy/ has from the code: rules for Kubernetes, tables for Citus and for moving in
 	@$(PYTHON) deploy/kubernetes/rules.py
 	@$(PYTHON) deploy/citus/distribute.py
+	@$(PYTHON) deploy/migrating.py
 
 .PHONY: clean
 clean: ## Remove all that make and the tools made, .venv included

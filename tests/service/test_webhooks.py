@@ -196,6 +196,24 @@ async def test_what_failed_is_tried_again_later_under_the_same_id(house: House, 
     assert first == second == waiting[0].delivery_id
 
 
+async def test_a_watch_tells_when_it_was_last_delivered_and_what_went_wrong_last(
+    house: House, receiver: Receiver
+) -> None:
+    created = await house.watch(event_types=["memory_created"])
+    await house.remember()
+    receiver.answers[:] = [b"503 Service Unavailable"]
+
+    await house.deliver()
+    failed = await house.watch_now(created.watch.watch_id)
+    await house.let_time_pass()
+    await house.deliver()
+    delivered = await house.watch_now(created.watch.watch_id)
+
+    assert (failed.last_error, failed.HasField("last_delivery_time")) == ("status 503", False)
+    age = datetime.now(UTC) - delivered.last_delivery_time.ToDatetime(UTC)
+    assert timedelta() <= age < timedelta(minutes=1)
+
+
 async def test_a_redirect_is_a_failure_and_is_not_followed(house: House, receiver: Receiver) -> None:
     created = await house.watch(event_types=["memory_created"])
     await house.remember()
