@@ -17,6 +17,7 @@ from google.protobuf import json_format
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2, oauth_pb2_grpc
 from skein.memory.v1 import curation_pb2, history_pb2, memory_pb2, snapshots_pb2, watches_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
+from skein_auth.settings import AuthSettings
 
 if TYPE_CHECKING:
     from fix_accounts import Account
@@ -146,6 +147,25 @@ async def test_an_application_that_says_little_uses_codes_proves_itself_and_has_
     assert client.token_endpoint_auth_method == "client_secret_basic"
     assert client.HasField("create_time")
     assert not client.HasField("secret_expire_time")
+
+
+async def test_a_code_lives_as_long_as_the_setting_says_and_is_worth_nothing_afterwards(
+    cluster: Cluster, app: App, account: Account, tenant: Tenant
+) -> None:
+    codes = [await app.code(account, tenant) for _ in range(2)]
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    try:
+        lives = await connection.fetch(
+            "SELECT expire_time - create_time AS life FROM auth.codes WHERE tenant_id = $1", tenant.tenant_id
+        )
+        await app.redeem(codes[0])
+        await connection.execute("UPDATE auth.codes SET expire_time = now() WHERE tenant_id = $1", tenant.tenant_id)
+    finally:
+        await connection.close()
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_GRANT"):
+        await app.redeem(codes[1])
+    assert [row["life"].total_seconds() for row in lives] == [AuthSettings().code_seconds] * 2
 
 
 async def test_each_of_the_six_relations_links_two_memories_and_what_is_no_name_links_none(tenant: Tenant) -> None:
