@@ -29,7 +29,7 @@ def guide() -> str:
 
 
 def _system(number: str, title: str, groups: dict[str, Any]) -> str:
-    verbs = [(item, "; ".join(filter(None, map(_told, entries)))) for item, entries in groups["verbs"].items()]
+    verbs = [(item, "; ".join(filter(None, map(_in_words, entries)))) for item, entries in groups["verbs"].items()]
     tables = [(f"`{name}`", _messages(items)) for name, items in groups.items() if _is_table(items)]
     notes = [
         (f"`{path}`" if _is_table(items) else path, item, entry.split(": ", 1)[1])
@@ -68,7 +68,7 @@ def _messages(items: dict[str, list[str]]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names)) or "kept by the service alone"
 
 
-def _told(entry: str) -> str:
+def _in_words(entry: str) -> str:
     """Return an entry in the guide's words; "" for a test, which the claims name."""
     kind, _, name = entry.partition(" ")
     match kind:

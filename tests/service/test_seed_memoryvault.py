@@ -54,7 +54,7 @@ async def test_an_account_has_an_id_an_address_in_small_letters_a_name_and_no_re
 
     assert (account.email, account.display_name, account.has_password) == (email, "Ann", True)
     assert account.create_time == account.update_time
-    rows = await stored(cluster, "accounts")
+    rows = await rows_of(cluster, "accounts")
     (row,) = (text for text in rows if account.account_id in text)
     assert "$argon2id$" in row
     assert PASSWORD not in row
@@ -109,7 +109,7 @@ async def test_a_sign_in_tells_its_account_when_it_began_was_last_used_and_ends(
     assert of_own.use_time.ToNanoseconds() > own.use_time.ToNanoseconds()
 
 
-async def stored(cluster: Cluster, *tables: str) -> list[str]:
+async def rows_of(cluster: Cluster, *tables: str) -> list[str]:
     """Return all rows of auth's tables as text."""
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
     try:
@@ -126,7 +126,7 @@ async def test_no_token_code_or_secret_lies_in_the_database(
     tokens = await app.redeem(code)
     secrets = [account.refresh_token, tokens.refresh_token, tokens.access_token, code, app.secret, app.registration]
 
-    rows = await stored(cluster, "sign_ins", "refresh_tokens", "codes", "clients", "requests")
+    rows = await rows_of(cluster, "sign_ins", "refresh_tokens", "codes", "clients", "requests")
 
     assert any(app.client.client_id in row for row in rows)
     assert not [row for row in rows for secret in secrets if secret in row or secret.rpartition("_")[2] in row]
@@ -237,14 +237,14 @@ async def test_each_status_of_a_conflict_is_kept_for_the_pair_in_whatever_order_
 
     for pair in ((a, b), (b, a)):
         for status, has_winner in STATUSES.items():
-            said = await tenant.curation.ResolveConflict(
+            answer = await tenant.curation.ResolveConflict(
                 curation_pb2.ResolveConflictRequest(
                     a_memory_id=pair[0], b_memory_id=pair[1], status=status, note="seen",
                     canonical_memory_id=a if has_winner else "",
                 )
             )  # fmt: skip
-            assert (said.resolution.pair_key, said.resolution.status) == (f"{a}|{b}", status)
-            assert said.resolution.canonical_memory_id == (a if has_winner else "")
+            assert (answer.resolution.pair_key, answer.resolution.status) == (f"{a}|{b}", status)
+            assert answer.resolution.canonical_memory_id == (a if has_winner else "")
 
     listed = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
     assert [one.note for one in listed.resolutions] == ["seen"]
