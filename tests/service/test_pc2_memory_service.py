@@ -395,15 +395,16 @@ async def test_a_batch_adds_what_it_can_and_tells_the_rest(assistant: Assistant,
         {"content": "taken", "memory_id": "mem-parent"},
         {"content": "x" * 200_000},
         {"content": "orphan", "parent_id": "mem-none"},
+        {"content": "child of a number", "parent_id": 5},
         {"content": "last", "memory_id": "mem-last"},
     ]
 
     answer = await done(assistant, "batch_add_memories", memories=memories)
 
     added = answer["memory_ids"]
-    assert [memory_id is not None for memory_id in added] == [True, False, False, False, False, False, True]
+    assert [memory_id is not None for memory_id in added] == [True, False, False, False, False, False, False, True]
     assert (answer["count"], added[-1]) == (2, "mem-last")
-    assert [failure["index"] for failure in answer["failures"]] == [1, 2, 3, 4, 5]
+    assert [failure["index"] for failure in answer["failures"]] == [1, 2, 3, 4, 5, 6]
     assert all(failure["message"] for failure in answer["failures"])
     assert ids(await done(assistant, "get_children", parent_id=parent)) == [added[0]]
     assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 3

@@ -46,8 +46,9 @@ class Batches:
         for index, item in enumerate(items):
             try:
                 said = fields.mapping(item, "memory")
-                drafts[index] = records.draft(said, f"mem-{uuid.uuid5(ask.made_id(), str(index))}")
+                draft = records.draft(said, f"mem-{uuid.uuid5(ask.made_id(), str(index))}")
                 parents[index] = fields.text(said, "parent_id")
+                drafts[index] = draft
             except Rejected as no:
                 failures[index] = told(no)
         for parent_id in {parents[index] for index in drafts if parents[index]}:
