@@ -99,6 +99,11 @@ def timestamp(time: datetime | None = None) -> str:
     return f"{moment.isoformat(timespec='milliseconds')}Z"
 
 
+def local_timestamp(time: datetime | None = None) -> str:
+    """Write a time, by default now, as `datetime.now().isoformat()` does: clients subtract it from `datetime.now()`."""
+    return (time or datetime.now(UTC)).astimezone().replace(tzinfo=None).isoformat()
+
+
 def _no_constant(name: str) -> None:
     raise ValueError(name)
 

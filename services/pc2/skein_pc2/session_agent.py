@@ -15,7 +15,7 @@ from skein.session.v1 import states_pb2
 from skein_kit import logs
 from skein_pc2 import fields, sessions
 from skein_pc2.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected
-from skein_pc2.messages import timestamp
+from skein_pc2.messages import local_timestamp, timestamp
 from skein_pc2.verbs import Verbs
 from skein_pc2.work import Errand, Lines
 
@@ -246,8 +246,9 @@ class Pulse:
         return {
             "component": "session_memory_agent",
             "status": "running" if self._active is not None else "degraded",
-            "timestamp": timestamp(),
-            "metrics": {"active_sessions": self._active},
+            "timestamp": local_timestamp(),
+            # The original agent tells the path of its database file here.
+            "metrics": {"active_sessions": self._active, "db_path": "skein"},
         }
 
     async def _look(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from skein_pc2.messages import local_timestamp
 from skein_pc2.reasoning import lists, records, words
 from skein_pc2.reasoning.strength import Strength
 
@@ -37,7 +38,7 @@ def memory_item(memory: pb.Memory, at: datetime) -> dict[str, Any]:
         "type": memory.type if is_term(memory.type) else DEFAULT_TERM,
         "memory_type": memory.type,
         "freshness_score": freshness(lists.created(memory), at),
-        "timestamp": local_time(lists.created(memory)),
+        "timestamp": local_timestamp(lists.created(memory)),
         "session_id": memory.session_id,
         "content": memory.content,
         "priority": words.priority(memory.importance),
@@ -53,7 +54,7 @@ def message_item(message: session_pb2.Message, at: datetime) -> dict[str, Any]:
         "message_id": message.message_id,
         "type": DEFAULT_TERM,
         "freshness_score": freshness(created, at),
-        "timestamp": local_time(created),
+        "timestamp": local_timestamp(created),
         "session_id": message.session_id,
         "content": message.content,
         **records.own_object(message.metadata, _DECAY),
@@ -99,11 +100,6 @@ def new_memory(item: Mapping[str, Any], *, external_id: str, at: datetime) -> pb
 def freshness(created: datetime, at: datetime) -> float:
     """Return how fresh something is: 1 when it is new, and less with each day, as strength is."""
     return round(Strength(last_accessed=created).current(at), _DECIMALS)
-
-
-def local_time(moment: datetime) -> str:
-    """Write a time as `datetime.now().isoformat()` does: the decay manager subtracts it from `datetime.now()`."""
-    return moment.astimezone().replace(tzinfo=None).isoformat()
 
 
 def is_term(value: object) -> bool:
