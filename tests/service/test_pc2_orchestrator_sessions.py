@@ -98,7 +98,7 @@ async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assis
     await assistant.ask("create_session", session_id="s-1", payload={"user_id": "ana"})
 
     ended = await assistant.ask("end_session", session_id="s-1", payload={"summary": "tea was discussed"})
-    again = await assistant.ask("end_session", session_id="s-1", payload={"archive": False})
+    again = await assistant.ask("end_session", session_id="s-1", payload={"archive": None, "summary": None})
     opened = await assistant.ask("create_session", session_id="s-1", payload={"user_id": "ana"})
     remembered = await assistant.ask("create", session_id="s-1", payload={"content": {"text": "an afterthought"}})
 

@@ -61,8 +61,8 @@ class Talks:
         session_id = request.session_id
         if not session_id:
             raise invalid("session_id", "is needed")
-        is_archived = request.payload.get("archive", False)
-        if not isinstance(is_archived, bool):
+        is_archived = request.payload.get("archive")
+        if not isinstance(is_archived, bool | None):
             raise invalid("archive", "is true or false")
         session = await self._ended(session_id, request)
         if is_archived and session.state != _ARCHIVED:
