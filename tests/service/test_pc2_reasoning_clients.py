@@ -344,8 +344,9 @@ async def test_the_newer_web_agent_gets_back_what_it_stored(assistant: Assistant
     assert unknown == refusal("Memory mem_nothing not found", status="ERROR")
 
 
-async def test_a_record_can_be_sent_back_as_it_was_told(assistant: Assistant) -> None:
-    data = {"content": "The sky is blue", "source_agent": "UnifiedWebAgent", "depth": 3}
+@pytest.mark.parametrize("content", ["The sky is blue", {"page": {"title": "The blue sky", "links": [1, None]}}])
+async def test_a_record_can_be_sent_back_as_it_was_told(assistant: Assistant, content: Any) -> None:
+    data = {"content": content, "source_agent": "UnifiedWebAgent", "depth": 3}
     (stored,) = await send(assistant, {"command": "STORE_MEMORY", "data": data})
     query = {"command": "QUERY_MEMORY", "query": {"id": stored["data"]["memory_id"]}}
     (told,) = await send(assistant, query)
@@ -360,7 +361,10 @@ async def test_a_record_can_be_sent_back_as_it_was_told(assistant: Assistant) ->
     (changed,) = await send(assistant, query)
 
     assert same["data"]["synced_count"] == newer["data"]["synced_count"] == 1
+    (by_words,) = await send(assistant, {"command": "QUERY_MEMORY", "query": {"keywords": ["blue"]}})
     (after,) = changed["data"]["memories"]
+    assert record["content"] == after["content"] == content
+    assert by_words["data"]["memories"] == [after]
     assert (after["depth"], after["seen"], after["source_agent"]) == (4, True, "UnifiedWebAgent")
     assert after["created_at"] == record["created_at"]
 

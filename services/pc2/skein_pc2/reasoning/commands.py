@@ -48,9 +48,10 @@ class Commands:
         if not values:
             text = "No memory data provided"
             raise Rejected(INVALID_REQUEST, text)
-        words.needed(values, "content", missing="No content provided")
+        with_text = records.with_text(values)
+        words.needed(with_text, "content", missing="No content provided")
         memory = records.memory_of(
-            values, external_id=records.new_id(ask.message), importance=words.importance(values.get("priority"))
+            with_text, external_id=records.new_id(ask.message), importance=words.importance(values.get("priority"))
         )
         records.keep_sent_fields(memory, values)
         memory_id = await self._keeper.keep(ask, memory)

@@ -74,6 +74,14 @@ def memory_of(values: Mapping[str, Any], *, external_id: str, importance: float)
     )
 
 
+def with_text(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Write a content that is an object or a list as one text, by which its memory is found."""
+    content = values.get("content")
+    if isinstance(content, dict | list) and content:
+        return {**values, "content": words.clean(words.compact(content))}
+    return values
+
+
 def record(memory: pb.Memory, at: datetime) -> dict[str, Any]:
     """Write a memory as §2 tells it: the fields as they were sent, and what the port computes. Times are epoch floats.
 

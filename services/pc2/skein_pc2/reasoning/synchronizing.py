@@ -82,7 +82,7 @@ class Synchronizer:
                 return False
             is_same = newer == strength or (not word.is_dated and newer.value == strength.value)
             metadata = pb.Memory(metadata=memory.metadata).metadata
-            changes = records.changes(memory, word.values)
+            changes = records.changes(memory, records.with_text(word.values))
             records.keep_sent_fields(memory, word.values)
             if not changes and memory.metadata == metadata and is_same:
                 return True
@@ -122,7 +122,7 @@ def _word(item: object, field: str, new_id: str, at: datetime) -> Word:
     name = words.text(values, "id", "memory_id") or new_id
     if len(name) > _MOST_ID_CHARACTERS:
         raise fields.invalid(f"{field}.id", f"has {_MOST_ID_CHARACTERS} characters at most")
-    words.needed(values, "content", missing=f"{field}.content is needed")
+    words.needed(records.with_text(values), "content", missing=f"{field}.content is needed")
     created = values.get("created_at")
     return Word(
         memory_id=name,
@@ -135,7 +135,9 @@ def _word(item: object, field: str, new_id: str, at: datetime) -> Word:
 
 def _new(word: Word, at: datetime) -> pb.Memory:
     memory = records.memory_of(
-        word.values, external_id=word.memory_id, importance=words.importance(word.values.get("priority"))
+        records.with_text(word.values),
+        external_id=word.memory_id,
+        importance=words.importance(word.values.get("priority")),
     )
     records.keep_sent_fields(memory, word.values)
     records.set_strength(memory, word.strength)
