@@ -95,6 +95,14 @@ async def test_whatever_comes_is_answered_in_an_object_with_a_status(assistant: 
     assert_healthy(await assistant.say(port, b'{"action": "ping"}'))
 
 
+@pytest.mark.parametrize("port", [*MAIN_PORTS, 5598, *HEALTH_PORTS])
+async def test_a_checker_that_asks_by_request_type_reads_success(assistant: Assistant, port: int) -> None:
+    document = await assistant.say(port, b'{"request_type": "health_check"}')
+
+    assert_healthy(document, status="success")
+    assert document["agent"]
+
+
 def test_ports_answer_before_their_clients_give_up() -> None:
     assert ANSWER_SECONDS + GRACE_SECONDS < IMPATIENT_CLIENT_SECONDS
     assert PATIENT_SECONDS + GRACE_SECONDS < PATIENT_CLIENT_SECONDS

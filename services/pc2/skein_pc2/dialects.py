@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from skein_pc2.messages import Frames, Message
+from skein_pc2.messages import Frames, Malformed, Message
 
 if TYPE_CHECKING:
     from skein_pc2.health import Health
@@ -33,7 +33,11 @@ class HealthPort:
         self._health = health
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
-        return await self._health.current_document()
+        document = await self._health.current_document()
+        try:
+            return answer_by_type(document) if is_health_by_type(frames.parsed()) else document
+        except Malformed:
+            return document
 
     def refused(self, code: str, text: str) -> Message:
         return self._health.document()
@@ -43,3 +47,13 @@ def is_health(message: Message) -> bool:
     """Say whether a message asks for the health document."""
     action = message.get("action")
     return isinstance(action, str) and action in HEALTH_ACTIONS
+
+
+def is_health_by_type(message: Message) -> bool:
+    """Say whether a message without an action asks for the health document by its `request_type`."""
+    return message.get("action") is None and is_health({"action": message.get("request_type")})
+
+
+def answer_by_type(document: Message) -> Message:
+    """Write a health document for clients that ask by `request_type`: they look for the status "success"."""
+    return {**document, "status": "success"}

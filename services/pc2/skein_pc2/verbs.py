@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein_pc2 import fields
-from skein_pc2.dialects import is_health
+from skein_pc2.dialects import answer_by_type, is_health, is_health_by_type
 from skein_pc2.errors import STORAGE_ERROR, Rejected
 from skein_pc2.messages import Frames, Malformed, Message, repeatable
 from skein_pc2.work import Errand, Turns
@@ -60,6 +60,8 @@ class Verbs:
             return {"status": "error", "message": str(malformed)}
         if is_health(message):
             return self.health_document(str(message["action"]))
+        if is_health_by_type(message):
+            return answer_by_type(self._health.document())
         echo = _echo(message)
         action = message.get("action")
         known = self._actions.get(action) if isinstance(action, str) else None

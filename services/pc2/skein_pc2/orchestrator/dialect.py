@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from skein_pc2.dialects import is_health
+from skein_pc2.dialects import answer_by_type, is_health, is_health_by_type
 from skein_pc2.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, Rejected
 from skein_pc2.messages import Frames, Malformed, Message, timestamp
 from skein_pc2.orchestrator import lists, memories, searching, talks
@@ -44,6 +44,8 @@ class Orchestrator:
             return self.refused(INVALID_REQUEST, str(malformed))
         if is_health(message):
             return self._health.document()
+        if is_health_by_type(message):
+            return answer_by_type(self._health.document())
         given = message.get("request_id")
         envelope: Message = {
             "action": message.get("action", ""),

@@ -9,7 +9,7 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_pc2.dialects import is_health
+from skein_pc2.dialects import answer_by_type, is_health, is_health_by_type
 from skein_pc2.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
 from skein_pc2.messages import Frames, Malformed, Message, repeatable
 from skein_pc2.reasoning import lists, records, talk, words
@@ -44,6 +44,8 @@ class Jarvis:
             return talk.lower_case(str(malformed))
         if is_health(message):
             return self._health.document()
+        if is_health_by_type(message):
+            return answer_by_type(self._health.document())
         name = talk.verb(message)
         action = self._actions.get(name)
         if action is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_pc2.contextual.personal import Personal
-from skein_pc2.dialects import is_health
+from skein_pc2.dialects import answer_by_type, is_health, is_health_by_type
 from skein_pc2.messages import Frames, Malformed, Message, timestamp
 from skein_pc2.reasoning import commands, coordination, jarvis, talk, words
 from skein_pc2.reasoning.interactions import Interactions
@@ -68,9 +68,8 @@ class Reasoning:
             return await self._act(message, deadline)
         if "command" in message:
             return await self._command(message, deadline)
-        if is_health({"action": message.get("request_type")}):
-            # Clients that ask so look for another status.
-            return {**await self._health.current_document(), "status": "success"}
+        if is_health_by_type(message):
+            return answer_by_type(await self._health.current_document())
         if coordination.KEY in message:
             return await self._talk.answer(
                 message, self._coordinate, _uncoordinated, name=coordination.KEY, deadline=deadline
