@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 
-from skein.session.v1 import session_pb2
+from skein.session.v1 import archives_pb2, session_pb2
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -177,3 +177,22 @@ async def test_an_unknown_action_is_named(client: Client) -> None:
     answer = await client.send(action="dance", request_id="r")
 
     assert answer == {"status": "error", "message": "Unknown action: dance", "request_id": "r"}
+
+
+async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Client, tenant: Tenant) -> None:
+    for session_id in ("old", "new"):
+        await client.ask("create_session", session_id=session_id, user_id="ana")
+        await client.talk(session_id, f"the {session_id} boat")
+    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="old"))
+    await tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id="old"))
+
+    context = await client.ask("get_context", session_id="old")
+    found = await client.ask("search_interactions", query="boat", user_id="ana")
+    refusal = await client.send(action="search_interactions", query="boat", session_id="old")
+    await client.ask("clear_session", session_id="old")
+    cleared = await client.ask("get_context", session_id="old")
+
+    assert turns(context) == [("user", "the old boat")]
+    assert [result["content"] for result in found["results"]] == ["the new boat"]
+    assert (refusal["status"], "cold storage" in refusal["message"]) == ("error", True)
+    assert cleared["context"] == []

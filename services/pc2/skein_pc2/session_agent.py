@@ -14,7 +14,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
 from skein_kit import logs
 from skein_pc2 import fields, sessions
-from skein_pc2.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected
+from skein_pc2.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected, reason_of_call
 from skein_pc2.messages import local_timestamp, timestamp
 from skein_pc2.verbs import Verbs
 from skein_pc2.work import Errand, Lines
@@ -132,7 +132,7 @@ class SessionAgent(Verbs):
         tokens = fields.whole(ask.said.get("max_tokens"), "max_tokens", default=most_tokens, least=0)
         left = min(tokens, _MOST_TOKENS) * _TOKEN_CHARACTERS
         most_turns = min(limit, _MOST_TURNS)
-        request = pb.ListMessagesRequest(session_id=session_id, page_size=_PAGE, newest_first=True)
+        request = pb.ListMessagesRequest(session_id=session_id, page_size=_PAGE, newest_first=True, show_stored=True)
         turns: list[pb.Message] = []
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, request, ask)
@@ -162,7 +162,13 @@ class SessionAgent(Verbs):
 
         async def hits_in(one: str) -> list[pb.MessageHit]:
             request = pb.SearchMessagesRequest(query=query, session_id=one, limit=limit, mode=pb.SEARCH_MODE_HYBRID)
-            return list((await self._api.call(self._api.sessions.SearchMessages, request, ask)).hits)
+            try:
+                return list((await self._api.call(self._api.sessions.SearchMessages, request, ask)).hits)
+            except aio.AioRpcError as error:
+                # A person's sessions in cold storage are left out; a session that the message names is refused.
+                if session_id or reason_of_call(error) != "SESSION_STORED":
+                    raise
+                return []
 
         found = [hit for hits in await asyncio.gather(*map(hits_in, session_ids)) for hit in hits]
         found.sort(key=lambda hit: hit.score, reverse=True)
@@ -184,7 +190,7 @@ class SessionAgent(Verbs):
     async def _clear(self, ask: Ask) -> Message:
         """Remove what was said in a session, for good, as the agent did; the session stays."""
         session_id = fields.needed(ask.said, "session_id")
-        request = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGED_AT_ONCE)
+        request = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGED_AT_ONCE, show_stored=True)
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, request, ask)
             if not page.messages:
