@@ -197,7 +197,7 @@ def _rank_of_words(query: matching.Query, memory: pb.Memory, score: float) -> tu
 
 def _likeness_of_meaning(query: matching.Query, hit: recall_pb2.Hit) -> tuple[bool, float | None]:
     """Say whether a hit is about a query, and how near it is: by its words, or not known, while it has no vector."""
-    similarity = max(0.0, hit.similarity) if hit.HasField("similarity") else None
+    similarity = min(1.0, max(0.0, hit.similarity)) if hit.HasField("similarity") else None
     if query.is_topic_of(hit.memory):
         return True, _TOPIC_SCORE
     if query.is_answered_by(hit.memory):
