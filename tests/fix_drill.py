@@ -249,7 +249,7 @@ async def _purges(
     of_ann = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="ann"))
     await home.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=of_ann))
     await home.sessions.PurgeSubject(states_pb2.PurgeSubjectRequest(subject_id="ann"))
-    await home.tenancy.DeleteSubject(subjects_pb2.DeleteSubjectRequest(subject_id="ann"))
+    await home.tenancy.PurgeSubject(subjects_pb2.PurgeSubjectRequest(subject_id="ann"))
     await home.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="purged"))
     await home.blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id="purged"))
     await home.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="purged"))

@@ -143,6 +143,8 @@ def _fill_things() -> None:
         },
     )
     _subjects("DeleteSubject", "subject_id")
+    _subjects("UndeleteSubject", "subject_id")
+    _subjects("PurgeSubject", "subject_id")
     _subjects("CreateTool", build=lambda _t, w: {"tool": subjects_pb2.Tool(name=w.text("new tool "))})
     _subjects("GetTool", "tool_id")
     _subjects("ListTools", "tool_id", build=lambda _t, _w: {})
@@ -155,6 +157,8 @@ def _fill_things() -> None:
         },
     )
     _subjects("DeleteTool", "tool_id")
+    _subjects("UndeleteTool", "tool_id")
+    _subjects("PurgeTool", "tool_id")
     _subjects("AttachTool", "agent_id", "tool_id")
     _subjects("DetachTool", "agent_id", "tool_id")
     _subjects("GetPolicy")
@@ -181,6 +185,8 @@ def _fill_things() -> None:
         },
     )
     _tenancy("DeleteAgent", "agent_id")
+    _tenancy("UndeleteAgent", "agent_id")
+    _tenancy("PurgeAgent", "agent_id")
 
 
 def _fill_upkeep() -> None:

@@ -131,6 +131,22 @@ COLUMN_CROSSINGS = {
     *(("skein_session", "recall.documents", column, "UPDATE") for column in ("agent_id", "subject_id")),
     # Who takes messages away locks what the index knows of them, and only who may change a row may lock it.
     ("skein_session", "recall.documents", "counted", "UPDATE"),
+    # What belongs to an agent asks whether it is deleted; the agent's row goes when nothing of it is left elsewhere.
+    *(
+        (role, "tenancy.agents", column, "SELECT")
+        for role in ("skein_auth", "skein_session", "skein_memory")
+        for column in ("tenant_id", "agent_id", "delete_time", "purge_time")
+    ),
+    *(
+        ("skein_tenancy", table, column, "SELECT")
+        for table, columns in (
+            ("memory.block_agents", ("tenant_id", "agent_id")),
+            ("session.agent_states", ("tenant_id", "agent_id")),
+            ("auth.api_keys", ("tenant_id", "agent_id", "revoke_time")),
+            ("auth.service_accounts", ("tenant_id", "agent_id", "disabled")),
+        )
+        for column in columns
+    ),
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }

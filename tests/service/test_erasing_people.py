@@ -253,7 +253,7 @@ async def a_profile(tenant: Tenant, marker: str) -> None:
     )
 
 
-async def test_a_deleted_subject_is_in_no_stored_answer_and_others_stay_there(
+async def test_a_purged_subject_is_in_no_stored_answer_and_others_stay_there(
     tenant: Tenant, connection: Connection
 ) -> None:
     marker = f"marker{uuid.uuid4().hex}"
@@ -263,7 +263,7 @@ async def test_a_deleted_subject_is_in_no_stored_answer_and_others_stay_there(
     request = subjects_pb2.CreateSubjectRequest(subject=anna, request_id="anna")
     made = await tenant.tenancy.CreateSubject(request)
 
-    await tenant.tenancy.DeleteSubject(subjects_pb2.DeleteSubjectRequest(subject_id="ann"))
+    await tenant.tenancy.PurgeSubject(subjects_pb2.PurgeSubjectRequest(subject_id="ann"))
 
     assert await places_of(connection, marker) == []
     assert await tenant.tenancy.CreateSubject(request) == made

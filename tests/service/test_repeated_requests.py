@@ -117,6 +117,19 @@ CASES = {
         call=lambda tenant: tenant.tenancy.DeleteAgent,
         missing="AGENT_NOT_FOUND",
     ),
+    "UndeleteAgent": Case(
+        make=agents,
+        request=lambda name: tenancy_pb2.UndeleteAgentRequest(agent_id=name),
+        call=lambda tenant: tenant.tenancy.UndeleteAgent,
+        undo=lambda tenant, name: tenant.tenancy.DeleteAgent(tenancy_pb2.DeleteAgentRequest(agent_id=name)),
+        missing="AGENT_NOT_FOUND",
+    ),
+    "PurgeAgent": Case(
+        make=agents,
+        request=lambda name: tenancy_pb2.PurgeAgentRequest(agent_id=name),
+        call=lambda tenant: tenant.tenancy.PurgeAgent,
+        missing="AGENT_NOT_FOUND",
+    ),
     "DeleteMemory": Case(
         make=memories,
         request=lambda name: memory_pb2.DeleteMemoryRequest(memory_id=name),
@@ -213,13 +226,12 @@ async def test_a_repeated_delete_does_not_delete_again(tenant: Tenant) -> None:
     await agents(tenant)
     request = tenancy_pb2.DeleteAgentRequest(agent_id="a", request_id="r")
     await tenant.tenancy.DeleteAgent(request)
-    agent = tenancy_pb2.Agent(agent_id="a")
-    made = await tenant.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent))
+    back = await tenant.tenancy.UndeleteAgent(tenancy_pb2.UndeleteAgentRequest(agent_id="a"))
 
     await tenant.tenancy.DeleteAgent(request)
 
     found = await tenant.tenancy.GetAgent(tenancy_pb2.GetAgentRequest(agent_id="a"))
-    assert found.agent == made.agent
+    assert found.agent == back.agent
 
 
 # The operator's

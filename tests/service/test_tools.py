@@ -236,7 +236,7 @@ async def test_a_deleted_tool_leaves_its_agents(tenant: Tenant) -> None:
         await tenant.tenancy.GetTool(pb.GetToolRequest(tool_id="a"))
 
 
-async def test_a_new_agent_of_a_deleted_one_s_id_has_no_tools(tenant: Tenant) -> None:
+async def test_a_deleted_agent_has_no_tools_and_those_it_had_when_it_is_back(tenant: Tenant) -> None:
     await make_agent(tenant)
     await make(tenant, "a")
     await attach(tenant, "a")
@@ -244,10 +244,10 @@ async def test_a_new_agent_of_a_deleted_one_s_id_has_no_tools(tenant: Tenant) ->
     await tenant.tenancy.DeleteAgent(tenancy_pb2.DeleteAgentRequest(agent_id="agent"))
     with refused(grpc.StatusCode.NOT_FOUND, "AGENT_NOT_FOUND"):
         await attach(tenant, "a")
-    await make_agent(tenant)
-
     assert await tools_of(tenant, "agent") == []
-    await attach(tenant, "a")
+
+    await tenant.tenancy.UndeleteAgent(tenancy_pb2.UndeleteAgentRequest(agent_id="agent"))
+
     assert await tools_of(tenant, "agent") == ["a"]
 
 

@@ -102,6 +102,8 @@ WITHOUT: dict[str, str] = {
     r"/CreateLink$": "link_memories does the same, and can be repeated",
     r"/(GetLink|DeleteMemory)$": "list_links and forget do it",
     r"/(DeleteSubject|GetTool|UpdateTool|ListBlockAgents|RetryDelivery)$": "rare, and one call of the RPC away",
+    r"/(UndeleteSubject|UndeleteTool|UndeleteAgent)$": "rare, and one call of the RPC away",
+    r"/(PurgeTool|PurgeAgent)$": "for good, so a person's decision",
 }
 
 

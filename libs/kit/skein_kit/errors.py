@@ -309,6 +309,12 @@ class DatabaseFull(Unavailable):
     retry_after = 5.0
 
 
+class AgentNotActive(FailedPrecondition):
+    """The agent is deleted and gets nothing new; bring it back with UndeleteAgent."""
+
+    reason = "AGENT_NOT_ACTIVE"
+
+
 class AccessNotRecorded(Unavailable):
     """The tenant has every access recorded, and this one could not be; try again with the same request_id."""
 

@@ -142,7 +142,9 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             service_accounts=ServiceAccountStore(database, audit),
             legacy=legacy,
             revocation=RevocationStore(database, audit),
-            upkeep=UpkeepStore(database, audit_days=settings.audit_days, sweep_seconds=settings.auth_upkeep_seconds),
+            upkeep=UpkeepStore(
+                database, audit, audit_days=settings.audit_days, sweep_seconds=settings.auth_upkeep_seconds
+            ),
             identities=Identities(
                 api_keys=api_keys,
                 operator_keys=keys,

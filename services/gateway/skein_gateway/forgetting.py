@@ -32,7 +32,7 @@ _MARGIN_SECONDS = 2.0
 _PARTS = (
     RULES["/skein.session.v1.SessionService/PurgeSubject"],
     RULES["/skein.memory.v1.MemoryService/PurgeMemories"],
-    RULES["/skein.tenancy.v1.TenancyService/DeleteSubject"],
+    RULES["/skein.tenancy.v1.TenancyService/PurgeSubject"],
 )
 
 
@@ -108,10 +108,10 @@ class Forgetting:
             if request.dry_run:
                 await self._tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id=request.subject_id))
             else:
-                asked = subjects_pb2.DeleteSubjectRequest(
+                asked = subjects_pb2.PurgeSubjectRequest(
                     subject_id=request.subject_id, request_id=_step(request, "profile", 0)
                 )
-                await self._tenancy.DeleteSubject(asked)
+                await self._tenancy.PurgeSubject(asked)
         except aio.AioRpcError as error:
             # Not everybody who is spoken of has a profile.
             if error.code() is not grpc.StatusCode.NOT_FOUND:

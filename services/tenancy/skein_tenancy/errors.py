@@ -41,6 +41,12 @@ class AgentExists(AlreadyExists):
     reason = "AGENT_EXISTS"
 
 
+class AgentDeleted(AlreadyExists):
+    """A deleted agent has this id; bring it back with UndeleteAgent, or free the id with PurgeAgent."""
+
+    reason = "AGENT_DELETED"
+
+
 class DeletionStarted(FailedPrecondition):
     """The rows of the tenant are being removed already."""
 
@@ -59,6 +65,12 @@ class SubjectExists(AlreadyExists):
     reason = "SUBJECT_EXISTS"
 
 
+class SubjectDeleted(AlreadyExists):
+    """A deleted subject has this id; bring it back with UndeleteSubject, or free the id with PurgeSubject."""
+
+    reason = "SUBJECT_DELETED"
+
+
 class ToolNotFound(NotFound):
     """The tenant has no such tool."""
 
@@ -69,6 +81,12 @@ class ToolExists(AlreadyExists):
     """The tenant has a tool with this id or this name; choose a new one."""
 
     reason = "TOOL_EXISTS"
+
+
+class ToolDeleted(AlreadyExists):
+    """A deleted tool has this id or this name; bring it back with UndeleteTool, or free both with PurgeTool."""
+
+    reason = "TOOL_DELETED"
 
 
 class JsonSchemaInvalid(InvalidArgument):

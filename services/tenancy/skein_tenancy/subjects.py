@@ -62,10 +62,15 @@ class Wanted:
     properties: Sequence[Property]
     # None: any.
     status: str | None
+    show_deleted: bool = False
 
     @classmethod
     def of(cls, request: pb.ListSubjectsRequest) -> Wanted:
-        return cls(properties=wanted(request.properties), status=_status(request.status) if request.status else None)
+        return cls(
+            properties=wanted(request.properties),
+            status=_status(request.status) if request.status else None,
+            show_deleted=request.show_deleted,
+        )
 
 
 def _values(subject: pb.Subject, fields: Iterable[str]) -> dict[str, object]:

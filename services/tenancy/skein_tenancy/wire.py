@@ -74,6 +74,7 @@ def agent(row: asyncpg.Record) -> pb.Agent:
         update_time=wire.time(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
+        delete_time=wire.time(row["delete_time"]),
     )
 
 
@@ -146,6 +147,7 @@ def subject(row: asyncpg.Record) -> subjects_pb2.Subject:
         update_time=wire.time(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
+        delete_time=wire.time(row["delete_time"]),
     )
 
 
@@ -164,6 +166,7 @@ def tool(row: asyncpg.Record) -> subjects_pb2.Tool:
         update_time=wire.time(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
+        delete_time=wire.time(row["delete_time"]),
     )
 
 

@@ -10,9 +10,14 @@ RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_t
     service_account_id, use_time, replaced_by;
 
 -- find_api_key --
--- Read what decides whether a presented key of a tenant is good, and what its service account leaves of it.
+-- Read what decides whether a presented key of a tenant is good, and what its service account leaves of it. A key that is
+-- bound to a deleted agent is as good as a disabled one.
 SELECT k.secret_hash, k.permissions, k.agent_id, k.expire_time, k.revoke_time, k.use_time, k.service_account_id,
-    s.permissions AS most, s.agent_id AS service_agent_id, s.disabled
+    s.permissions AS most, s.agent_id AS service_agent_id,
+    coalesce(s.disabled, false) OR EXISTS (
+        SELECT FROM tenancy.agents AS gone
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id IN (k.agent_id, s.agent_id)
+            AND gone.delete_time IS NOT NULL) AS disabled
 FROM auth.api_keys k
 LEFT JOIN auth.service_accounts s ON s.tenant_id = k.tenant_id AND s.service_account_id = k.service_account_id
 WHERE k.tenant_id = :tenant_id AND k.api_key_id = :api_key_id;
@@ -77,6 +82,23 @@ WHERE k.tenant_id = :tenant_id AND k.api_key_id = u.api_key_id AND (k.use_time I
 UPDATE auth.api_keys
 SET revoke_time = :revoke_time
 WHERE tenant_id = :tenant_id AND revoke_time IS NULL;
+
+-- revoke_api_keys_of_purged_agents --
+-- End the keys that are bound to agents which are being purged.
+UPDATE auth.api_keys
+SET revoke_time = :revoke_time
+WHERE tenant_id = :tenant_id AND revoke_time IS NULL
+    AND agent_id IN (SELECT gone.agent_id FROM tenancy.agents AS gone
+                     WHERE gone.tenant_id = :tenant_id AND gone.purge_time IS NOT NULL)
+RETURNING api_key_id;
+
+-- disable_service_accounts_of_purged_agents --
+-- Disable the service accounts that are bound to agents which are being purged.
+UPDATE auth.service_accounts
+SET disabled = true, revision = revision + 1, update_time = :at
+WHERE tenant_id = :tenant_id AND NOT disabled
+    AND agent_id IN (SELECT gone.agent_id FROM tenancy.agents AS gone
+                     WHERE gone.tenant_id = :tenant_id AND gone.purge_time IS NOT NULL);
 
 -- revoke_api_keys_of_service_account --
 -- End every key of a service account that is not over.

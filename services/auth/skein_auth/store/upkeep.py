@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_auth.audit import Audit
     from skein_kit.database import Database, Transaction
 
 DEFAULT_PURGE = 1000
@@ -48,8 +49,9 @@ _PURGES = {
 class UpkeepStore:
     """Removes what nobody needs any more."""
 
-    def __init__(self, database: Database, *, audit_days: int, sweep_seconds: float) -> None:
+    def __init__(self, database: Database, audit: Audit, *, audit_days: int, sweep_seconds: float) -> None:
         self._database = database
+        self._audit = audit
         self._audit_kept = timedelta(days=audit_days)
         self._requests = Requests("auth")
         self._sweep = timedelta(seconds=sweep_seconds)
@@ -68,6 +70,10 @@ class UpkeepStore:
                 deleted += await self._delete_expired_of(tx, NO_TENANT, at)
         async with self._database.tenant(tenant_id) as tx:
             deleted += await self._delete_expired_of(tx, tenant_id, at)
+            for row in await tx.rows(QUERIES["revoke_api_keys_of_purged_agents"], tenant_id=tenant_id, revoke_time=at):
+                target = f"api_key:{row['api_key_id']}"
+                await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=target)
+            await tx.execute(QUERIES["disable_service_accounts_of_purged_agents"], tenant_id=tenant_id, at=at)
             await count_api_keys(tx, tenant_id, at)
             if tenant_id in canary.TENANTS:
                 deleted += await tx.execute(

@@ -36,6 +36,7 @@ class UpkeepRpcs(Rpcs):
         await self._parts.secrets.keep_wrapped(who.tenant())
         await self._parts.watches.keep_wrapped(who.tenant())
         deleted += await self._parts.watches.delete_old(who.tenant(), at)
+        deleted += await self._parts.blocks.detach_purged(who.tenant(), at=at, by=who.principal)
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:

@@ -47,6 +47,7 @@ LIMIT :count;
 
 -- list_agent_blocks --
 -- Read blocks that an agent carries in the order of their ids: all, or those about one person and about nobody.
+-- A deleted agent carries none.
 SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
        blocks.subject_id, metadata, revision, create_time, update_time, delete_time, created_by, updated_by
 FROM memory.block_agents
@@ -55,17 +56,24 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND block_agents.block_id > :after_id
     AND (:subject_id::text IS NULL OR block_agents.subject_id = '' OR block_agents.subject_id = :subject_id)
     AND blocks.delete_time IS NULL
+    AND NOT EXISTS (
+        SELECT FROM tenancy.agents AS gone
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL)
 ORDER BY block_agents.block_id
 LIMIT :count;
 
 -- weigh_prompt --
--- Name the blocks that an agent carries about one person and about nobody, with the bytes of their values.
+-- Name the blocks that an agent carries about one person and about nobody, with the bytes of their values. A deleted
+-- agent carries none.
 SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND block_agents.subject_id = ANY (:subject_ids::text[])
-    AND blocks.delete_time IS NULL;
+    AND blocks.delete_time IS NULL
+    AND NOT EXISTS (
+        SELECT FROM tenancy.agents AS gone
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL);
 
 -- get_blocks --
 -- Read blocks by id, in no order.
@@ -128,6 +136,25 @@ LIMIT 1;
 -- Take a block from an agent.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
+
+-- deleted_agent --
+-- Read an agent's id if the agent is deleted.
+SELECT agent_id
+FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NOT NULL;
+
+-- detach_purged_agents --
+-- Take some blocks from agents that are being purged.
+DELETE FROM memory.block_agents
+WHERE tenant_id = :tenant_id
+    AND (agent_id, block_id) IN (
+        SELECT own.agent_id, own.block_id
+        FROM tenancy.agents AS gone
+        JOIN memory.block_agents AS own ON own.tenant_id = :tenant_id AND own.agent_id = gone.agent_id
+        WHERE gone.tenant_id = :tenant_id AND gone.purge_time IS NOT NULL
+        ORDER BY own.agent_id, own.block_id
+        LIMIT :count)
+RETURNING agent_id, block_id;
 
 -- rename_attachments --
 -- Say anew, wherever a block is attached, what its label is and whom it is about.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein_kit.database import refusing
-from skein_kit.errors import MessageTooLarge
+from skein_kit.errors import AgentNotActive, MessageTooLarge
 from skein_kit.pages import PAGE_BYTES
 from skein_memory.blocks import MOST_OF_AN_AGENT, Block, BlockDraft, former
 from skein_memory.errors import (
@@ -43,6 +43,8 @@ Response = TypeVar("Response", bound=Message)
 _WRITTEN_ONCE = frozenset({"create_time", "created_by"})
 # Above every revision.
 _NEWEST = (1 << 63) - 1
+# Attachments of purged agents that one call removes.
+_DETACHED_AT_ONCE = 1000
 
 
 class BlockStore(Store):
@@ -205,6 +207,15 @@ class BlockStore(Store):
                 raise BlockNotAttached
             await history.record(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
 
+    async def detach_purged(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+        """Take some blocks from agents that are being purged, and tell the log; return how many."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_AT_ONCE)
+            if rows:
+                events = [_of_agent("block_detached", row["block_id"], row["agent_id"]) for row in rows]
+                await history.record(tx, tenant_id, events, at=at, by=by)
+        return len(rows)
+
     async def list_block_agents(
         self, tenant_id: UUID, block_id: str, *, after: str, count: int
     ) -> list[tuple[str, datetime, str]]:
@@ -307,9 +318,11 @@ async def locked_if_any(tx: Transaction, tenant_id: UUID, block_id: str) -> Bloc
 async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, *, at: datetime, by: str) -> bool:
     """Give a block that nobody else changes to an agent, and tell the log; say whether it did not have it.
 
-    Raises BlockLabelTaken and AgentBlocksFull; neither leaves a trace.
+    Raises AgentNotActive, BlockLabelTaken and AgentBlocksFull; none leaves a trace.
     """
     place = {"agent_id": agent_id, "subject_id": block.draft.subject_id}
+    if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
+        raise AgentNotActive(agent_id=agent_id)
     await tx.rows(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=agent_id)
     named = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
     if await tx.row(QUERIES["get_attachment"], **named) is not None:

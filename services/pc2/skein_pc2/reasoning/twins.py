@@ -80,8 +80,8 @@ class Twins:
             subject.ClearField("profile")
             await self._write(ask, subject)
         else:
-            request = pb.DeleteSubjectRequest(subject_id=subject.subject_id)
-            await self._api.call(self._api.tenancy.DeleteSubject, request, ask)
+            request = pb.PurgeSubjectRequest(subject_id=subject.subject_id)
+            await self._api.call(self._api.tenancy.PurgeSubject, request, ask)
         return {"status": "ok"}
 
     async def find(self, ask: Ask, name: str) -> pb.Subject | None:

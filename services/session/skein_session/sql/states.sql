@@ -6,11 +6,15 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 FOR SHARE;
 
 -- get_state --
--- Read the state of an agent in a session, or in none when the session's id is empty, unless it has expired.
+-- Read the state of an agent in a session, or in none when the session's id is empty, unless it has expired or the agent is
+-- deleted.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
-    AND (expire_time IS NULL OR expire_time > :at);
+    AND (expire_time IS NULL OR expire_time > :at)
+    AND NOT EXISTS (
+        SELECT FROM tenancy.agents AS gone
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL);
 
 -- lock_state --
 -- Read the state of an agent in a session or in none, expired or not, and hold its row.
@@ -39,24 +43,49 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_
 RETURNING revision;
 
 -- list_states --
--- Read states that have not expired, by agent and session, from after a place on.
+-- Read states that have not expired, by agent and session, from after a place on; none of deleted agents.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND (agent_id, session_id) > (:after_agent::text, :after_session::text)
     AND (:agent_id::text IS NULL OR agent_id = :agent_id)
     AND (expire_time IS NULL OR expire_time > :at)
+    AND NOT EXISTS (
+        SELECT FROM tenancy.agents AS gone
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = agent_states.agent_id AND gone.delete_time IS NOT NULL)
 ORDER BY agent_id, session_id
 LIMIT :limit;
 
 -- list_states_of_session --
--- Read the states of a session that have not expired, by agent, from after one on.
+-- Read the states of a session that have not expired, by agent, from after one on; those of deleted agents only when they
+-- are asked for.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '' AND agent_id > :after_agent::text
     AND (:agent_id::text IS NULL OR agent_id = :agent_id)
     AND (expire_time IS NULL OR expire_time > :at)
+    AND (:show_deleted::boolean OR NOT EXISTS (
+        SELECT FROM tenancy.agents AS gone
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = agent_states.agent_id AND gone.delete_time IS NOT NULL))
 ORDER BY agent_id
 LIMIT :limit;
+
+-- deleted_agent --
+-- Read an agent's id if the agent is deleted.
+SELECT agent_id
+FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NOT NULL;
+
+-- delete_states_of_purged_agents --
+-- Remove some of the states of agents that are being purged.
+DELETE FROM session.agent_states
+WHERE tenant_id = :tenant_id
+    AND (agent_id, session_id) IN (
+        SELECT own.agent_id, own.session_id
+        FROM tenancy.agents AS gone
+        JOIN session.agent_states AS own ON own.tenant_id = :tenant_id AND own.agent_id = gone.agent_id
+        WHERE gone.tenant_id = :tenant_id AND gone.purge_time IS NOT NULL
+        ORDER BY own.agent_id, own.session_id
+        LIMIT :count);
 
 -- delete_state --
 -- Remove a state that the transaction holds.

@@ -180,7 +180,12 @@ async def _inside(tx: Transaction, tenant_id: UUID, place: Place, count: int) ->
     # At the beginning of time nothing has expired yet.
     if place.stage == "states":
         rows = await tx.rows(
-            _QUERIES["list_states_of_session"], **of_session, after_agent=place.after, agent_id=None, at=EPOCH
+            _QUERIES["list_states_of_session"],
+            **of_session,
+            after_agent=place.after,
+            agent_id=None,
+            at=EPOCH,
+            show_deleted=True,
         )
         return [
             (Place("states", place.session_id, row["agent_id"]), pb.SubjectRecord(state=wire.state(row)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
-from skein_kit.errors import RevisionStale, TransactionConflict
+from skein_kit.errors import AgentNotActive, RevisionStale, TransactionConflict
 from skein_kit.pages import fitting, page_size, read_token, write_token
 from skein_kit.sql import Queries
 from skein_session import wire
@@ -46,6 +46,8 @@ class StateStore:
                 return pb.PutAgentStateResponse.FromString(first)
             if put.session_id:
                 await _hold(tx, tenant_id, put.session_id)
+            if await tx.row(_QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=put.agent_id) is not None:
+                raise AgentNotActive(agent_id=put.agent_id)
             columns, is_new = await self._stored(tx, tenant_id, put)
             response = pb.PutAgentStateResponse(state=wire.state(columns))
             await self._requests.answer(tx, tenant_id, once, response)
@@ -72,7 +74,11 @@ class StateStore:
         async with self._database.tenant(tenant_id) as tx:
             if request.session_id:
                 rows = await tx.rows(
-                    _QUERIES["list_states_of_session"], **asked, session_id=request.session_id, limit=size + 1
+                    _QUERIES["list_states_of_session"],
+                    **asked,
+                    session_id=request.session_id,
+                    limit=size + 1,
+                    show_deleted=False,
                 )
             else:
                 rows = await tx.rows(_QUERIES["list_states"], **asked, after_session=after_session, limit=size + 1)
@@ -175,9 +181,10 @@ class StateStore:
         return response
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove some of the states and items that are past their time; return how many."""
+        """Remove some of the states and items past their time, and states of purged agents; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             states = await tx.execute(_QUERIES["delete_expired_states"], tenant_id=tenant_id, at=at, count=_SWEEP)
+            states += await tx.execute(_QUERIES["delete_states_of_purged_agents"], tenant_id=tenant_id, count=_SWEEP)
             items = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=_SWEEP)
             await self._quotas.charge(tx, tenant_id, {"agent_states": -states, "session_items": -items})
         return states + items

@@ -27,7 +27,9 @@ class AgentRpcs(Rpcs):
         tenant_id = caller(context).tenant()
         size = pages.page_size(request.page_size)
         place = pages.read_token(request.page_token, tenant_id, request)
-        found = await self._parts.agents.list_agents(tenant_id, after=place[0] if place else "", size=size + 1)
+        found = await self._parts.agents.list_agents(
+            tenant_id, after=place[0] if place else "", size=size + 1, show_deleted=request.show_deleted
+        )
         page = pages.fitting(found[:size])
         response = pb.ListAgentsResponse(agents=page)
         if len(found) > len(page):
@@ -45,3 +47,13 @@ class AgentRpcs(Rpcs):
         who = caller(context)
         once = Once.of(who, request)
         return await self._parts.agents.delete_agent(who.tenant(), request.agent_id, once, deleted_by=who.principal)
+
+    async def UndeleteAgent(self, request: pb.UndeleteAgentRequest, context: Context) -> pb.UndeleteAgentResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.agents.undelete_agent(who.tenant(), request.agent_id, once, updated_by=who.principal)
+
+    async def PurgeAgent(self, request: pb.PurgeAgentRequest, context: Context) -> pb.PurgeAgentResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.agents.purge_agent(who.tenant(), request.agent_id, once, purged_by=who.principal)

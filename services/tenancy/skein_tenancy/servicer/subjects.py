@@ -45,4 +45,19 @@ class SubjectRpcs(Rpcs):
 
     async def DeleteSubject(self, request: pb.DeleteSubjectRequest, context: Context) -> pb.DeleteSubjectResponse:
         who = caller(context)
-        return await self._parts.subjects.delete_subject(who.tenant(), request.subject_id, Once.of(who, request))
+        once = Once.of(who, request)
+        return await self._parts.subjects.delete_subject(
+            who.tenant(), request.subject_id, once, deleted_by=who.principal
+        )
+
+    async def UndeleteSubject(self, request: pb.UndeleteSubjectRequest, context: Context) -> pb.UndeleteSubjectResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.subjects.undelete_subject(
+            who.tenant(), request.subject_id, once, updated_by=who.principal
+        )
+
+    async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.subjects.purge_subject(who.tenant(), request.subject_id, once)

@@ -26,7 +26,9 @@ class ToolRpcs(Rpcs):
         size = pages.page_size(request.page_size)
         place = pages.read_token(request.page_token, tenant_id, request)
         after = place[0] if place else ""
-        found = await self._parts.tools.list_tools(tenant_id, request.agent_id, after=after, size=size + 1)
+        found = await self._parts.tools.list_tools(
+            tenant_id, request.agent_id, after=after, size=size + 1, show_deleted=request.show_deleted
+        )
         page = pages.fitting(found[:size])
         response = pb.ListToolsResponse(tools=page)
         if len(found) > len(page):
@@ -41,7 +43,18 @@ class ToolRpcs(Rpcs):
 
     async def DeleteTool(self, request: pb.DeleteToolRequest, context: Context) -> pb.DeleteToolResponse:
         who = caller(context)
-        return await self._parts.tools.delete_tool(who.tenant(), request.tool_id, Once.of(who, request))
+        once = Once.of(who, request)
+        return await self._parts.tools.delete_tool(who.tenant(), request.tool_id, once, deleted_by=who.principal)
+
+    async def UndeleteTool(self, request: pb.UndeleteToolRequest, context: Context) -> pb.UndeleteToolResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.tools.undelete_tool(who.tenant(), request.tool_id, once, updated_by=who.principal)
+
+    async def PurgeTool(self, request: pb.PurgeToolRequest, context: Context) -> pb.PurgeToolResponse:
+        who = caller(context)
+        once = Once.of(who, request)
+        return await self._parts.tools.purge_tool(who.tenant(), request.tool_id, once)
 
     async def AttachTool(self, request: pb.AttachToolRequest, context: Context) -> pb.AttachToolResponse:
         who = caller(context)

@@ -30,4 +30,5 @@ class StandingRpcs(Rpcs):
         tenant_id, at = caller(context).tenant(), now()
         deleted = await self._parts.invitations.delete_expired(tenant_id, at)
         deleted += await self._parts.quotas.delete_idle(tenant_id, at)
+        deleted += await self._parts.agents.delete_purged(tenant_id, at)
         return pb.DeleteExpiredResponse(deleted_count=deleted)

@@ -9,28 +9,34 @@ VALUES
      :created_by, :created_by)
 ON CONFLICT ON CONSTRAINT agents_pkey DO NOTHING
 RETURNING agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
-    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by;
+    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
+    delete_time;
 
 -- get_agent --
 -- Read one agent that is not deleted.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
-    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by
+    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
+    delete_time
 FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL;
 
 -- list_agents --
--- Read a page of the tenant's agents in order of their ids; `after` is the last one of the page before.
+-- Read a page of the tenant's agents in order of their ids; `after` is the last one of the page before. Deleted ones come
+-- only when they are asked for, and none that is being purged.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
-    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by
+    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
+    delete_time
 FROM tenancy.agents
-WHERE tenant_id = :tenant_id AND agent_id > :after AND delete_time IS NULL
+WHERE tenant_id = :tenant_id AND agent_id > :after
+    AND (delete_time IS NULL OR :show_deleted::boolean AND purge_time IS NULL)
 ORDER BY agent_id
 LIMIT :size;
 
 -- lock_agent --
 -- Read one agent and keep others from changing it until the transaction ends.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
-    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by
+    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
+    delete_time
 FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL
 FOR UPDATE;
@@ -44,11 +50,67 @@ SET display_name = :display_name, agent_type = :agent_type, description = :descr
     message_ids = :message_ids, revision = revision + 1, update_time = :update_time, updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id
 RETURNING agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
-    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by;
+    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
+    delete_time;
+
+-- lock_agent_any --
+-- Read one agent, deleted or not, and keep others from changing it until the transaction ends; none that is being purged.
+SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
+    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by, delete_time
+FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND purge_time IS NULL
+FOR UPDATE;
+
+-- agent_delete_time --
+-- Read since when an agent is deleted, one that is being purged too.
+SELECT delete_time
+FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id;
 
 -- delete_agent --
--- Mark an agent as deleted and give its id free; no row is touched when there is no such agent.
+-- Mark an agent as deleted; its id stays taken. No row is touched when there is no such agent.
 UPDATE tenancy.agents
-SET agent_id = :free_id, deleted_agent_id = agent_id, delete_time = :delete_time, revision = revision + 1,
-    update_time = :delete_time, updated_by = :deleted_by
+SET delete_time = :delete_time, revision = revision + 1, update_time = :delete_time, updated_by = :deleted_by
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL;
+
+-- undelete_agent --
+-- Bring a deleted agent back that the transaction has locked.
+UPDATE tenancy.agents
+SET delete_time = NULL, revision = revision + 1, update_time = :update_time, updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id
+RETURNING agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
+    tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by, delete_time;
+
+-- purge_agent --
+-- Empty an agent that the transaction has locked, and let the worker remove what is left of it.
+UPDATE tenancy.agents
+SET display_name = '', agent_type = NULL, description = NULL, system_prompt = NULL, topic = NULL, metadata = NULL,
+    llm_config = NULL, embedding_config = NULL, tool_rules = NULL, mcp_servers = '{}', message_ids = '{}',
+    delete_time = coalesce(delete_time, :purge_time), purge_time = :purge_time, revision = revision + 1,
+    update_time = :purge_time, updated_by = :purged_by
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id;
+
+-- empty_agent_answers --
+-- Empty the stored answers that show an agent: repeated, the request gets an empty answer and does nothing.
+UPDATE tenancy.requests
+SET response = ''
+WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> '' AND method = ANY (:methods::text[])
+    AND position(:name::bytea IN response) > 0;
+
+-- delete_purged_agents --
+-- Remove purged agents of which the other services have nothing left, and with them their ids. They were purged so long
+-- ago that no call is at work that began before.
+DELETE FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND purge_time <= :purged_before
+    AND NOT EXISTS (
+        SELECT FROM memory.block_agents AS own
+        WHERE own.tenant_id = :tenant_id AND own.agent_id = agents.agent_id)
+    AND NOT EXISTS (
+        SELECT FROM session.agent_states AS own
+        WHERE own.tenant_id = :tenant_id AND own.agent_id = agents.agent_id)
+    AND NOT EXISTS (
+        SELECT FROM auth.api_keys AS own
+        WHERE own.tenant_id = :tenant_id AND own.agent_id = agents.agent_id AND own.revoke_time IS NULL)
+    AND NOT EXISTS (
+        SELECT FROM auth.service_accounts AS own
+        WHERE own.tenant_id = :tenant_id AND own.agent_id = agents.agent_id AND NOT own.disabled);

@@ -8,23 +8,24 @@ VALUES
      :create_time, :create_time, :created_by, :created_by)
 ON CONFLICT ON CONSTRAINT subjects_pkey DO NOTHING
 RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by;
+    update_time, created_by, updated_by, delete_time;
 
 -- get_subject --
--- Read one subject.
+-- Read one subject that is not deleted.
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by
+    update_time, created_by, updated_by, delete_time
 FROM tenancy.subjects
-WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL;
 
 -- list_subjects --
 -- Read a page of the tenant's subjects in order of their ids, of any status or of one; `after` is the last one of the page
 -- before.
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by
+    update_time, created_by, updated_by, delete_time
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id > :after
   AND (:status::text IS NULL OR status = :status)
+  AND (:show_deleted::boolean OR delete_time IS NULL)
 ORDER BY subject_id
 LIMIT :size;
 
@@ -32,10 +33,11 @@ LIMIT :size;
 -- Read a page of the tenant's subjects that have all of five properties, in order of their ids; fewer are given by naming
 -- one of them again. Five plain conditions, so that the planner begins with the rarest; each is one run of the key.
 SELECT s.subject_id, s.display_name, s.status, s.timezone, s.profile, s.preferences, s.account_id, s.revision,
-    s.create_time, s.update_time, s.created_by, s.updated_by
+    s.create_time, s.update_time, s.created_by, s.updated_by, s.delete_time
 FROM tenancy.subjects AS s
 WHERE s.tenant_id = :tenant_id AND s.subject_id > :after
   AND (:status::text IS NULL OR s.status = :status)
+  AND (:show_deleted::boolean OR s.delete_time IS NULL)
   AND EXISTS (SELECT FROM tenancy.subject_properties AS p
               WHERE p.tenant_id = :tenant_id AND p.path = :path_1 AND p.value = :value_1
                 AND p.subject_id = s.subject_id AND p.subject_id > :after)
@@ -55,9 +57,9 @@ ORDER BY s.subject_id
 LIMIT :size;
 
 -- lock_subject --
--- Read one subject and keep others from changing it until the transaction ends.
+-- Read one subject, deleted or not, and keep others from changing it until the transaction ends.
 SELECT subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by
+    update_time, created_by, updated_by, delete_time
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 FOR NO KEY UPDATE;
@@ -70,10 +72,30 @@ SET display_name = :display_name, status = :status, timezone = :timezone, profil
     updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
-    update_time, created_by, updated_by;
+    update_time, created_by, updated_by, delete_time;
+
+-- subject_delete_time --
+-- Read since when a subject is deleted.
+SELECT delete_time
+FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
 -- delete_subject --
--- Remove a subject, and its properties with it; no row is touched when there is no such subject.
+-- Mark a subject as deleted; its id stays taken. No row is touched when there is no such subject.
+UPDATE tenancy.subjects
+SET delete_time = :delete_time, revision = revision + 1, update_time = :delete_time, updated_by = :deleted_by
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL;
+
+-- undelete_subject --
+-- Bring a deleted subject back that the transaction has locked.
+UPDATE tenancy.subjects
+SET delete_time = NULL, revision = revision + 1, update_time = :update_time, updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time;
+
+-- purge_subject --
+-- Remove a subject for good, and its properties with it.
 DELETE FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 

@@ -8,38 +8,44 @@ VALUES
      :metadata::jsonb, :create_time, :create_time, :created_by, :created_by)
 ON CONFLICT DO NOTHING
 RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
-    update_time, created_by, updated_by;
+    update_time, created_by, updated_by, delete_time;
 
 -- get_tool --
--- Read one tool.
+-- Read one tool that is not deleted.
 SELECT tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
-    update_time, created_by, updated_by
+    update_time, created_by, updated_by, delete_time
 FROM tenancy.tools
-WHERE tenant_id = :tenant_id AND tool_id = :tool_id;
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id AND delete_time IS NULL;
 
 -- list_tools --
 -- Read a page of the tenant's tools in order of their ids; `after` is the last one of the page before.
 SELECT tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
-    update_time, created_by, updated_by
+    update_time, created_by, updated_by, delete_time
 FROM tenancy.tools
-WHERE tenant_id = :tenant_id AND tool_id > :after
+WHERE tenant_id = :tenant_id AND tool_id > :after AND (:show_deleted::boolean OR delete_time IS NULL)
 ORDER BY tool_id
 LIMIT :size;
 
 -- list_tools_of_agent --
--- Read a page of an agent's tools in order of their ids; `after` is the last one of the page before.
+-- Read a page of an agent's tools in order of their ids; `after` is the last one of the page before. Neither deleted tools
+-- come, nor those of a deleted agent.
 SELECT tools.tool_id, tools.name, tools.description, tools.json_schema, tools.source_type, tools.source_code,
-    tools.tags, tools.metadata, tools.revision, tools.create_time, tools.update_time, tools.created_by, tools.updated_by
+    tools.tags, tools.metadata, tools.revision, tools.create_time, tools.update_time, tools.created_by, tools.updated_by,
+    tools.delete_time
 FROM tenancy.agent_tools
 JOIN tenancy.tools ON tools.tenant_id = agent_tools.tenant_id AND tools.tool_id = agent_tools.tool_id
 WHERE agent_tools.tenant_id = :tenant_id AND agent_tools.agent_id = :agent_id AND agent_tools.tool_id > :after
+    AND tools.delete_time IS NULL
+    AND NOT EXISTS (
+        SELECT FROM tenancy.agents AS gone
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL)
 ORDER BY agent_tools.tool_id
 LIMIT :size;
 
 -- lock_tool --
--- Read one tool and keep others from changing it until the transaction ends.
+-- Read one tool, deleted or not, and keep others from changing it until the transaction ends.
 SELECT tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
-    update_time, created_by, updated_by
+    update_time, created_by, updated_by, delete_time
 FROM tenancy.tools
 WHERE tenant_id = :tenant_id AND tool_id = :tool_id
 FOR UPDATE;
@@ -52,10 +58,32 @@ SET name = :name, description = :description, json_schema = :json_schema::jsonb,
     update_time = :update_time, updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND tool_id = :tool_id
 RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
-    update_time, created_by, updated_by;
+    update_time, created_by, updated_by, delete_time;
+
+-- taken_tool --
+-- Read since when the tool is deleted that has an id or a name.
+SELECT delete_time
+FROM tenancy.tools
+WHERE tenant_id = :tenant_id AND (tool_id = :tool_id OR name = :name)
+ORDER BY delete_time NULLS FIRST
+LIMIT 1;
 
 -- delete_tool --
--- Remove a tool, from its agents too; no row is touched when there is no such tool.
+-- Mark a tool as deleted; its id and its name stay taken. No row is touched when there is no such tool.
+UPDATE tenancy.tools
+SET delete_time = :delete_time, revision = revision + 1, update_time = :delete_time, updated_by = :deleted_by
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id AND delete_time IS NULL;
+
+-- undelete_tool --
+-- Bring a deleted tool back that the transaction has locked.
+UPDATE tenancy.tools
+SET delete_time = NULL, revision = revision + 1, update_time = :update_time, updated_by = :updated_by
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id
+RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
+    update_time, created_by, updated_by, delete_time;
+
+-- purge_tool --
+-- Remove a tool for good, from its agents too.
 DELETE FROM tenancy.tools
 WHERE tenant_id = :tenant_id AND tool_id = :tool_id;
 
@@ -70,7 +98,7 @@ FOR KEY SHARE;
 -- Keep one tool from being deleted until the transaction ends.
 SELECT tool_id
 FROM tenancy.tools
-WHERE tenant_id = :tenant_id AND tool_id = :tool_id
+WHERE tenant_id = :tenant_id AND tool_id = :tool_id AND delete_time IS NULL
 FOR KEY SHARE;
 
 -- attach_tool --

@@ -8,7 +8,7 @@ from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.ids import new_id, now
 from skein_kit.requests import LIFETIME
 from skein_tenancy import wire
-from skein_tenancy.errors import SubjectExists, SubjectNotFound
+from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.properties import properties_of
 from skein_tenancy.store.queries import QUERIES
 from skein_tenancy.store.tables import Tables, refuse_stale, there
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 # As many as one question may name, and the statement asks for.
 _MATCHES = 5
 # Requests whose stored answers show a subject.
-_SHOWING = [kind.DESCRIPTOR.full_name for kind in (pb.CreateSubjectRequest, pb.UpdateSubjectRequest)]
+_SHOWING = [
+    kind.DESCRIPTOR.full_name for kind in (pb.CreateSubjectRequest, pb.UpdateSubjectRequest, pb.UndeleteSubjectRequest)
+]
 
 
 class SubjectStore(Tables):
@@ -47,7 +49,8 @@ class SubjectStore(Tables):
                 **draft.values,
             )
             if row is None:
-                raise SubjectExists
+                known = await tx.row(QUERIES["subject_delete_time"], tenant_id=tenant_id, subject_id=draft.subject_id)
+                raise SubjectExists if known is None or known["delete_time"] is None else SubjectDeleted
             await _put_properties(tx, tenant_id, row["subject_id"], draft.values)
             response = pb.CreateSubjectResponse(subject=wire.subject(row))
             await self._answer(tx, tenant_id, once, response)
@@ -65,7 +68,13 @@ class SubjectStore(Tables):
         self, tenant_id: UUID, wanted: subjects.Wanted, *, after: str, size: int
     ) -> list[pb.Subject]:
         """Read subjects whose ids come after `after`; the empty text comes before all."""
-        page: dict[str, object] = {"tenant_id": tenant_id, "status": wanted.status, "after": after, "size": size}
+        page: dict[str, object] = {
+            "tenant_id": tenant_id,
+            "status": wanted.status,
+            "show_deleted": wanted.show_deleted,
+            "after": after,
+            "size": size,
+        }
         query = QUERIES["list_subjects"]
         if wanted.properties:
             query = QUERIES["list_subjects_with_properties"]
@@ -82,7 +91,7 @@ class SubjectStore(Tables):
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.UpdateSubjectResponse.FromString(first)
             current = await tx.row(QUERIES["lock_subject"], tenant_id=tenant_id, subject_id=change.subject_id)
-            if current is None:
+            if current is None or current["delete_time"] is not None:
                 raise SubjectNotFound
             refuse_stale(change.revision, current)
             values = {
@@ -102,13 +111,50 @@ class SubjectStore(Tables):
             await self._answer(tx, tenant_id, once, response)
             return response
 
-    async def delete_subject(self, tenant_id: UUID, subject_id: str, once: Once) -> pb.DeleteSubjectResponse:
-        response = pb.DeleteSubjectResponse()
+    async def delete_subject(
+        self, tenant_id: UUID, subject_id: str, once: Once, *, deleted_by: str
+    ) -> pb.DeleteSubjectResponse:
+        """Mark a subject as deleted; its properties stay for the day that it is brought back."""
+        named, response = {"tenant_id": tenant_id, "subject_id": subject_id}, pb.DeleteSubjectResponse()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.DeleteSubjectResponse.FromString(first)
-            if not await tx.execute(QUERIES["delete_subject"], tenant_id=tenant_id, subject_id=subject_id):
+            if not await tx.execute(QUERIES["delete_subject"], **named, delete_time=now(), deleted_by=deleted_by):
                 raise SubjectNotFound
+            await self._answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"subjects": -1})
+        return response
+
+    async def undelete_subject(
+        self, tenant_id: UUID, subject_id: str, once: Once, *, updated_by: str
+    ) -> pb.UndeleteSubjectResponse:
+        """Bring a deleted subject back; one that is not deleted stays as it is."""
+        named = {"tenant_id": tenant_id, "subject_id": subject_id}
+        async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.UndeleteSubjectResponse.FromString(first)
+            row = await tx.row(QUERIES["lock_subject"], **named)
+            if row is None:
+                raise SubjectNotFound
+            if row["delete_time"] is not None:
+                row = there(
+                    await tx.row(QUERIES["undelete_subject"], **named, update_time=now(), updated_by=updated_by)
+                )
+                await self._quotas.charge(tx, tenant_id, {"subjects": 1})
+            response = pb.UndeleteSubjectResponse(subject=wire.subject(row))
+            await self._answer(tx, tenant_id, once, response)
+            return response
+
+    async def purge_subject(self, tenant_id: UUID, subject_id: str, once: Once) -> pb.PurgeSubjectResponse:
+        """Remove a subject for good, deleted or not, and what stored answers show of it."""
+        named, response = {"tenant_id": tenant_id, "subject_id": subject_id}, pb.PurgeSubjectResponse()
+        async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.PurgeSubjectResponse.FromString(first)
+            row = await tx.row(QUERIES["lock_subject"], **named)
+            if row is None:
+                raise SubjectNotFound
+            await tx.execute(QUERIES["purge_subject"], **named)
             await tx.execute(
                 QUERIES["empty_subject_answers"],
                 tenant_id=tenant_id,
@@ -118,7 +164,8 @@ class SubjectStore(Tables):
                 name=pb.Subject(subject_id=subject_id).SerializeToString(),
             )
             await self._answer(tx, tenant_id, once, response)
-            await self._quotas.charge(tx, tenant_id, {"subjects": -1})
+            if row["delete_time"] is None:
+                await self._quotas.charge(tx, tenant_id, {"subjects": -1})
         return response
 
 

@@ -140,7 +140,7 @@ class GatewayServiceServicer:
         nothing twice.
 
         Errors:
-        - as PurgeMemories, DeleteSubject and the session service's erasure: the
+        - as PurgeMemories, PurgeSubject and the session service's erasure: the
         permissions of each part are needed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -94,7 +94,7 @@ class GatewayServiceStub:
     nothing twice.
 
     Errors:
-    - as PurgeMemories, DeleteSubject and the session service's erasure: the
+    - as PurgeMemories, PurgeSubject and the session service's erasure: the
       permissions of each part are needed.
     """
     GetClusterStatus: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.GetClusterStatusRequest, _gateway_pb2.GetClusterStatusResponse]
@@ -166,7 +166,7 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     nothing twice.
 
     Errors:
-    - as PurgeMemories, DeleteSubject and the session service's erasure: the
+    - as PurgeMemories, PurgeSubject and the session service's erasure: the
       permissions of each part are needed.
     """
     GetClusterStatus: _aio.UnaryUnaryMultiCallable[_gateway_pb2.GetClusterStatusRequest, _gateway_pb2.GetClusterStatusResponse]  # type: ignore[assignment]
@@ -259,7 +259,7 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         nothing twice.
 
         Errors:
-        - as PurgeMemories, DeleteSubject and the session service's erasure: the
+        - as PurgeMemories, PurgeSubject and the session service's erasure: the
           permissions of each part are needed.
         """
 

@@ -500,6 +500,7 @@ class SessionServiceServicer:
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
         - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+        - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
         - ALREADY_EXISTS, AGENT_STATE_EXISTS.
         - ABORTED, REVISION_STALE.
         """
@@ -512,7 +513,8 @@ class SessionServiceServicer:
         retry.
 
         Errors:
-        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
+        agent is deleted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -520,7 +522,8 @@ class SessionServiceServicer:
 
     def ListAgentStates(self, request, context):
         """ListAgentStates pages through states that have not expired, by agent and
-        session, also those of deleted sessions. Safe to retry.
+        session, also those of deleted sessions, not those of deleted agents. Safe
+        to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -530,7 +533,8 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteAgentState(self, request, context):
-        """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+        """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
+        again is NOT_FOUND;
         repeating a request_id returns the first answer.
 
         Errors:

@@ -254,6 +254,7 @@ class SessionServiceStub:
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
     - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+    - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
     - ALREADY_EXISTS, AGENT_STATE_EXISTS.
     - ABORTED, REVISION_STALE.
     """
@@ -262,17 +263,20 @@ class SessionServiceStub:
     retry.
 
     Errors:
-    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
+      agent is deleted.
     """
     ListAgentStates: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListAgentStatesRequest, _states_pb2.ListAgentStatesResponse]
     """ListAgentStates pages through states that have not expired, by agent and
-    session, also those of deleted sessions. Safe to retry.
+    session, also those of deleted sessions, not those of deleted agents. Safe
+    to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteAgentStateRequest, _states_pb2.DeleteAgentStateResponse]
-    """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+    """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
+    again is NOT_FOUND;
     repeating a request_id returns the first answer.
 
     Errors:
@@ -618,6 +622,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
     - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+    - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
     - ALREADY_EXISTS, AGENT_STATE_EXISTS.
     - ABORTED, REVISION_STALE.
     """
@@ -626,17 +631,20 @@ class SessionServiceAsyncStub(SessionServiceStub):
     retry.
 
     Errors:
-    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
+      agent is deleted.
     """
     ListAgentStates: _aio.UnaryUnaryMultiCallable[_states_pb2.ListAgentStatesRequest, _states_pb2.ListAgentStatesResponse]  # type: ignore[assignment]
     """ListAgentStates pages through states that have not expired, by agent and
-    session, also those of deleted sessions. Safe to retry.
+    session, also those of deleted sessions, not those of deleted agents. Safe
+    to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteAgentStateRequest, _states_pb2.DeleteAgentStateResponse]  # type: ignore[assignment]
-    """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+    """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
+    again is NOT_FOUND;
     repeating a request_id returns the first answer.
 
     Errors:
@@ -1093,6 +1101,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
         - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+        - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
         - ALREADY_EXISTS, AGENT_STATE_EXISTS.
         - ABORTED, REVISION_STALE.
         """
@@ -1107,7 +1116,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         retry.
 
         Errors:
-        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, or it has expired.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
+          agent is deleted.
         """
 
     @_abc_1.abstractmethod
@@ -1117,7 +1127,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.ListAgentStatesResponse, _abc.Awaitable[_states_pb2.ListAgentStatesResponse]]:
         """ListAgentStates pages through states that have not expired, by agent and
-        session, also those of deleted sessions. Safe to retry.
+        session, also those of deleted sessions, not those of deleted agents. Safe
+        to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1129,7 +1140,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.DeleteAgentStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.DeleteAgentStateResponse, _abc.Awaitable[_states_pb2.DeleteAgentStateResponse]]:
-        """DeleteAgentState removes a state for good. Deleting again is NOT_FOUND;
+        """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
+        again is NOT_FOUND;
         repeating a request_id returns the first answer.
 
         Errors:

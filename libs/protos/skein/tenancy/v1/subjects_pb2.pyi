@@ -32,7 +32,7 @@ IMPORTANCE_FORMULA_DYNAMIC: ImportanceFormula
 IMPORTANCE_FORMULA_WEIGHTED: ImportanceFormula
 
 class Subject(_message.Message):
-    __slots__ = ("subject_id", "display_name", "status", "timezone", "profile", "preferences", "account_id", "revision", "create_time", "update_time", "created_by", "updated_by")
+    __slots__ = ("subject_id", "display_name", "status", "timezone", "profile", "preferences", "account_id", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time")
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class Subject(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TIME_FIELD_NUMBER: _ClassVar[int]
     subject_id: str
     display_name: str
     status: SubjectStatus
@@ -57,7 +58,8 @@ class Subject(_message.Message):
     update_time: _timestamp_pb2.Timestamp
     created_by: str
     updated_by: str
-    def __init__(self, subject_id: _Optional[str] = ..., display_name: _Optional[str] = ..., status: _Optional[_Union[SubjectStatus, str]] = ..., timezone: _Optional[str] = ..., profile: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., preferences: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., account_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    delete_time: _timestamp_pb2.Timestamp
+    def __init__(self, subject_id: _Optional[str] = ..., display_name: _Optional[str] = ..., status: _Optional[_Union[SubjectStatus, str]] = ..., timezone: _Optional[str] = ..., profile: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., preferences: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., account_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PropertyMatch(_message.Message):
     __slots__ = ("path", "value")
@@ -68,7 +70,7 @@ class PropertyMatch(_message.Message):
     def __init__(self, path: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class Tool(_message.Message):
-    __slots__ = ("tool_id", "name", "description", "json_schema", "source_type", "source_code", "tags", "metadata", "revision", "create_time", "update_time", "created_by", "updated_by")
+    __slots__ = ("tool_id", "name", "description", "json_schema", "source_type", "source_code", "tags", "metadata", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time")
     TOOL_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +84,7 @@ class Tool(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TIME_FIELD_NUMBER: _ClassVar[int]
     tool_id: str
     name: str
     description: str
@@ -95,7 +98,8 @@ class Tool(_message.Message):
     update_time: _timestamp_pb2.Timestamp
     created_by: str
     updated_by: str
-    def __init__(self, tool_id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., source_type: _Optional[str] = ..., source_code: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    delete_time: _timestamp_pb2.Timestamp
+    def __init__(self, tool_id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., source_type: _Optional[str] = ..., source_code: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Policy(_message.Message):
     __slots__ = ("decay_days", "max_inferred_edges", "min_link_suggestion_score", "retention_days", "private_mode", "snapshot_retention", "path_max_hops", "subgraph_default_radius", "importance_formula", "memory_types", "revision", "update_time", "audit_strict", "audit_query_text", "session_idle_minutes", "archive_days", "watch_max_failures", "levels_capped", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual", "search_language", "recall_fusion", "recall_weights")
@@ -185,16 +189,18 @@ class GetSubjectResponse(_message.Message):
     def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ...) -> None: ...
 
 class ListSubjectsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "properties", "status")
+    __slots__ = ("page_size", "page_token", "properties", "status", "show_deleted")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     properties: _containers.RepeatedCompositeFieldContainer[PropertyMatch]
     status: SubjectStatus
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[PropertyMatch, _Mapping]]] = ..., status: _Optional[_Union[SubjectStatus, str]] = ...) -> None: ...
+    show_deleted: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[PropertyMatch, _Mapping]]] = ..., status: _Optional[_Union[SubjectStatus, str]] = ..., show_deleted: _Optional[bool] = ...) -> None: ...
 
 class ListSubjectsResponse(_message.Message):
     __slots__ = ("subjects", "next_page_token")
@@ -232,6 +238,32 @@ class DeleteSubjectResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class UndeleteSubjectRequest(_message.Message):
+    __slots__ = ("subject_id", "request_id")
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    subject_id: str
+    request_id: str
+    def __init__(self, subject_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UndeleteSubjectResponse(_message.Message):
+    __slots__ = ("subject",)
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    subject: Subject
+    def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ...) -> None: ...
+
+class PurgeSubjectRequest(_message.Message):
+    __slots__ = ("subject_id", "request_id")
+    SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    subject_id: str
+    request_id: str
+    def __init__(self, subject_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PurgeSubjectResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class CreateToolRequest(_message.Message):
     __slots__ = ("tool", "request_id")
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -259,14 +291,16 @@ class GetToolResponse(_message.Message):
     def __init__(self, tool: _Optional[_Union[Tool, _Mapping]] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "agent_id")
+    __slots__ = ("page_size", "page_token", "agent_id", "show_deleted")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     agent_id: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., agent_id: _Optional[str] = ...) -> None: ...
+    show_deleted: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., agent_id: _Optional[str] = ..., show_deleted: _Optional[bool] = ...) -> None: ...
 
 class ListToolsResponse(_message.Message):
     __slots__ = ("tools", "next_page_token")
@@ -301,6 +335,32 @@ class DeleteToolRequest(_message.Message):
     def __init__(self, tool_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteToolResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UndeleteToolRequest(_message.Message):
+    __slots__ = ("tool_id", "request_id")
+    TOOL_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    tool_id: str
+    request_id: str
+    def __init__(self, tool_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UndeleteToolResponse(_message.Message):
+    __slots__ = ("tool",)
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    tool: Tool
+    def __init__(self, tool: _Optional[_Union[Tool, _Mapping]] = ...) -> None: ...
+
+class PurgeToolRequest(_message.Message):
+    __slots__ = ("tool_id", "request_id")
+    TOOL_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    tool_id: str
+    request_id: str
+    def __init__(self, tool_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PurgeToolResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

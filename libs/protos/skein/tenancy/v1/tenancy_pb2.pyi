@@ -57,7 +57,7 @@ class Tenant(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., role: _Optional[_Union[_members_pb2.Role, str]] = ...) -> None: ...
 
 class Agent(_message.Message):
-    __slots__ = ("agent_id", "display_name", "agent_type", "description", "system_prompt", "topic", "metadata", "llm_config", "embedding_config", "tool_rules", "mcp_servers", "revision", "create_time", "update_time", "created_by", "updated_by", "message_ids")
+    __slots__ = ("agent_id", "display_name", "agent_type", "description", "system_prompt", "topic", "metadata", "llm_config", "embedding_config", "tool_rules", "mcp_servers", "revision", "create_time", "update_time", "created_by", "updated_by", "message_ids", "delete_time")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +75,7 @@ class Agent(_message.Message):
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TIME_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     display_name: str
     agent_type: str
@@ -92,7 +93,8 @@ class Agent(_message.Message):
     created_by: str
     updated_by: str
     message_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agent_id: _Optional[str] = ..., display_name: _Optional[str] = ..., agent_type: _Optional[str] = ..., description: _Optional[str] = ..., system_prompt: _Optional[str] = ..., topic: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., llm_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., embedding_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tool_rules: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., mcp_servers: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    delete_time: _timestamp_pb2.Timestamp
+    def __init__(self, agent_id: _Optional[str] = ..., display_name: _Optional[str] = ..., agent_type: _Optional[str] = ..., description: _Optional[str] = ..., system_prompt: _Optional[str] = ..., topic: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., llm_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., embedding_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tool_rules: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., mcp_servers: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateOrganizationRequest(_message.Message):
     __slots__ = ("organization", "request_id")
@@ -275,12 +277,14 @@ class GetAgentResponse(_message.Message):
     def __init__(self, agent: _Optional[_Union[Agent, _Mapping]] = ...) -> None: ...
 
 class ListAgentsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "show_deleted")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    show_deleted: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., show_deleted: _Optional[bool] = ...) -> None: ...
 
 class ListAgentsResponse(_message.Message):
     __slots__ = ("agents", "next_page_token")
@@ -315,5 +319,31 @@ class DeleteAgentRequest(_message.Message):
     def __init__(self, agent_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteAgentResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UndeleteAgentRequest(_message.Message):
+    __slots__ = ("agent_id", "request_id")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    request_id: str
+    def __init__(self, agent_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UndeleteAgentResponse(_message.Message):
+    __slots__ = ("agent",)
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    agent: Agent
+    def __init__(self, agent: _Optional[_Union[Agent, _Mapping]] = ...) -> None: ...
+
+class PurgeAgentRequest(_message.Message):
+    __slots__ = ("agent_id", "request_id")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    request_id: str
+    def __init__(self, agent_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PurgeAgentResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

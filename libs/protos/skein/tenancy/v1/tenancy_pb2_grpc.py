@@ -188,6 +188,16 @@ class TenancyServiceStub:
                 request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectResponse.FromString,
                 _registered_method=True)
+        self.UndeleteSubject = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UndeleteSubject',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteSubjectResponse.FromString,
+                _registered_method=True)
+        self.PurgeSubject = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/PurgeSubject',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeSubjectRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeSubjectResponse.FromString,
+                _registered_method=True)
         self.CreateTool = channel.unary_unary(
                 '/skein.tenancy.v1.TenancyService/CreateTool',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolRequest.SerializeToString,
@@ -212,6 +222,16 @@ class TenancyServiceStub:
                 '/skein.tenancy.v1.TenancyService/DeleteTool',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolResponse.FromString,
+                _registered_method=True)
+        self.UndeleteTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UndeleteTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteToolResponse.FromString,
+                _registered_method=True)
+        self.PurgeTool = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/PurgeTool',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeToolRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeToolResponse.FromString,
                 _registered_method=True)
         self.AttachTool = channel.unary_unary(
                 '/skein.tenancy.v1.TenancyService/AttachTool',
@@ -272,6 +292,16 @@ class TenancyServiceStub:
                 '/skein.tenancy.v1.TenancyService/DeleteAgent',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentResponse.FromString,
+                _registered_method=True)
+        self.UndeleteAgent = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/UndeleteAgent',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.UndeleteAgentRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.UndeleteAgentResponse.FromString,
+                _registered_method=True)
+        self.PurgeAgent = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/PurgeAgent',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentResponse.FromString,
                 _registered_method=True)
 
 
@@ -568,6 +598,7 @@ class TenancyServiceServicer:
 
         Errors:
         - ALREADY_EXISTS, SUBJECT_EXISTS.
+        - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -605,9 +636,35 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSubject(self, request, context):
-        """DeleteSubject removes a subject, also from the answers kept for repeated
-        requests; what is remembered about it stays. Its id may be used again.
+        """DeleteSubject takes a subject out of every list and keeps it for
+        UndeleteSubject; what is remembered about it stays. Its id stays taken.
         Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndeleteSubject(self, request, context):
+        """UndeleteSubject brings a deleted subject back as it was. One that is not
+        deleted comes back unchanged. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeSubject(self, request, context):
+        """PurgeSubject removes a subject for good, deleted before or not, also from
+        the answers kept for repeated requests. What is remembered about it stays:
+        the gateway's Forget removes that too. Its id may be used again. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -622,6 +679,7 @@ class TenancyServiceServicer:
 
         Errors:
         - ALREADY_EXISTS, TOOL_EXISTS.
+        - ALREADY_EXISTS, TOOL_DELETED: a deleted tool has the id or the name.
         - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -652,6 +710,8 @@ class TenancyServiceServicer:
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
+        - ALREADY_EXISTS, TOOL_EXISTS or TOOL_DELETED: another tool, or a deleted
+        one, has the name.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
         """
@@ -660,8 +720,34 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTool(self, request, context):
-        """DeleteTool removes a tool, from its agents too. Repeating a request_id
-        returns the first answer.
+        """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
+        UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndeleteTool(self, request, context):
+        """UndeleteTool brings a deleted tool back as it was, to its agents too. One
+        that is not deleted comes back unchanged. Repeating a request_id returns the
+        first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeTool(self, request, context):
+        """PurgeTool removes a tool for good, deleted before or not, from its agents
+        too. Its id and its name may be used again. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -744,6 +830,7 @@ class TenancyServiceServicer:
 
         Errors:
         - ALREADY_EXISTS, AGENT_EXISTS.
+        - ALREADY_EXISTS, AGENT_DELETED: a deleted agent has the id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -780,11 +867,43 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteAgent(self, request, context):
-        """DeleteAgent removes an agent from every list. What it stored stays. Its id
-        may be used again. Repeating a request_id returns the first answer.
+        """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
+        From then on its core-memory blocks do not compile and are not listed as
+        its own, its states do not answer, it gets no tool, block or state, and API
+        keys that are bound to it are refused within five seconds. Memories and
+        messages that name it stay. Its id stays taken. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndeleteAgent(self, request, context):
+        """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
+        states and API keys. One that is not deleted comes back unchanged. Repeating
+        a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeAgent(self, request, context):
+        """PurgeAgent removes an agent for good, deleted before or not. The worker then
+        detaches its blocks, removes its states, revokes its API keys and disables
+        its service accounts, and only when nothing of that is left may its id be
+        used again: about a quarter of an hour later; until then CreateAgent is
+        refused with AGENT_DELETED. The blocks themselves, and memories and messages
+        that name it, stay. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -938,6 +1057,16 @@ def add_TenancyServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteSubjectResponse.SerializeToString,
             ),
+            'UndeleteSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteSubject,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteSubjectRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteSubjectResponse.SerializeToString,
+            ),
+            'PurgeSubject': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeSubject,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeSubjectRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeSubjectResponse.SerializeToString,
+            ),
             'CreateTool': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateTool,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.CreateToolRequest.FromString,
@@ -962,6 +1091,16 @@ def add_TenancyServiceServicer_to_server(servicer, server):
                     servicer.DeleteTool,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolResponse.SerializeToString,
+            ),
+            'UndeleteTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteToolResponse.SerializeToString,
+            ),
+            'PurgeTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeTool,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeToolRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeToolResponse.SerializeToString,
             ),
             'AttachTool': grpc.unary_unary_rpc_method_handler(
                     servicer.AttachTool,
@@ -1022,6 +1161,16 @@ def add_TenancyServiceServicer_to_server(servicer, server):
                     servicer.DeleteAgent,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentResponse.SerializeToString,
+            ),
+            'UndeleteAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteAgent,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.UndeleteAgentRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.UndeleteAgentResponse.SerializeToString,
+            ),
+            'PurgeAgent': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeAgent,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1824,6 +1973,60 @@ class TenancyService:
             _registered_method=True)
 
     @staticmethod
+    def UndeleteSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UndeleteSubject',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteSubjectRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeSubject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/PurgeSubject',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeSubjectRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeSubjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def CreateTool(request,
             target,
             options=(),
@@ -1948,6 +2151,60 @@ class TenancyService:
             '/skein.tenancy.v1.TenancyService/DeleteTool',
             skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_subjects__pb2.DeleteToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndeleteTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UndeleteTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.UndeleteToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/PurgeTool',
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeToolRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_subjects__pb2.PurgeToolResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2272,6 +2529,60 @@ class TenancyService:
             '/skein.tenancy.v1.TenancyService/DeleteAgent',
             skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_tenancy__pb2.DeleteAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndeleteAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/UndeleteAgent',
+            skein_dot_tenancy_dot_v1_dot_tenancy__pb2.UndeleteAgentRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_tenancy__pb2.UndeleteAgentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeAgent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/PurgeAgent',
+            skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_tenancy__pb2.PurgeAgentResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -226,6 +226,7 @@ class TenancyServiceStub:
 
     Errors:
     - ALREADY_EXISTS, SUBJECT_EXISTS.
+    - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]
     """GetSubject reads one. Safe to retry.
@@ -247,9 +248,27 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]
-    """DeleteSubject removes a subject, also from the answers kept for repeated
-    requests; what is remembered about it stays. Its id may be used again.
+    """DeleteSubject takes a subject out of every list and keeps it for
+    UndeleteSubject; what is remembered about it stays. Its id stays taken.
     Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    """
+    UndeleteSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteSubjectRequest, _subjects_pb2.UndeleteSubjectResponse]
+    """UndeleteSubject brings a deleted subject back as it was. One that is not
+    deleted comes back unchanged. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    PurgeSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.PurgeSubjectRequest, _subjects_pb2.PurgeSubjectResponse]
+    """PurgeSubject removes a subject for good, deleted before or not, also from
+    the answers kept for repeated requests. What is remembered about it stays:
+    the gateway's Forget removes that too. Its id may be used again. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -260,6 +279,7 @@ class TenancyServiceStub:
 
     Errors:
     - ALREADY_EXISTS, TOOL_EXISTS.
+    - ALREADY_EXISTS, TOOL_DELETED: a deleted tool has the id or the name.
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
     """
     GetTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetToolRequest, _subjects_pb2.GetToolResponse]
@@ -278,12 +298,32 @@ class TenancyServiceStub:
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
+    - ALREADY_EXISTS, TOOL_EXISTS or TOOL_DELETED: another tool, or a deleted
+      one, has the name.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
     """
     DeleteTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DeleteToolRequest, _subjects_pb2.DeleteToolResponse]
-    """DeleteTool removes a tool, from its agents too. Repeating a request_id
-    returns the first answer.
+    """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
+    UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    """
+    UndeleteTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteToolRequest, _subjects_pb2.UndeleteToolResponse]
+    """UndeleteTool brings a deleted tool back as it was, to its agents too. One
+    that is not deleted comes back unchanged. Repeating a request_id returns the
+    first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    PurgeTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.PurgeToolRequest, _subjects_pb2.PurgeToolResponse]
+    """PurgeTool removes a tool for good, deleted before or not, from its agents
+    too. Its id and its name may be used again. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
@@ -334,6 +374,7 @@ class TenancyServiceStub:
 
     Errors:
     - ALREADY_EXISTS, AGENT_EXISTS.
+    - ALREADY_EXISTS, AGENT_DELETED: a deleted agent has the id.
     """
     GetAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.GetAgentRequest, _tenancy_pb2.GetAgentResponse]
     """GetAgent reads one agent. Safe to retry.
@@ -353,11 +394,35 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteAgentRequest, _tenancy_pb2.DeleteAgentResponse]
-    """DeleteAgent removes an agent from every list. What it stored stays. Its id
-    may be used again. Repeating a request_id returns the first answer.
+    """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
+    From then on its core-memory blocks do not compile and are not listed as
+    its own, its states do not answer, it gets no tool, block or state, and API
+    keys that are bound to it are refused within five seconds. Memories and
+    messages that name it stay. Its id stays taken. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
+    """
+    UndeleteAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UndeleteAgentRequest, _tenancy_pb2.UndeleteAgentResponse]
+    """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
+    states and API keys. One that is not deleted comes back unchanged. Repeating
+    a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    PurgeAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.PurgeAgentRequest, _tenancy_pb2.PurgeAgentResponse]
+    """PurgeAgent removes an agent for good, deleted before or not. The worker then
+    detaches its blocks, removes its states, revokes its API keys and disables
+    its service accounts, and only when nothing of that is left may its id be
+    used again: about a quarter of an hour later; until then CreateAgent is
+    refused with AGENT_DELETED. The blocks themselves, and memories and messages
+    that name it, stay. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
 
 @_typing.type_check_only
@@ -555,6 +620,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - ALREADY_EXISTS, SUBJECT_EXISTS.
+    - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]  # type: ignore[assignment]
     """GetSubject reads one. Safe to retry.
@@ -576,9 +642,27 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]  # type: ignore[assignment]
-    """DeleteSubject removes a subject, also from the answers kept for repeated
-    requests; what is remembered about it stays. Its id may be used again.
+    """DeleteSubject takes a subject out of every list and keeps it for
+    UndeleteSubject; what is remembered about it stays. Its id stays taken.
     Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND.
+    """
+    UndeleteSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteSubjectRequest, _subjects_pb2.UndeleteSubjectResponse]  # type: ignore[assignment]
+    """UndeleteSubject brings a deleted subject back as it was. One that is not
+    deleted comes back unchanged. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    PurgeSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.PurgeSubjectRequest, _subjects_pb2.PurgeSubjectResponse]  # type: ignore[assignment]
+    """PurgeSubject removes a subject for good, deleted before or not, also from
+    the answers kept for repeated requests. What is remembered about it stays:
+    the gateway's Forget removes that too. Its id may be used again. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -589,6 +673,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - ALREADY_EXISTS, TOOL_EXISTS.
+    - ALREADY_EXISTS, TOOL_DELETED: a deleted tool has the id or the name.
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
     """
     GetTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetToolRequest, _subjects_pb2.GetToolResponse]  # type: ignore[assignment]
@@ -607,12 +692,32 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
+    - ALREADY_EXISTS, TOOL_EXISTS or TOOL_DELETED: another tool, or a deleted
+      one, has the name.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
     """
     DeleteTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DeleteToolRequest, _subjects_pb2.DeleteToolResponse]  # type: ignore[assignment]
-    """DeleteTool removes a tool, from its agents too. Repeating a request_id
-    returns the first answer.
+    """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
+    UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
+    the first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND.
+    """
+    UndeleteTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteToolRequest, _subjects_pb2.UndeleteToolResponse]  # type: ignore[assignment]
+    """UndeleteTool brings a deleted tool back as it was, to its agents too. One
+    that is not deleted comes back unchanged. Repeating a request_id returns the
+    first answer.
+
+    Errors:
+    - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    PurgeTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.PurgeToolRequest, _subjects_pb2.PurgeToolResponse]  # type: ignore[assignment]
+    """PurgeTool removes a tool for good, deleted before or not, from its agents
+    too. Its id and its name may be used again. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
@@ -663,6 +768,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - ALREADY_EXISTS, AGENT_EXISTS.
+    - ALREADY_EXISTS, AGENT_DELETED: a deleted agent has the id.
     """
     GetAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.GetAgentRequest, _tenancy_pb2.GetAgentResponse]  # type: ignore[assignment]
     """GetAgent reads one agent. Safe to retry.
@@ -682,11 +788,35 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteAgentRequest, _tenancy_pb2.DeleteAgentResponse]  # type: ignore[assignment]
-    """DeleteAgent removes an agent from every list. What it stored stays. Its id
-    may be used again. Repeating a request_id returns the first answer.
+    """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
+    From then on its core-memory blocks do not compile and are not listed as
+    its own, its states do not answer, it gets no tool, block or state, and API
+    keys that are bound to it are refused within five seconds. Memories and
+    messages that name it stay. Its id stays taken. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
+    """
+    UndeleteAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UndeleteAgentRequest, _tenancy_pb2.UndeleteAgentResponse]  # type: ignore[assignment]
+    """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
+    states and API keys. One that is not deleted comes back unchanged. Repeating
+    a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    """
+    PurgeAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.PurgeAgentRequest, _tenancy_pb2.PurgeAgentResponse]  # type: ignore[assignment]
+    """PurgeAgent removes an agent for good, deleted before or not. The worker then
+    detaches its blocks, removes its states, revokes its API keys and disables
+    its service accounts, and only when nothing of that is left may its id be
+    used again: about a quarter of an hour later; until then CreateAgent is
+    refused with AGENT_DELETED. The blocks themselves, and memories and messages
+    that name it, stay. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
 
 class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1031,6 +1161,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - ALREADY_EXISTS, SUBJECT_EXISTS.
+        - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
         """
 
     @_abc_1.abstractmethod
@@ -1076,9 +1207,39 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.DeleteSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.DeleteSubjectResponse, _abc.Awaitable[_subjects_pb2.DeleteSubjectResponse]]:
-        """DeleteSubject removes a subject, also from the answers kept for repeated
-        requests; what is remembered about it stays. Its id may be used again.
+        """DeleteSubject takes a subject out of every list and keeps it for
+        UndeleteSubject; what is remembered about it stays. Its id stays taken.
         Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def UndeleteSubject(
+        self,
+        request: _subjects_pb2.UndeleteSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.UndeleteSubjectResponse, _abc.Awaitable[_subjects_pb2.UndeleteSubjectResponse]]:
+        """UndeleteSubject brings a deleted subject back as it was. One that is not
+        deleted comes back unchanged. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeSubject(
+        self,
+        request: _subjects_pb2.PurgeSubjectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.PurgeSubjectResponse, _abc.Awaitable[_subjects_pb2.PurgeSubjectResponse]]:
+        """PurgeSubject removes a subject for good, deleted before or not, also from
+        the answers kept for repeated requests. What is remembered about it stays:
+        the gateway's Forget removes that too. Its id may be used again. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -1095,6 +1256,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - ALREADY_EXISTS, TOOL_EXISTS.
+        - ALREADY_EXISTS, TOOL_DELETED: a deleted tool has the id or the name.
         - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
         """
 
@@ -1131,6 +1293,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
+        - ALREADY_EXISTS, TOOL_EXISTS or TOOL_DELETED: another tool, or a deleted
+          one, has the name.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
         """
@@ -1141,8 +1305,38 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.DeleteToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.DeleteToolResponse, _abc.Awaitable[_subjects_pb2.DeleteToolResponse]]:
-        """DeleteTool removes a tool, from its agents too. Repeating a request_id
-        returns the first answer.
+        """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
+        UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
+        the first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def UndeleteTool(
+        self,
+        request: _subjects_pb2.UndeleteToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.UndeleteToolResponse, _abc.Awaitable[_subjects_pb2.UndeleteToolResponse]]:
+        """UndeleteTool brings a deleted tool back as it was, to its agents too. One
+        that is not deleted comes back unchanged. Repeating a request_id returns the
+        first answer.
+
+        Errors:
+        - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeTool(
+        self,
+        request: _subjects_pb2.PurgeToolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_subjects_pb2.PurgeToolResponse, _abc.Awaitable[_subjects_pb2.PurgeToolResponse]]:
+        """PurgeTool removes a tool for good, deleted before or not, from its agents
+        too. Its id and its name may be used again. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -1241,6 +1435,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - ALREADY_EXISTS, AGENT_EXISTS.
+        - ALREADY_EXISTS, AGENT_DELETED: a deleted agent has the id.
         """
 
     @_abc_1.abstractmethod
@@ -1284,11 +1479,47 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.DeleteAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteAgentResponse, _abc.Awaitable[_tenancy_pb2.DeleteAgentResponse]]:
-        """DeleteAgent removes an agent from every list. What it stored stays. Its id
-        may be used again. Repeating a request_id returns the first answer.
+        """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
+        From then on its core-memory blocks do not compile and are not listed as
+        its own, its states do not answer, it gets no tool, block or state, and API
+        keys that are bound to it are refused within five seconds. Memories and
+        messages that name it stay. Its id stays taken. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def UndeleteAgent(
+        self,
+        request: _tenancy_pb2.UndeleteAgentRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tenancy_pb2.UndeleteAgentResponse, _abc.Awaitable[_tenancy_pb2.UndeleteAgentResponse]]:
+        """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
+        states and API keys. One that is not deleted comes back unchanged. Repeating
+        a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeAgent(
+        self,
+        request: _tenancy_pb2.PurgeAgentRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tenancy_pb2.PurgeAgentResponse, _abc.Awaitable[_tenancy_pb2.PurgeAgentResponse]]:
+        """PurgeAgent removes an agent for good, deleted before or not. The worker then
+        detaches its blocks, removes its states, revokes its API keys and disables
+        its service accounts, and only when nothing of that is left may its id be
+        used again: about a quarter of an hour later; until then CreateAgent is
+        refused with AGENT_DELETED. The blocks themselves, and memories and messages
+        that name it, stay. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
         """
 
 def add_TenancyServiceServicer_to_server(servicer: TenancyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

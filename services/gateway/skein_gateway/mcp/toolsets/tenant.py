@@ -110,7 +110,7 @@ TOOLS = (
         "Delete an agent",
         _SERVICE + "DeleteAgent",
         Effect.CHANGES,
-        "Delete an agent. Its memories stay.",
+        "Delete an agent: its blocks, states and keys answer no more, its memories stay. UndeleteAgent brings it back.",
         "agent_id",
     ),
     tool(
