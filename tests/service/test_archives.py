@@ -313,6 +313,19 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> 
     assert [one.content for one in left.memories] == ["of today"]
 
 
+async def test_what_expires_is_not_archived(house: House) -> None:
+    await house.rule(archive_days=30)
+    async with house.memory() as memory, house.upkeep() as upkeep:
+        await old(memory, "idle for long", expire_time=datetime.now(UTC) + timedelta(days=1))
+        await house.grow_old()
+
+        answer = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+
+    assert answer.archived_count == 0
+    assert [one.content for one in left.memories] == ["idle for long"]
+
+
 async def test_without_a_rule_nothing_is_archived(house: House) -> None:
     async with house.memory() as memory, house.upkeep() as upkeep:
         await old(memory, "idle for long")

@@ -99,7 +99,7 @@ async def test_statistics_say_how_much_there_is_of_what(tenant: Tenant, other_te
     await create(other_tenant, {"tags": ["foreign"]})
     a, b, _ = await create(
         tenant,
-        {"tags": ["x", "y"], "scope": "SCOPE_USER"},
+        {"tags": ["x", "y"], "scope": "SCOPE_USER", "subject_id": "ann"},
         {"tags": ["x", "y", "z"], "type": "fact"},
         {"tags": ["x"], "level": "LEVEL_STRATEGIC", "create_time": at(NOON)},
     )

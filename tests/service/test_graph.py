@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
+from fix_expiry import expire
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -112,18 +113,20 @@ async def test_memories_that_are_deleted_archived_or_expired_are_not_met(tenant:
     past = Timestamp()
     past.FromDatetime(datetime.now(UTC) - timedelta(minutes=1))
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id="b"))
-    for name, field in (("c", "archive_time"), ("d", "expire_time")):
-        changed = pb.Memory(memory_id=name)
-        getattr(changed, field).CopyFrom(past)
-        await tenant.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=[field])))
+    archived = pb.Memory(memory_id="c", archive_time=past)
+    await tenant.memory.UpdateMemory(
+        pb.UpdateMemoryRequest(memory=archived, update_mask=FieldMask(paths=["archive_time"]))
+    )
+    await expire(tenant.snapshots, (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="d"))).memory)
 
     assert titles((await traverse(tenant, "a", hops=2)).nodes) == ["a", "e"]
     assert titles((await subgraph(tenant, "a")).nodes) == ["a", "e"]
     assert await paths(tenant, "a", "f") == ([], False)
     # Whoever is asked for by its id may be archived.
     assert titles((await traverse(tenant, "c")).nodes) == ["c", "a"]
-    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await traverse(tenant, "b")
+    for name in ("b", "d"):
+        with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+            await traverse(tenant, name)
 
 
 async def test_complete_memories_come_when_asked_for_as_long_as_there_is_room(tenant: Tenant) -> None:

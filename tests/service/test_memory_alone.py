@@ -11,6 +11,7 @@ import grpc
 from fix_cluster import refused
 from fix_memory import Alone
 
+from skein.memory.v1 import history_pb2, history_pb2_grpc, snapshots_pb2, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein_kit.ids import month_of, months_later, now
@@ -31,12 +32,12 @@ def later(*, hours: int) -> datetime:
     return now() + timedelta(hours=hours)
 
 
-async def expire(alone: Alone, memory_ids: Sequence[str]) -> None:
-    """Let the time of memories run out."""
+async def expire(alone: Alone, memory_ids: Sequence[str], *, ago: str = "1 second") -> None:
+    """Let the time of memories run out so long ago."""
     async with alone.database.superuser() as connection:
         for table, column in (("memory.entries", "memory_id"), ("recall.documents", "item_id")):
             await connection.execute(
-                f"UPDATE {table} SET expire_time = now() - interval '1 second' WHERE {column} = ANY ($1)",  # noqa: S608 - constants.
+                f"UPDATE {table} SET expire_time = now() - interval '{ago}' WHERE {column} = ANY ($1)",  # noqa: S608 - constants.
                 [UUID(memory_id) for memory_id in memory_ids],
             )
 
@@ -153,7 +154,7 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
     assert len(await alone.rows("SELECT FROM memory.entries")) == 3
 
 
-async def test_expired_memories_leave_the_index_and_stay_readable(alone: Alone) -> None:
+async def test_expired_memories_leave_the_index_and_stay_for_the_grace(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
         memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
         kept = (await memory.CreateMemory(request("kept", expire_time=later(hours=1)))).memory
@@ -163,38 +164,100 @@ async def test_expired_memories_leave_the_index_and_stay_readable(alone: Alone) 
 
         first = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
         again = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
-        read = await memory.GetMemory(pb.GetMemoryRequest(memory_id=gone[0].memory_id))
 
     assert (first.deleted_count, again.deleted_count) == (450, 0)
-    assert read.memory.content == "gone 0"
+    assert len(await alone.rows("SELECT FROM memory.entries")) == 451
     assert await indexed(alone) == {kept.memory_id}
     assert {str(row["item_id"]) for row in await alone.rows("SELECT item_id FROM recall.postings")} == {kept.memory_id}
 
 
-async def test_a_memory_that_expired_leaves_nothing_in_the_index_when_it_is_deleted_or_changed(alone: Alone) -> None:
-    async with alone.serving(), alone.channel() as channel:
-        memory = rpc.MemoryServiceStub(channel)
-        ids = [(await memory.CreateMemory(request("x", expire_time=later(hours=1)))).memory.memory_id for _ in range(3)]
-        await expire(alone, ids)
-
-        await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=ids[0]))
-        await memory.UpdateMemory(update_of(ids[1], "title", title="still over"))
-        await memory.UpdateMemory(update_of(ids[2], "expire_time"))
-
-    assert await indexed(alone) == {ids[2]}
-
-
-async def test_one_that_gets_more_time_after_it_left_the_index_comes_back(alone: Alone) -> None:
+async def test_expired_memories_are_erased_after_the_grace_with_everything_of_them(alone: Alone) -> None:
+    tables = ("entries", "versions", "tags", "properties", "external_ids", "fact_keys", "links", "snapshot_items")
+    fields: dict[str, Any] = {"type": "fact", "tags": ["t"], "metadata": {"a": "b"}, "expire_time": later(hours=1)}
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory = rpc.MemoryServiceStub(channel)
-        expired = (await memory.CreateMemory(request("x", expire_time=later(hours=1)))).memory.memory_id
-        await expire(alone, [expired])
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        history, snapshots = (
+            history_pb2_grpc.HistoryServiceStub(channel),
+            snapshots_pb2_grpc.SnapshotServiceStub(channel),
+        )
+        ids = [
+            (await memory.CreateMemory(request(f"{n}", key=f"k{n}", external_id=f"x{n}", **fields))).memory.memory_id
+            for n in range(2)
+        ]
+        await rpc.LinkServiceStub(channel).CreateLink(
+            pb.CreateLinkRequest(link=pb.Link(from_memory_id=ids[0], to_memory_id=ids[1], relation="causes"))
+        )
+        await memory.UpdateMemory(update_of(ids[0], "title", title="t"))
+        await snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="s"))
+        await expire(alone, ids[:1], ago="23 hours 59 minutes")
+        await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        within_grace = len(await alone.rows("SELECT FROM memory.entries"))
+        await expire(alone, ids[:1], ago="24 hours 1 minute")
+
+        done = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        again = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        filter_ = history_pb2.ChangeFilter(event_types=["memory_forget_hard"])
+        events = (await history.ListChanges(history_pb2.ListChangesRequest(filter=filter_))).changes
+
+    assert (within_grace, done.deleted_count, again.deleted_count) == (2, 1, 0)
+    assert [(event.entity_id, event.payload["cause"], event.principal) for event in events] == [
+        (ids[0], "expired", "system:worker")
+    ]
+    for table in tables:
+        rows = await alone.rows(f"SELECT * FROM memory.{table}")  # noqa: S608 - constants.
+        assert not [row for row in rows if UUID(ids[0]) in tuple(row)], table
+    (used,) = await alone.rows("SELECT sum(amount) AS memories FROM memory.usage WHERE kind = 'memories'")
+    assert used["memories"] == 1
+
+
+async def test_the_policy_says_how_long_expired_memories_are_kept(alone: Alone) -> None:
+    async with (
+        alone.serving(),
+        alone.database.superuser() as connection,
+        alone.channel() as channel,
+        alone.channel(system=True) as system,
+    ):
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        await connection.execute(
+            "INSERT INTO tenancy.policies (tenant_id, expiry_grace_hours, update_time) VALUES ($1, 48, now())",
+            alone.tenant_id,
+        )
+        ids = [(await memory.CreateMemory(request("x", expire_time=later(hours=1)))).memory.memory_id for _ in range(2)]
+        await expire(alone, ids[:1], ago="47 hours")
+        await expire(alone, ids[1:], ago="49 hours")
+
+        await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+
+    assert [str(row["memory_id"]) for row in await alone.rows("SELECT memory_id FROM memory.entries")] == ids[:1]
+
+
+async def test_what_was_erased_for_its_expiry_may_be_imported_again(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
+        memory, snapshots = rpc.MemoryServiceStub(channel), snapshots_pb2_grpc.SnapshotServiceStub(channel)
+        line = '{"memory": {"content": "tea", "external_id": "x", "expire_time": "2024-01-01T00:00:00Z"}}'
+        await snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
         await rpc.UpkeepServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
+        erased = len(await alone.rows("SELECT FROM memory.entries"))
 
-        answer = await memory.UpdateMemory(update_of(expired, "expire_time", expire_time=later(hours=1)))
+        line = '{"memory": {"content": "tea", "external_id": "x"}}'
+        imported = await snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
+        found = await memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
 
-    assert answer.embedding_pending
-    assert await indexed(alone) == {expired}
+    assert (erased, dict(imported.counts.created), found.memory.content) == (0, {"memory": 1}, "tea")
+
+
+async def test_one_that_an_import_brings_back_after_it_left_the_index_is_in_it_again(alone: Alone) -> None:
+    async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
+        memory, snapshots = rpc.MemoryServiceStub(channel), snapshots_pb2_grpc.SnapshotServiceStub(channel)
+        created = await memory.CreateMemory(request("x", external_id="x", expire_time=later(hours=1)))
+        await expire(alone, [created.memory.memory_id])
+        await rpc.UpkeepServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
+        was_indexed = await indexed(alone)
+
+        line = '{"memory": {"content": "x", "external_id": "x"}}'
+        await snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
+
+    assert (was_indexed, await indexed(alone)) == (set(), {created.memory.memory_id})
 
 
 async def test_what_only_filters_ask_for_changes_without_losing_vectors(alone: Alone) -> None:

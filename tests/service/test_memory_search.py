@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from fix_cluster import Tenant
+from fix_expiry import expire
 from fix_memory import stored
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein.memory.v1 import snapshots_pb2
 from skein.recall.v1 import recall_pb2
 
 
@@ -150,15 +153,14 @@ async def test_an_archived_memory_is_not_found_until_it_is_brought_back(tenant: 
     assert await found(tenant, "lighthouse") == {}
 
 
-async def test_an_expired_memory_is_not_found_until_it_is_kept(tenant: Tenant) -> None:
-    past = stamp(datetime.now(UTC) - timedelta(seconds=1))
-    born_expired = await create(tenant, content="lighthouse", expire_time=past)
-    expired_later = await create(tenant, content="windmill")
-    await update(tenant, expired_later.memory.memory_id, ["expire_time"], expire_time=past)
+async def test_an_expired_memory_is_not_found_until_an_import_brings_it_again(tenant: Tenant) -> None:
+    await expire(tenant.snapshots, pb.Memory(content="lighthouse", external_id="light"))
+    await expire(tenant.snapshots, (await create(tenant, content="windmill", external_id="wind")).memory)
     assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse windmill"))).hits == []
 
-    for memory in (born_expired.memory, expired_later.memory):
-        await update(tenant, memory.memory_id, ["expire_time"])
+    lines = [json.dumps({"memory": {"content": "lighthouse", "external_id": "light"}})]
+    lines.append(json.dumps({"memory": {"content": "windmill", "external_id": "wind"}}))
+    await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines="\n".join(lines)))
 
     assert set(await found(tenant, "lighthouse windmill")) == {"lighthouse", "windmill"}
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
+from fix_expiry import expire
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
@@ -76,7 +77,7 @@ async def test_tasks_are_listed_by_status_objective_and_due_time(tenant: Tenant)
 
 async def test_what_is_deleted_archived_expired_or_no_task_any_more_is_not_listed(tenant: Tenant) -> None:
     names = [await create(tenant, f"task {number}") for number in range(4)]
-    await create(tenant, "expired", expire_time=Timestamp(seconds=1_600_000_000))
+    await expire(tenant.snapshots, pb.Memory(type="task", content="expired"))
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=names[0]))
     archived = pb.Memory(memory_id=names[1], archive_time=Timestamp(seconds=1_700_000_000))
     note = pb.Memory(memory_id=names[2], type="note")

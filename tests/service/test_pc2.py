@@ -12,6 +12,7 @@ import pytest
 import zmq
 import zmq.asyncio
 from fix_cluster import Cluster, Tenant
+from fix_expiry import expire
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, assert_healthy, assistant_of, refusal
 
 from skein.memory.v1 import memory_pb2
@@ -152,10 +153,10 @@ async def test_search_filters(assistant: Assistant) -> None:
 
 
 async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tenant) -> None:
-    memory = memory_pb2.Memory(content="gone")
-    memory.expire_time.FromJsonString("2024-01-01T00:00:00Z")
-    memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
-    stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+    stored = (
+        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="gone")))
+    ).memory
+    await expire(tenant.snapshots, stored)
 
     answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
 

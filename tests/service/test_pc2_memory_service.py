@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_expiry import expire
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
@@ -437,8 +438,7 @@ async def test_a_batch_gets_what_there_is_in_the_order_asked_and_tells_the_rest(
     one, two = await add(assistant, "one"), await add(assistant, "two")
     gone = pb.Memory(content="gone", external_id="mem-gone")
     gone.create_time.FromJsonString("2023-01-01T00:00:00Z")
-    gone.expire_time.FromJsonString("2024-01-01T00:00:00Z")
-    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=gone))
+    await expire(tenant.snapshots, gone)
     wanted: list[Any] = [two, "mem-none", one, two, 7, "", "x" * 300, "\0", "\ud800", "mem-gone"]
 
     answer = await done(assistant, "batch_get_memories", memory_ids=wanted)

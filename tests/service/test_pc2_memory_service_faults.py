@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
+from fix_expiry import expire
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -197,12 +198,11 @@ async def test_a_memory_related_to_itself_is_refused(assistant: Assistant) -> No
 async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tenant) -> None:
     memory = pb.Memory(content="gone", external_id="mem-gone")
     memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
-    memory.expire_time.FromJsonString("2024-01-01T00:00:00Z")
-    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
+    await expire(tenant.snapshots, memory)
 
     answer = await said(assistant, "get_memory", memory_id="mem-gone")
 
-    assert answer == {"status": "error", "message": "The memory has expired"}
+    assert answer == {"status": "error", "message": "No such memory is visible to the caller."}
 
 
 async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:

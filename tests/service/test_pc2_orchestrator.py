@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fix_expiry import expire
 from fix_pc2 import SESSION
 
 from skein.memory.v1 import memory_pb2
@@ -126,8 +127,7 @@ async def test_another_tenants_memory_cannot_be_touched(
 async def test_an_expired_memory_is_neither_read_nor_listed(assistant: Assistant, tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="gone", external_id="mem-gone", session_id=SESSION)
     memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
-    memory.expire_time.FromJsonString("2024-01-01T00:00:00Z")
-    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    await expire(tenant.snapshots, memory)
 
     named = await assistant.ask("batch_read", payload={"memory_ids": ["mem-gone"]})
     listed = await assistant.ask("batch_read", payload={})

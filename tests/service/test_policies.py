@@ -29,6 +29,7 @@ DEFAULTS = pb.Policy(
     capacity_contextual=5000,
     search_language="english",
     recall_fusion="scores",
+    expiry_grace_hours=24,
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

@@ -273,7 +273,7 @@ def test_a_stale_revision_is_refused_with_both_numbers() -> None:
 
 def test_a_deleted_memory_is_as_if_it_were_not_there() -> None:
     with pytest.raises(MemoryNotFound):
-        memory_of().deleted(at=NOW, by="x").must_be_active()
+        memory_of().deleted(at=NOW, by="x").must_be_visible(NOW)
 
 
 def test_a_memory_on_the_wire_reads_back_as_it_was() -> None:

@@ -59,6 +59,8 @@ class Policy:
     recall_fusion: str = "scores"
     # Weights of signals, where they are not the default ones; JSON text of an object.
     recall_weights: str = "{}"
+    # Hours after its expire_time at which a memory is erased.
+    expiry_grace_hours: int = 24
 
 
 DEFAULT = Policy()

@@ -90,11 +90,19 @@ def trouble(place: int, kind: str, refusal: Refusal) -> Trouble:
     return Trouble(place=place, kind=kind, reason=refusal.reason, field=first)
 
 
+def counterpart(*found: Memory | None, at: datetime) -> Memory | None:
+    """Return the memory that an item means, of those found by its names: one that has not expired before any other."""
+    there = [memory for memory in found if memory is not None]
+    return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
+
+
 def united(before: Memory, given: Memory, mode: Mode, *, is_later: bool, at: datetime, by: str) -> Memory:
     """Return what becomes of a memory that is there already; itself when nothing changes."""
-    if mode is Mode.SKIP:
+    # To readers it is new.
+    replaces_expired = before.is_active and before.is_expired(at) and not given.is_expired(at)
+    if mode is Mode.SKIP and not replaces_expired:
         return before
-    wins = mode is Mode.OVERWRITE or is_later
+    wins = mode is Mode.OVERWRITE or is_later or replaces_expired
     draft = given.draft if wins else before.draft
     tags = given.draft.tags
     if mode is Mode.MERGE:

@@ -67,15 +67,18 @@ class Receipt:
         return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()
 
 
-def purged(memory_ids: Sequence[UUID], receipt_id: UUID) -> list[Event]:
-    """Return the events of memories that were purged."""
+def purged(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
+    """Return the events of memories that were purged; `cause` says why where no caller asked for it."""
+    payload = {"receipt_id": str(receipt_id)}
+    if cause:
+        payload["cause"] = cause
     return [
         Event(
             type="memory_forget_hard",
             entity_type="memory",
             entity_id=str(memory_id),
-            summary="memory purged",
-            payload={"receipt_id": str(receipt_id)},
+            summary=f"{cause} memory purged".strip(),
+            payload=payload,
         )
         for memory_id in memory_ids
     ]

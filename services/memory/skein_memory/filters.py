@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Self
 from uuid import UUID
@@ -83,15 +83,22 @@ class Filter:
 
     @classmethod
     def selecting(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
-        """Read a selection, which means deleted, archived and expired ones too. Raises SelectionEmpty."""
+        """Read a selection, which means deleted, archived and expired ones too. Raises SelectionEmpty.
+
+        What has expired can be purged before its time, and nothing else: `visible` and `alive` leave it out.
+        """
         conditions = conditions_of(selection.filter, path=path)
         if not conditions and not selection.memory_ids:
             raise SelectionEmpty
         return cls(conditions=conditions)
 
     def alive(self) -> Filter:
-        """Return the same without what is deleted."""
-        return Filter(conditions=(*self.conditions, _ALIVE), as_of_time=self.as_of_time)
+        """Return the same without what is deleted or expired."""
+        return replace(self, conditions=(*self.conditions, _ALIVE), hides_expired=True)
+
+    def visible(self) -> Filter:
+        """Return the same without what has expired."""
+        return replace(self, hides_expired=True)
 
     def condition(self, at: datetime) -> Expression | None:
         """Return everything that must hold at a time; None when all pass."""

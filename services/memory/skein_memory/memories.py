@@ -149,6 +149,19 @@ class Draft:
         """Return the SHA-256 by which the same memory stored again is recognised."""
         return content_hash(self.type, self.content, self.data)
 
+    def must_have_readers(self, at: datetime) -> None:
+        """Refuse what no reader would ever see: what expired before `at`, and what is for a user who is not named.
+
+        Imports do not call this: they store what another system kept.
+        """
+        violations = []
+        if self.expire_time is not None and self.expire_time <= at:
+            violations.append(("expire_time", "lies in the past"))
+        if self.scope == "user" and self.subject_id is None:
+            violations.append(("subject_id", "must name the person whom a memory of the scope user is for"))
+        if violations:
+            raise FieldInvalid(violations=violations)
+
     def _check(self, at: datetime) -> None:
         texts = [(name, getattr(self, name)) for name in _TEXTS]
         must_be_storable(
@@ -194,6 +207,14 @@ class Memory:
         """Say whether it is not deleted."""
         return self.delete_time is None
 
+    def is_expired(self, at: datetime) -> bool:
+        """Say whether its expiry had come at the time `at`."""
+        return self.draft.expire_time is not None and self.draft.expire_time <= at
+
+    def is_visible(self, at: datetime) -> bool:
+        """Say whether readers see it at the time `at`: it is neither deleted nor expired."""
+        return self.is_active and not self.is_expired(at)
+
     @property
     def fact_key(self) -> FactKey | None:
         """Return the name that it holds in the tenant; a deleted fact holds none."""
@@ -206,8 +227,7 @@ class Memory:
 
     def document(self, at: datetime) -> Document | None:
         """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
-        expired = self.draft.expire_time is not None and self.draft.expire_time <= at
-        return None if expired else self.indexed
+        return None if self.is_expired(at) else self.indexed
 
     @property
     def indexed(self) -> Document | None:
@@ -248,9 +268,9 @@ class Memory:
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
-    def must_be_active(self) -> None:
-        """Refuse a deleted memory as if it were not there."""
-        if not self.is_active:
+    def must_be_visible(self, at: datetime) -> None:
+        """Refuse a deleted or expired memory as if it were not there."""
+        if not self.is_visible(at):
             raise MemoryNotFound
 
 
@@ -261,6 +281,7 @@ def drafts_of(memories: Sequence[pb.Memory], *, at: datetime, max_content: int, 
     for index, memory in enumerate(memories):
         with speaking_of(f"memories[{index}]", index=index):
             draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
+            draft.must_have_readers(at)
             folded = None if draft.fact_key is None else draft.fact_key.folded
             for field, name in (("external_id", draft.external_id), ("key", folded)):
                 if name is not None and (field, name) in taken:

@@ -62,11 +62,6 @@ class Task:
         )
 
 
-def is_expired(memory: Memory, at: datetime) -> bool:
-    """Say whether a memory's time is over."""
-    return memory.draft.expire_time is not None and memory.draft.expire_time <= at
-
-
 def freshness(update_time: datetime, at: datetime) -> float:
     """Return 1 for what was just changed, 0 for what lay untouched for FRESH_DAYS."""
     days = max(0.0, (at - update_time).total_seconds()) / 86_400
@@ -99,7 +94,7 @@ def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: s
 
     A finished one says when, and perhaps what came of it; one that is taken up again says neither. Raises NotATask.
     """
-    data = _data_of(memory)
+    data = _data_of(memory, at)
     changed = {**data, "status": status}
     for name in ("complete_time", "result"):
         changed.pop(name, None)
@@ -114,7 +109,7 @@ def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: s
 
 def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, by: str) -> Memory:
     """Return the next revision of a task, serving another objective or none. Raises NotATask."""
-    data = _data_of(memory)
+    data = _data_of(memory, at)
     if memory.draft.type != types.TASK:
         raise NotATask
     changed = {name: value for name, value in data.items() if name != "objective_id"}
@@ -123,8 +118,8 @@ def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, b
     return _changed(memory, data, changed, at=at, by=by)
 
 
-def _data_of(memory: Memory) -> dict[str, object]:
-    memory.must_be_active()
+def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
+    memory.must_be_visible(at)
     if memory.draft.type not in KINDS:
         raise NotATask
     found: dict[str, object] = json.loads(memory.draft.data) if memory.draft.data else {}

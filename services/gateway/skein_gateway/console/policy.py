@@ -33,6 +33,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         (
             ("memory_types", "Types that are accepted", "One a line. None: every type is accepted."),
             ("retention_days", "Days until a memory is removed", ""),
+            ("expiry_grace_hours", "Hours until an expired memory is erased", "No reader sees it from its expiry on."),
             ("archive_days", "Days without a change until cold storage", "0: never."),
             ("decay_days", "Days without use until confidence falls", ""),
             ("importance_formula", "How importance is reckoned", ""),

@@ -98,7 +98,7 @@ class CurationRpcs(Rpcs):
     ) -> pb.ListConflictResolutionsResponse:
         tenant_id, size = caller(context).tenant(), page_size(request.page_size)
         found = await self._parts.conflicts.list_resolutions(
-            tenant_id, STATUSES.get(request.status), before=place_of(request, tenant_id), count=size + 1
+            tenant_id, STATUSES.get(request.status), before=place_of(request, tenant_id), count=size + 1, at=now()
         )
         page = fitting(curation_wire.resolution(resolution) for resolution in found[:size])
         token = write_token([page[-1].resolution_id], tenant_id, request) if len(found) > len(page) else ""
@@ -116,7 +116,9 @@ class CurationRpcs(Rpcs):
         return pb.ResolveEntityResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def GetCanonical(self, request: pb.GetCanonicalRequest, context: Context) -> pb.GetCanonicalResponse:
-        canonical_id, alias = await self._parts.aliases.get_canonical(caller(context).tenant(), request.memory_id)
+        canonical_id, alias = await self._parts.aliases.get_canonical(
+            caller(context).tenant(), request.memory_id, at=now()
+        )
         return pb.GetCanonicalResponse(
             canonical_memory_id=str(canonical_id), alias=None if alias is None else curation_wire.alias(alias)
         )
@@ -124,7 +126,7 @@ class CurationRpcs(Rpcs):
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
         tenant_id, size = caller(context).tenant(), page_size(request.page_size)
         found = await self._parts.aliases.list_aliases(
-            tenant_id, request.memory_id, after=place_of(request, tenant_id), count=size + 1
+            tenant_id, request.memory_id, after=place_of(request, tenant_id), count=size + 1, at=now()
         )
         page = fitting(curation_wire.alias(alias) for alias in found[:size])
         token = write_token([page[-1].alias_memory_id], tenant_id, request) if len(found) > len(page) else ""

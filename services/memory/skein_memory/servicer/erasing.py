@@ -39,6 +39,7 @@ class ErasingRpcs(Rpcs):
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
         tenant_id, size = caller(context).tenant(), page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
+        selection = replace(selection, filter=selection.filter.visible())
         memories, after = await self._parts.erasing.select(tenant_id, selection, at=now())
         answer = Answer[pb.ExportedMemory]()
         for memory in memories:

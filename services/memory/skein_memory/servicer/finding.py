@@ -62,7 +62,7 @@ class FindingRpcs(Rpcs):
             raise PageTokenInvalid
         before = None if place is None else int(place[0])
         versions, is_all = await self._parts.finding.list_versions(
-            tenant_id, request.memory_id, before=before, count=size
+            tenant_id, request.memory_id, before=before, count=size, at=now()
         )
         answer = Answer[pb.MemoryVersion]()
         made = versions_of(versions, size, is_all=is_all)

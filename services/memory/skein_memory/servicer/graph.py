@@ -121,7 +121,7 @@ class GraphRpcs(Rpcs):
             portion = nodes[start : start + _MEMORIES_AT_ONCE]
             found = await self._parts.memories.get_memories(tenant_id, [node.memory_id for node in portion], at=at)
             for node in portion:
-                if node.memory_id in found and found[node.memory_id].is_active:
+                if node.memory_id in found and found[node.memory_id].is_visible(at):
                     memory = wire.memory(found[node.memory_id])
                     left -= memory.ByteSize()
                     if left < 0:

@@ -79,7 +79,7 @@ class LinkRpcs(Rpcs):
         return pb.UpsertLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
-        link = await self._parts.links.get_link(caller(context).tenant(), UUID(request.link_id))
+        link = await self._parts.links.get_link(caller(context).tenant(), UUID(request.link_id), at=now())
         return pb.GetLinkResponse(link=wire.link(link))
 
     async def UpdateLink(self, request: pb.UpdateLinkRequest, context: Context) -> pb.UpdateLinkResponse:
@@ -101,7 +101,9 @@ class LinkRpcs(Rpcs):
         def respond(link: Link) -> pb.UpdateLinkResponse:
             return pb.UpdateLinkResponse(link=wire.link(link))
 
-        stored = await self._parts.links.change_link(who.tenant(), Once.of(who, request), link_id, change, respond)
+        stored = await self._parts.links.change_link(
+            who.tenant(), Once.of(who, request), link_id, change, respond, at=at
+        )
         return pb.UpdateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
@@ -132,7 +134,8 @@ class LinkRpcs(Rpcs):
             wanted,
             before=place_of(request, tenant_id),
             count=size + 1,
-            at=moment(request, "as_of_time"),
+            at=now(),
+            as_of_time=moment(request, "as_of_time"),
         )
         page = fitting(wire.link(link) for link in links[:size])
         more = len(links) > len(page)

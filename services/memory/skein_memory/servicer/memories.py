@@ -39,6 +39,8 @@ UPDATABLE = frozenset(
         "valid_to_time", "metadata", "secret_value",
     }
 )  # fmt: skip
+# What decides who sees a memory.
+_READERS = frozenset({"scope", "subject_id", "expire_time"})
 
 
 class MemoryRpcs(Rpcs):
@@ -50,6 +52,7 @@ class MemoryRpcs(Rpcs):
         request.memory.ClearField("secret")
         with speaking_of("memory"):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
+            draft.must_have_readers(at)
         (memory,) = remembered([draft], at=at, by=who.principal)
         asked = request.memory.embedding
         given = {memory.memory_id: vectors.given(asked, field="memory.embedding")} if asked else {}
@@ -112,7 +115,7 @@ class MemoryRpcs(Rpcs):
         else:
             found = await self._parts.memories.get_memories(tenant_id, [request.memory_id], at=at)
             memory = found.get(request.memory_id)
-        if memory is None or not (memory.is_active or request.show_deleted):
+        if memory is None or memory.is_expired(as_of_time or at) or not (memory.is_active or request.show_deleted):
             raise MemoryNotFound
         return pb.GetMemoryResponse(memory=wire.memory(memory), read_time=time(at))
 
@@ -127,7 +130,7 @@ class MemoryRpcs(Rpcs):
             found = await self._parts.memories.get_memories(tenant_id, portion, at=at)
             for name in portion:
                 memory = found.get(name)
-                if memory is None or not memory.is_active:
+                if memory is None or not memory.is_visible(at):
                     not_found.append(name)
                 elif not answer.take([wire.memory(memory)]):
                     break
@@ -146,7 +149,7 @@ class MemoryRpcs(Rpcs):
             raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_active()
+            memory.must_be_visible(at)
             memory.must_be(request.memory.revision)
             said = wire.memory(memory)
             request.update_mask.MergeMessage(
@@ -154,6 +157,9 @@ class MemoryRpcs(Rpcs):
             )
             with speaking_of("memory"):
                 draft = Draft.of(said, at=at, max_content=self._max_content)
+                # What an import stored may be for a user who is not named: its other fields can change.
+                if fields & _READERS:
+                    draft.must_have_readers(at)
             return memory.revised(draft, at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.UpdateMemoryResponse:
@@ -177,7 +183,7 @@ class MemoryRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_active()
+            memory.must_be_visible(at)
             memory.must_be(request.revision)
             return memory.deleted(at=at, by=who.principal)
 
@@ -191,6 +197,8 @@ class MemoryRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
+            if memory.is_expired(at):
+                raise MemoryNotFound
             return memory if memory.is_active else memory.restored(at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.RestoreMemoryResponse:

@@ -87,6 +87,7 @@ class SnapshotRpcs(Rpcs):
                 other,
                 place=place,
                 count=min(_LOOKED_AT, size - len(found)),
+                at=now(),
             )
             found += [
                 pb.Difference(
@@ -139,7 +140,7 @@ class SnapshotRpcs(Rpcs):
         at, items, length = _moment(place.phase), 0, 0
         while place is not None and items < size and length < PAGE_BYTES:
             found, beyond = await self._parts.transfer.portion(
-                tenant_id, place, count=min(DEFAULT_PAGE_SIZE, size - items), at=at
+                tenant_id, place, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
             )
             for item in found:
                 line = portable.line_of(item)

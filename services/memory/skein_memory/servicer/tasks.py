@@ -37,7 +37,7 @@ class TaskRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_active()
+            memory.must_be_visible(at)
             memory.must_be(request.revision)
             return levels.promoted(memory, at=at, by=who.principal)
 
@@ -47,7 +47,7 @@ class TaskRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_active()
+            memory.must_be_visible(at)
             memory.must_be(request.revision)
             return levels.demoted(memory, at=at, by=who.principal)
 
@@ -159,10 +159,10 @@ class TaskRpcs(Rpcs):
         answer, more = Answer[pb.Memory](), True
         while more and len(answer.items) < size and not answer.is_full:
             count = answer.portion(size - len(answer.items))
-            memories = await self._parts.tasks.list_tasks(tenant_id, question, before=last, count=count + 1)
+            memories = await self._parts.tasks.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)
             more = len(memories) > count
             for memory in memories[:count]:
-                if not tasks.is_expired(memory, at) and not answer.take([wire.memory(memory)]):
+                if not memory.is_expired(at) and not answer.take([wire.memory(memory)]):
                     more = True
                     break
                 last = memory.memory_id

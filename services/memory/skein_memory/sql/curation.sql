@@ -223,6 +223,7 @@ LIMIT :count;
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND decay_time <= :before AND is_active AND archive_time IS NULL
+    AND (expire_time IS NULL OR expire_time > :at)
 ORDER BY decay_time
 LIMIT :count;
 
@@ -292,6 +293,12 @@ FROM memory.links
 WHERE tenant_id = :tenant_id
 ORDER BY link_id DESC
 LIMIT :count;
+
+-- count_expired --
+-- Count the memories that have expired and are not erased yet, up to so many.
+SELECT count(*) FROM (
+    SELECT FROM memory.entries
+    WHERE tenant_id = :tenant_id AND expire_time <= :at AND is_active LIMIT :most) AS these;
 
 -- read_totals --
 -- Read how many memories and links a tenant has.

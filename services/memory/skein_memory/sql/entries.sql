@@ -43,6 +43,35 @@ SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active;
 
+-- find_visible --
+-- Return those of some ids that name a memory that is neither deleted nor expired.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
+    AND (expire_time IS NULL OR expire_time > :at);
+
+-- find_expired --
+-- Return those of some ids that name a memory that has expired.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at;
+
+-- lock_expired --
+-- Keep others from changing those of some memories that have expired, in the order of their ids.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at
+ORDER BY memory_id
+FOR NO KEY UPDATE;
+
+-- longest_expired --
+-- Find memories that expired before a time, the first to expire first.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND expire_time <= :before
+ORDER BY expire_time
+LIMIT :count;
+
 -- update_memory --
 -- Store a memory's next revision. One that had decayed is idle anew from then on.
 UPDATE memory.entries

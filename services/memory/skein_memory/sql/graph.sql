@@ -53,10 +53,11 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_ac
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- get_nodes --
--- Read what a drawing of the graph shows of memories, in no order; deleted ones are left out.
+-- Read what a drawing of the graph shows of memories, in no order; deleted and expired ones are left out.
 SELECT memory_id, type, left(title, 200) AS title
 FROM memory.entries
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active;
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
+    AND (expire_time IS NULL OR expire_time > :at);
 
 -- list_links_among --
 -- Read links between memories of a set, in the order of their ends, without their metadata.

@@ -3,6 +3,7 @@
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND level = :level AND is_active AND archive_time IS NULL
+    AND (expire_time IS NULL OR expire_time > :at)
 ORDER BY importance DESC, memory_id DESC
 OFFSET :capacity
 LIMIT :count;

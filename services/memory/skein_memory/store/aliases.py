@@ -58,7 +58,7 @@ class AliasStore(Store):
                 return first
             # Taken before any memory is locked, by everybody who changes aliases.
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
-            alias_id, canonical_id = await _both(tx, tenant_id, draft)
+            alias_id, canonical_id = await _both(tx, tenant_id, draft, at=at)
             if alias_id == canonical_id:
                 raise AliasToItself
             known = await _aliases(tx, tenant_id, [alias_id, canonical_id])
@@ -82,24 +82,32 @@ class AliasStore(Store):
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def get_canonical(self, tenant_id: UUID, name: str) -> tuple[UUID, Alias | None]:
+    async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
         """Return what a memory stands for, and the alias that says so, if it is one. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            return await _canonical(tx, tenant_id, name)
+            return await _canonical(tx, tenant_id, name, at=at)
 
-    async def list_aliases(self, tenant_id: UUID, name: str, *, after: UUID | None, count: int) -> list[Alias]:
+    async def list_aliases(
+        self, tenant_id: UUID, name: str, *, after: UUID | None, count: int, at: datetime
+    ) -> list[Alias]:
         """Read up to `count` aliases of what a memory stands for, of all without a name, from the one after `after` on.
 
-        Raises MemoryNotFound.
+        Aliases of expired memories are left out. Raises MemoryNotFound.
         """
         values: dict[str, object] = {"tenant_id": tenant_id, "after": after or _FIRST, "count": count}
+        query = QUERIES["list_aliases"]
         async with self._database.tenant(tenant_id) as tx:
             if name:
-                canonical_id, _ = await _canonical(tx, tenant_id, name)
-                rows = await tx.rows(QUERIES["list_aliases_of"], canonical_memory_id=canonical_id, **values)
-            else:
-                rows = await tx.rows(QUERIES["list_aliases"], **values)
-        return [Alias(**dict(row)) for row in rows]
+                canonical_id, _ = await _canonical(tx, tenant_id, name, at=at)
+                query, values = QUERIES["list_aliases_of"], {**values, "canonical_memory_id": canonical_id}
+            found: list[Alias] = []
+            while len(found) < count:
+                aliases = [Alias(**dict(row)) for row in await tx.rows(query, **values)]
+                found += await _visible(tx, tenant_id, aliases, at=at)
+                if len(aliases) < count:
+                    break
+                values["after"] = aliases[-1].alias_memory_id
+        return found[:count]
 
     async def remove_alias(
         self, tenant_id: UUID, once: Once, name: str, response: Message, *, at: datetime, by: str
@@ -119,9 +127,9 @@ class AliasStore(Store):
             await history.record(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
 
 
-async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft) -> tuple[UUID, UUID]:
+async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime) -> tuple[UUID, UUID]:
     wanted = [draft.alias_name, draft.canonical_name]
-    found = await names.read(tx, QUERIES["find_active"], tenant_id, wanted)
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
     if not found.keys() >= set(wanted):
         raise MemoryNotFound
     return found[draft.alias_name]["memory_id"], found[draft.canonical_name]["memory_id"]
@@ -145,12 +153,23 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
     return [Alias(**dict(row)) for row in rows]
 
 
-async def _canonical(tx: Transaction, tenant_id: UUID, name: str) -> tuple[UUID, Alias | None]:
-    found = await names.read(tx, QUERIES["find_active"], tenant_id, [name])
+async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at: datetime) -> list[Alias]:
+    """Leave out aliases of expired memories."""
+    ends = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
+    if not ends:
+        return []
+    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
+    expired = {row["memory_id"] for row in rows}
+    return [one for one in aliases if expired.isdisjoint({one.alias_memory_id, one.canonical_memory_id})]
+
+
+async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
     if name not in found:
         raise MemoryNotFound
     memory_id: UUID = found[name]["memory_id"]
-    alias = (await _aliases(tx, tenant_id, [memory_id])).get(memory_id)
+    known = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
+    alias = next(iter(known), None)
     return (memory_id, None) if alias is None else (alias.canonical_memory_id, alias)
 
 

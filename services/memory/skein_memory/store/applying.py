@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,20 @@ from uuid import UUID
 import asyncpg
 
 from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, Refusal, TransactionConflict
-from skein_kit.ids import new_id, time_of
+from skein_kit.ids import new_id
 from skein_memory import types
 from skein_memory.aliases import Alias
-from skein_memory.arriving import Arrivals, Arriving, Mode, must_be_free, names_of, same_fact, trouble, united
+from skein_memory.arriving import (
+    Arrivals,
+    Arriving,
+    Mode,
+    counterpart,
+    must_be_free,
+    names_of,
+    same_fact,
+    trouble,
+    united,
+)
 from skein_memory.blocks import Block
 from skein_memory.conflicts import STATUSES, Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
@@ -101,20 +111,22 @@ class Applying:
         if not items:
             return
         tx, tenant_id = self._tx, self._tenant_id
-        given = await self._named(memory for item in items if isinstance(memory := item.said, Memory))
+        given = await names.apart_from_messages(
+            tx, tenant_id, [memory for item in items if isinstance(memory := item.said, Memory)]
+        )
         external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
         keys = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
         ids = {memory.memory_id for memory in given} | {*external.values(), *keys.values()}
         there = await entries.locked_all(tx, tenant_id, list(ids))
+        # What has expired gives its key to the next fact that wants it.
+        keys = {key: id_ for key, id_ in keys.items() if id_ not in there or not there[id_].is_expired(self._at)}
         buried = await tombstones.any_of(tx, tenant_id, given)
         new: list[Memory] = []
         taken: set[object] = set()
         for item, memory in zip(items, given, strict=True):
-            before = (
-                there.get(memory.memory_id)
-                or there.get(external.get(memory.draft.external_id or "", _FIRST))
-                or same_fact(there.get(keys.get(memory.fact_key, _FIRST)), memory)
-            )
+            own_ids = (memory.memory_id, external.get(memory.draft.external_id or "", _FIRST))
+            by_key = same_fact(there.get(keys.get(memory.fact_key, _FIRST)), memory)
+            before = counterpart(*map(there.get, own_ids), by_key, at=self._at)
             named = {("id", before.memory_id if before else memory.memory_id), *names_of(memory)}
             try:
                 types.must_be_accepted(self._policy, [memory.draft.type])
@@ -138,27 +150,6 @@ class Applying:
             await entries.insert(tx, tenant_id, new, documents, at=self._at)
         self.documents += documents
         self.usage["memories"] += len(new)
-
-    async def _named(self, memories: Iterable[Memory]) -> list[Memory]:
-        """Return memories under ids that no message has: search knows messages and memories by one kind of id.
-
-        One that loses its id is found by it all the same, as its external id.
-        """
-        given = list(memories)
-        rows = await self._tx.rows(
-            QUERIES["find_other_documents"], tenant_id=self._tenant_id, item_ids=[memory.memory_id for memory in given]
-        )
-        taken = {row["item_id"] for row in rows}
-        return [
-            replace(
-                memory,
-                memory_id=new_id(time_of(memory.memory_id)),
-                draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
-            )
-            if memory.memory_id in taken
-            else memory
-            for memory in given
-        ]
 
     async def _unite(
         self, item: Arriving, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool

@@ -147,10 +147,10 @@ class ConflictStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            pair, canonical_id = await _named(tx, tenant_id, draft)
+            pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
             # Whoever speaks of the same pair waits here.
             memories = await entries.locked_all(tx, tenant_id, pair)
-            if not all(id_ in memories and memories[id_].is_active for id_ in pair):
+            if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
                 raise MemoryNotFound
             before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
             last = 0 if before else await history.last_kept(tx, tenant_id, _KIND, curation.pair_key(*pair))
@@ -166,14 +166,28 @@ class ConflictStore(Store):
         return response
 
     async def list_resolutions(
-        self, tenant_id: UUID, status: str | None, *, before: UUID | None, count: int
+        self, tenant_id: UUID, status: str | None, *, before: UUID | None, count: int, at: datetime
     ) -> list[Resolution]:
-        """Read up to `count` resolutions that are older than `before`, newest first."""
+        """Read up to `count` resolutions older than `before`, newest first, without those of expired memories."""
+        found: list[Resolution] = []
+        query, last = QUERIES["list_resolutions"], before or _LAST
         async with self._database.tenant(tenant_id) as tx:
-            rows = await tx.rows(
-                QUERIES["list_resolutions"], tenant_id=tenant_id, status=status, before_id=before or _LAST, count=count
-            )
-        return [Resolution(**dict(row)) for row in rows]
+            while len(found) < count:
+                rows = await tx.rows(query, tenant_id=tenant_id, status=status, before_id=last, count=count)
+                if not rows:
+                    break
+                ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
+                gone = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
+                expired = {row["memory_id"] for row in gone}
+                found += [
+                    Resolution(**dict(row))
+                    for row in rows
+                    if expired.isdisjoint({row["a_memory_id"], row["b_memory_id"]})
+                ]
+                if len(rows) < count:
+                    break
+                last = rows[-1]["resolution_id"]
+        return found[:count]
 
 
 def _status(resolution: Resolution | None) -> str | None:
@@ -192,9 +206,11 @@ async def _resolutions(
     return {(row["a_memory_id"], row["b_memory_id"]): Resolution(**dict(row)) for row in rows}
 
 
-async def _named(tx: Transaction, tenant_id: UUID, draft: ResolutionDraft) -> tuple[tuple[UUID, UUID], UUID | None]:
+async def _named(
+    tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime
+) -> tuple[tuple[UUID, UUID], UUID | None]:
     wanted = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
-    found = await names.read(tx, QUERIES["find_active"], tenant_id, wanted)
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
     if not found.keys() >= {draft.a_name, draft.b_name}:
         raise MemoryNotFound
     one, other = found[draft.a_name]["memory_id"], found[draft.b_name]["memory_id"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein.memory.v1 import curation_pb2, snapshots_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.ids import parse_id
 from skein_kit.wire import time
 from skein_memory import wire
@@ -39,16 +39,42 @@ _LAST_ID = "~"
 
 
 async def portion(
-    tx: Transaction, tenant_id: UUID, kind: str, *, after: str, count: int, at: datetime | None = None
+    tx: Transaction, tenant_id: UUID, kind: str, *, after: str, count: int, at: datetime | None = None, now: datetime
 ) -> Portion:
-    """Read items of a kind in its own order, from the one after `after` on; `at` asks for what they were at a time."""
-    return await _PORTIONS[kind](tx, tenant_id, after, count, at)
+    """Read items of a kind in its own order, from the one after `after` on; `at` asks for what they were at a time.
+
+    What has expired at the time `now` is left out, with what names it.
+    """
+    items, last = await _PORTIONS[kind](tx, tenant_id, after, count, at)
+    return await _visible(tx, tenant_id, kind, items, now=now), last
 
 
-async def some(tx: Transaction, tenant_id: UUID, kind: str, item_ids: Sequence[str]) -> dict[str, Item]:
-    """Read those of some items that are there, by their ids."""
+async def some(
+    tx: Transaction, tenant_id: UUID, kind: str, item_ids: Sequence[str], *, now: datetime
+) -> dict[str, Item]:
+    """Read those of some items that are there and have not expired at the time `now`, by their ids."""
     items = await _SOME[kind](tx, tenant_id, item_ids)
-    return {item.item_id: item for item in items}
+    return {item.item_id: item for item in await _visible(tx, tenant_id, kind, items, now=now)}
+
+
+def is_expired(item: Item, now: datetime) -> bool:
+    """Say whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
+    message = item.message
+    if not isinstance(message, memory_pb2.Memory) or not message.HasField("expire_time"):
+        return False
+    return message.expire_time.ToDatetime(tzinfo=UTC) <= now
+
+
+async def _visible(tx: Transaction, tenant_id: UUID, kind: str, items: list[Item], *, now: datetime) -> list[Item]:
+    """Leave out memories that have expired, and what names one."""
+    if kind == "memory":
+        return [item for item in items if not is_expired(item, now)]
+    ends = {id_ for item in items for id_ in (item.memory_id, item.other_memory_id) if id_ is not None}
+    if not ends:
+        return items
+    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=now)
+    expired = {row["memory_id"] for row in rows}
+    return [item for item in items if expired.isdisjoint({item.memory_id, item.other_memory_id})]
 
 
 async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:

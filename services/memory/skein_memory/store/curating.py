@@ -86,7 +86,7 @@ class CuratingStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             found = await names.read(tx, QUERIES["get_memories"], tenant_id, [name])
             memory = entries.memory_of(found[name]) if name in found else None
-            if memory is None or not memory.is_active:
+            if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
             around = (await circumstances_of(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
             formula = (await self._policies.of(tx, tenant_id)).importance_formula
@@ -111,18 +111,18 @@ class CuratingStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            found = await names.read(tx, QUERIES["find_active"], tenant_id, [name])
+            found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
             if name not in found:
                 raise MemoryNotFound
             memory_id: UUID = found[name]["memory_id"]
             neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
             memories = await entries.locked_all(tx, tenant_id, [memory_id, *neighbours])
-            if memory_id not in memories or not memories[memory_id].is_active:
+            if memory_id not in memories or not memories[memory_id].is_visible(at):
                 raise MemoryNotFound
             raised = []
             for id_, share in ((memory_id, 1.0), *((id_, by_much.spread) for id_ in neighbours)):
                 before = memories.get(id_)
-                if before is None or not before.is_active:
+                if before is None or not before.is_visible(at):
                     continue
                 confidence, importance = share * by_much.confidence, share * by_much.importance
                 after = curation.reinforced(before, confidence=confidence, importance=importance, at=at, by=by)
@@ -179,13 +179,13 @@ class CuratingStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            found = await names.read(tx, QUERIES["find_active"], tenant_id, wanted)
+            found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
             if not found.keys() >= set(wanted):
                 raise MemoryNotFound
             # Two names may stand for one memory.
             ids = list(dict.fromkeys(found[name]["memory_id"] for name in wanted))
             locked = await entries.locked_all(tx, tenant_id, ids)
-            if not all(id_ in locked and locked[id_].is_active for id_ in ids):
+            if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
                 raise MemoryNotFound
             memories = [locked[id_] for id_ in ids]
             after = curation.merged(memories, max_content=max_content, at=at, by=by)
@@ -256,7 +256,7 @@ async def _neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tupl
 
 async def _decay(tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: int, at: datetime, by: str) -> Decayed:
     before = at - curation.period(decay_days)
-    idle = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, count=limit)
+    idle = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, at=at, count=limit)
     memory_ids = [row["memory_id"] for row in idle]
     if not memory_ids:
         return Decayed(decayed=0, more=False)
@@ -266,7 +266,7 @@ async def _decay(tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: in
     decayed = 0
     for row in rows:
         memory = memories.get(row["memory_id"])
-        if memory is None or not memory.is_active or row["decay_time"] is None:
+        if memory is None or not memory.is_visible(at) or row["decay_time"] is None:
             continue
         idleness = curation.Idleness(since=row["decay_time"], periods=row["decay_periods"])
         read = row["last_access_time"]

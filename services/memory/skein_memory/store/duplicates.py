@@ -111,8 +111,7 @@ def still_is(memory: Memory | None, sameness: Sameness, at: datetime) -> bool:
     """Say whether a memory that was read again still belongs to its group."""
     return (
         memory is not None
-        and memory.is_active
+        and memory.is_visible(at)
         and memory.draft.archive_time is None
-        and (memory.draft.expire_time is None or memory.draft.expire_time > at)
         and (curation.fingerprint(memory.draft), curation.audience_of(memory.draft)) == sameness
     )

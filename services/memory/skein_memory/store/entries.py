@@ -52,7 +52,7 @@ async def insert(
         properties.rows(memories),
     ]
     await postings.put(tx, tenant_id, documents, along=along)
-    await _take_names(tx, tenant_id, memories)
+    await _take_names(tx, tenant_id, memories, at=at)
 
 
 async def locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
@@ -95,7 +95,8 @@ async def replace(
 
     `by` names who did it where that is not whoever the memory was updated by.
 
-    Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken.
+    Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken,
+    and ExternalIdTaken where a memory that had expired comes back.
     """
     values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
     await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=at)])
@@ -108,8 +109,14 @@ async def replace(
         **values,
     )
     await _replace_tags(tx, tenant_id, before, after)
-    if before.fact_key != after.fact_key:
-        await _move_key(tx, tenant_id, before, after)
+    # While it was expired, another memory may have taken its names.
+    comes_back = before.is_expired(at) and not after.is_expired(at)
+    if before.fact_key != after.fact_key or comes_back:
+        await _move_key(tx, tenant_id, before, after, at=at)
+    if comes_back and (name := after.draft.external_id) is not None:
+        taken = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
+        if taken is not None:
+            raise ExternalIdTaken(external_id=taken)
     await standing.follow(tx, tenant_id, before, after)
     await properties.replace(tx, tenant_id, before, after)
     changed = [name for name in _SAID if getattr(before.draft, name) != getattr(after.draft, name)]
@@ -161,23 +168,24 @@ def _tags(memory: Memory) -> list[dict[str, object]]:
     ]
 
 
-async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
+async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
     ids = [memory.memory_id for memory in memories]
     places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    held = await names.claim_external_ids(tx, tenant_id, [(name, ids[place]) for name, place in places.items()])
+    wanted = [(name, ids[place]) for name, place in places.items()]
+    held = await names.claim_external_ids(tx, tenant_id, wanted, at=at)
     if held is not None:
         raise ExternalIdTaken(external_id=held, index=places[held])
     facts = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
-    key = await names.claim_fact_keys(tx, tenant_id, [(key, ids[place]) for key, place in facts.items()])
+    key = await names.claim_fact_keys(tx, tenant_id, [(key, ids[place]) for key, place in facts.items()], at=at)
     if key is not None:
         raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=facts[key])
 
 
-async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
     if before.fact_key is not None:
         await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
     if after.fact_key is not None:
-        held = await names.claim_fact_keys(tx, tenant_id, [(after.fact_key, after.memory_id)])
+        held = await names.claim_fact_keys(tx, tenant_id, [(after.fact_key, after.memory_id)], at=at)
         if held is not None:
             raise FactKeyTaken(key=held.key, subject_id=held.subject_id or None)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -34,6 +35,9 @@ Response = TypeVar("Response", bound=Message)
 _RETIRED_AT_ONCE = 200
 _SCAN = 2000
 _SCANS = 200
+# Expired memories that one transaction erases, and transactions of one call.
+_EXPIRED_AT_ONCE = 200
+_EXPIRED_PORTIONS = 20
 _NOTHING = finding.Found(memory_ids=[], after=None)
 
 
@@ -195,6 +199,27 @@ class ErasingStore(Store):
                 return len(old), len(going) == _RETIRED_AT_ONCE
         return 0, False
 
+    async def erase_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+        """Erase some of the memories whose expiry is longer ago than the policy's grace; return how many.
+
+        They leave an event and no tombstone: an import may bring them again. The next call goes on.
+        """
+        erased, count = 0, _EXPIRED_AT_ONCE
+        for _ in range(_EXPIRED_PORTIONS):
+            if count < _EXPIRED_AT_ONCE:
+                break
+            async with self._database.tenant(tenant_id) as tx:
+                grace = timedelta(hours=(await self._policies.of(tx, tenant_id)).expiry_grace_hours)
+                rows = await tx.rows(
+                    QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_AT_ONCE
+                )
+                locked = await entries.locked_all(tx, tenant_id, [row["memory_id"] for row in rows])
+                # An import may have given one more time while its lock was waited for.
+                over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
+                await self._erase(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
+            erased, count = erased + len(over), len(rows)
+        return erased
+
     async def purge_block(
         self, tenant_id: UUID, once: Once, block_id: str, respond: Callable[[Receipt], Response], *, at: datetime,
         by: str, dry_run: bool,
@@ -244,13 +269,18 @@ class ErasingStore(Store):
         return replace(receipt, deleted_counts=counts, block_ids=tuple(erased.block_ids)), after
 
     async def _erase(
-        self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool
-    ) -> Receipt:
-        """Remove locked memories, with all that holds something of them, and leave tombstones."""
+        self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
+        cause: str = "",
+    ) -> Receipt:  # fmt: skip
+        """Remove locked memories, with all that holds something of them.
+
+        Tombstones stay, unless there is a `cause` other than a wish that they be forgotten.
+        """
         receipt_id, counts = new_id(at), dict[str, int]()
         if memory_ids:
             active = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
-            await tombstones.write(tx, tenant_id, memory_ids, at=at)
+            if not cause:
+                await tombstones.write(tx, tenant_id, memory_ids, at=at)
             await postings.discount(tx, tenant_id, memory_ids)
             for table, query in CONTENT.items():
                 if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
@@ -264,7 +294,7 @@ class ErasingStore(Store):
             )
             if emptied:
                 counts["memory.requests"] = emptied
-            await history.record(tx, tenant_id, purged(memory_ids, receipt_id), at=at, by=by)
+            await history.record(tx, tenant_id, purged(memory_ids, receipt_id, cause=cause), at=at, by=by)
             await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -counts.get("memory.links", 0)})
         return Receipt(
             receipt_id=receipt_id,

@@ -123,12 +123,12 @@ class FindingStore(Store):
             if row["known_time"] > as_of_time:
                 raise MemoryNotKnownThen(known_since=row["known_time"].isoformat())
             found = await read(tx, tenant_id, [row["memory_id"]], as_of_time)
-        if not found:
+        if not found or found[0].is_expired(as_of_time):
             raise MemoryNotFound
         return found[0]
 
     async def list_versions(
-        self, tenant_id: UUID, name: str, *, before: int | None, count: int
+        self, tenant_id: UUID, name: str, *, before: int | None, count: int, at: datetime
     ) -> tuple[list[Version], bool]:
         """Read up to `count` versions of a memory below the revision `before`, newest first, and one more to compare.
 
@@ -136,7 +136,7 @@ class FindingStore(Store):
         """
         async with self._database.tenant(tenant_id) as tx:
             current = (await names.read(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
-            if current is None:
+            if current is None or entries.memory_of(current).is_expired(at):
                 raise MemoryNotFound
             versions = await _versions(tx, tenant_id, current["memory_id"], before=before, count=count + 1)
         if before is None:

@@ -83,7 +83,7 @@ class GraphStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
-            nodes = list((await _starts(tx, tenant_id, starts)).values())
+            nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
             walked = await walk(tx, tenant_id, nodes, wanted, hops=radius, most=max(most, len(nodes)), at=at)
             links, cut = await _among(tx, tenant_id, list(walked.nodes), wanted)
             found: list[Inferred] = []
@@ -111,7 +111,7 @@ class GraphStore(Store):
         """
         async with self._database.tenant(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
-            nodes = await _starts(tx, tenant_id, ends)
+            nodes = await _starts(tx, tenant_id, ends, at=at)
             start, goal = (nodes[name].memory_id for name in ends)
             if start == goal:
                 raise PathToItself
@@ -132,7 +132,7 @@ class GraphStore(Store):
                     places[step.far_id] = min(hop, places.get(step.far_id, hop))
             if places:
                 places = {start: 0, **places}
-            rows = await tx.rows(QUERIES["get_nodes"], tenant_id=tenant_id, memory_ids=list(places))
+            rows = await tx.rows(QUERIES["get_nodes"], tenant_id=tenant_id, memory_ids=list(places), at=at)
         found = {row["memory_id"]: Node(**dict(row), hop=places[row["memory_id"]]) for row in rows}
         return Paths(
             paths=[
@@ -158,7 +158,7 @@ class GraphStore(Store):
     ) -> Activation:
         """Let activation spread so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            starts = await _starts(tx, tenant_id, [name for name, _ in seeds])
+            starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())
             walked = await walk(tx, tenant_id, nodes, wanted, hops=hops, most=max(most, len(nodes)), at=at)
         strengths: dict[UUID, float] = {}
@@ -182,7 +182,7 @@ class GraphStore(Store):
         """Return memories to link with; of at least the policy's score when `least` is None. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
-            memory_id = (await _starts(tx, tenant_id, [name]))[name].memory_id
+            memory_id = (await _starts(tx, tenant_id, [name], at=at))[name].memory_id
             tags = (await _tags_of(tx, tenant_id, [memory_id]))[memory_id]
             others = await _sharing(tx, tenant_id, memory_id, tags) if tags else []
             rows = await tx.rows(QUERIES["find_linked"], tenant_id=tenant_id, memory_id=memory_id, memory_ids=others)
@@ -196,9 +196,9 @@ class GraphStore(Store):
         return suggested(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
 
 
-async def _starts(tx: Transaction, tenant_id: UUID, wanted: Sequence[str]) -> dict[str, Node]:
-    """Return where a walk begins, by name; an archived or expired memory may be one. Raises MemoryNotFound."""
-    rows = await names.read(tx, QUERIES["get_nodes"], tenant_id, wanted)
+async def _starts(tx: Transaction, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Node]:
+    """Return where a walk begins, by name; an archived memory may be one. Raises MemoryNotFound."""
+    rows = await names.read(tx, QUERIES["get_nodes"], tenant_id, wanted, at=at)
     if not rows.keys() >= set(wanted):
         raise MemoryNotFound
     return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(wanted)}

@@ -57,6 +57,7 @@ async def settle(
             tenant_id=tenant_id,
             level=level,
             capacity=levels.capacity(policy, level),
+            at=at,
             count=PORTION,
         )
         for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):

@@ -53,7 +53,7 @@ class LinkStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            ends = await _ends(tx, tenant_id, drafts)
+            ends = await _ends(tx, tenant_id, drafts, at=at)
             links: list[Link] = []
             taken: dict[tuple[UUID, UUID, str], int | None] = {}
             # The later in a batch is the newer.
@@ -96,7 +96,7 @@ class LinkStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            ends = await _ends(tx, tenant_id, [draft])
+            ends = await _ends(tx, tenant_id, [draft], at=at)
             if not ends.keys() >= {draft.from_name, draft.to_name}:
                 raise MemoryNotFound
             link = draft.between(ends[draft.from_name], ends[draft.to_name], at=at, by=by)
@@ -118,7 +118,14 @@ class LinkStore(Store):
         return response
 
     async def change_link(
-        self, tenant_id: UUID, once: Once, link_id: UUID, change: Change, respond: Callable[[Link], Response]
+        self,
+        tenant_id: UUID,
+        once: Once,
+        link_id: UUID,
+        change: Change,
+        respond: Callable[[Link], Response],
+        *,
+        at: datetime,
     ) -> Response | bytes:
         """Replace a link by what `change`, which may refuse, makes of it; or return the request's first answer.
 
@@ -129,6 +136,7 @@ class LinkStore(Store):
             if first is not None:
                 return first
             before = await edges.locked(tx, tenant_id, link_id)
+            await _must_be_visible(tx, tenant_id, before, at=at)
             after = change(before)
             if after is not before:
                 await edges.replace(tx, tenant_id, before, after)
@@ -157,12 +165,13 @@ class LinkStore(Store):
             removed[0].must_be(revision)
             await self._quotas.charge(tx, tenant_id, {"links": -1})
 
-    async def get_link(self, tenant_id: UUID, link_id: UUID) -> Link:
-        """Read a link. Raises LinkNotFound."""
+    async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
+        """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
         async with self._database.tenant(tenant_id) as tx:
             found = await edges.read(tx, tenant_id, [link_id])
-        if link_id not in found:
-            raise LinkNotFound
+            if link_id not in found:
+                raise LinkNotFound
+            await _must_be_visible(tx, tenant_id, found[link_id], at=at)
         return found[link_id]
 
     async def list_links(
@@ -173,19 +182,20 @@ class LinkStore(Store):
         *,
         before: UUID | None,
         count: int,
-        at: datetime | None = None,
+        at: datetime,
+        as_of_time: datetime | None = None,
     ) -> list[Link]:
         """Read up to `count` links of a memory that are older than `before`, newest first.
 
-        With `at` as they were at that time. Raises MemoryNotFound.
+        With `as_of_time` as they were at that time. Raises MemoryNotFound.
         """
         last = before or _AFTER_ALL
         query, then = QUERIES["list_links"], {}
-        if at is not None:
-            query, then = QUERIES["list_links_then"], {"at": at}
+        if as_of_time is not None:
+            query, then = QUERIES["list_links_then"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
         async with self._database.tenant(tenant_id) as tx:
-            found = await names.read(tx, QUERIES["find_active"], tenant_id, [name])
+            found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)
             if name not in found:
                 raise MemoryNotFound
             memory_id = found[name]["memory_id"]
@@ -202,16 +212,16 @@ class LinkStore(Store):
                     count=count,
                     **then,
                 )
-                links += await _alive(tx, tenant_id, rows)
+                links += await _alive(tx, tenant_id, rows, at=as_of_time or at)
                 if len(rows) < count:
                     break
                 last = rows[-1]["link_id"]
         return [Link(**dict(row)) for row in links[:count]]
 
 
-async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft]) -> dict[str, UUID]:
+async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime) -> dict[str, UUID]:
     wanted = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
-    found = await names.read(tx, QUERIES["find_active"], tenant_id, wanted)
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
     return {name: row["memory_id"] for name, row in found.items()}
 
 
@@ -229,11 +239,20 @@ async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_directio
     return None
 
 
-async def _alive(tx: Transaction, tenant_id: UUID, links: list[asyncpg.Record]) -> list[asyncpg.Record]:
-    """Leave out links to deleted memories. Their ids are given by value, as a join would plan every month."""
+async def _must_be_visible(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
+    """Refuse a link of an expired memory as if it were not there. Raises LinkNotFound."""
+    ends = [link.from_memory_id, link.to_memory_id]
+    if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ends, at=at):
+        raise LinkNotFound
+
+
+async def _alive(
+    tx: Transaction, tenant_id: UUID, links: list[asyncpg.Record], *, at: datetime
+) -> list[asyncpg.Record]:
+    """Leave out links to deleted and expired memories. Ids are given by value, as a join would plan every month."""
     if not links:
         return []
     ends = {row[end] for row in links for end in ("from_memory_id", "to_memory_id")}
-    rows = await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=list(ends))
+    rows = await tx.rows(QUERIES["find_visible"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
     active = {row["memory_id"] for row in rows}
     return [row for row in links if row["from_memory_id"] in active and row["to_memory_id"] in active]

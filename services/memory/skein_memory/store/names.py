@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skein_kit.ids import parse_id
+from skein_kit.ids import new_id, parse_id, time_of
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
     from skein_kit.database import Transaction
     from skein_kit.sql import Query
-    from skein_memory.memories import FactKey
+    from skein_memory.memories import FactKey, Memory
 
 
-async def read(tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str]) -> dict[str, asyncpg.Record]:
+async def read(
+    tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str], **values: object
+) -> dict[str, asyncpg.Record]:
     """Run a query of `memory_ids` for names and return its rows by name; a name that nothing answers to is left out.
 
-    A name may look like an id and be an external id, so what is no id of a memory is looked up once more. Memories are
-    then read by value: a join would plan every month for each of them.
+    `values` are what else the query takes. A name may look like an id and be an external id, so what is no id of a
+    memory is looked up once more. Memories are then read by value: a join would plan every month for each of them.
     """
     wanted = list(dict.fromkeys(names))
     ids = {name: id_ for name in wanted if (id_ := parse_id(name)) is not None}
-    found = await _read_ids(tx, query, tenant_id, ids)
+    found = await _read_ids(tx, query, tenant_id, ids, values)
     rest = [name for name in wanted if name not in found]
     if rest:
         rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=rest)
-        found |= await _read_ids(tx, query, tenant_id, {row["external_id"]: row["memory_id"] for row in rows})
+        by_name = {row["external_id"]: row["memory_id"] for row in rows}
+        found |= await _read_ids(tx, query, tenant_id, by_name, values)
     return found
 
 
@@ -45,20 +50,25 @@ async def read_one(tx: Transaction, query: Query, tenant_id: UUID, name: str) ->
     return row
 
 
-async def claim_external_ids(tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[str, UUID]]) -> str | None:
+async def claim_external_ids(
+    tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[str, UUID]], *, at: datetime
+) -> str | None:
     """Take external ids for memories; return one that another memory holds, which the caller must refuse.
 
-    Names are taken in one order everywhere, so that two batches cannot wait for each other.
+    A memory that has expired loses its id to the next one that wants it. Ids are taken in one order everywhere, so that
+    two batches cannot wait for each other.
     """
     if not wanted:
         return None
     rows: list[dict[str, object]] = [{"external_id": name, "memory_id": id_} for name, id_ in sorted(wanted)]
-    if await tx.insert(QUERIES["claim_external_ids"], tenant_id, rows) == len(rows):
+    claim = QUERIES["claim_external_ids"]
+    if await tx.insert(claim, tenant_id, rows) == len(rows):
         return None
-    names = [name for name, _ in wanted]
-    found = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=names)
-    held = {row["external_id"]: row["memory_id"] for row in found}
-    return next((name for name, id_ in wanted if held.get(name) != id_), names[0])
+    held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
+    if await _released(tx, tenant_id, QUERIES["erase_external_ids"], held.values(), at=at):
+        await tx.insert(claim, tenant_id, rows)
+        held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
+    return next((name for name, id_ in wanted if held.get(name) != id_), None)
 
 
 async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[str | None]) -> dict[str, UUID]:
@@ -70,10 +80,13 @@ async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[
     return {row["external_id"]: row["memory_id"] for row in rows}
 
 
-async def claim_fact_keys(tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[FactKey, UUID]]) -> FactKey | None:
+async def claim_fact_keys(
+    tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[FactKey, UUID]], *, at: datetime
+) -> FactKey | None:
     """Take keys for facts; return one that another fact holds, which the caller must refuse.
 
-    They are taken in the order of their folded form, so that two batches cannot wait for each other.
+    A fact that has expired loses its key to the next one that wants it. Keys are taken in the order of their folded
+    form, so that two batches cannot wait for each other.
     """
     if not wanted:
         return None
@@ -81,10 +94,14 @@ async def claim_fact_keys(tx: Transaction, tenant_id: UUID, wanted: Sequence[tup
         {"subject_id": key.subject_id or None, "key": key.key, "folded_key": key.folded[1], "memory_id": id_}
         for key, id_ in sorted(wanted, key=lambda one: one[0].folded)
     ]
-    if await tx.insert(QUERIES["claim_fact_keys"], tenant_id, rows) == len(rows):
+    claim = QUERIES["claim_fact_keys"]
+    if await tx.insert(claim, tenant_id, rows) == len(rows):
         return None
     held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
-    return next((key for key, id_ in wanted if held.get(key) != id_), wanted[0][0])
+    if await _released(tx, tenant_id, QUERIES["erase_fact_keys"], held.values(), at=at):
+        await tx.insert(claim, tenant_id, rows)
+        held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
+    return next((key for key, id_ in wanted if held.get(key) != id_), None)
 
 
 async def fact_key_holders(
@@ -103,9 +120,39 @@ async def fact_key_holders(
     return {wanted[row["place"] - 1]: row["memory_id"] for row in rows}
 
 
-async def _read_ids(tx: Transaction, query: Query, tenant_id: UUID, ids: dict[str, UUID]) -> dict[str, asyncpg.Record]:
+async def _released(tx: Transaction, tenant_id: UUID, release: Query, holders: Iterable[UUID], *, at: datetime) -> bool:
+    """Take the names of one kind from those of some memories that have expired; say whether there were any."""
+    rows = await tx.rows(QUERIES["lock_expired"], tenant_id=tenant_id, memory_ids=list(set(holders)), at=at)
+    if not rows:
+        return False
+    return await tx.execute(release, tenant_id=tenant_id, memory_ids=[row["memory_id"] for row in rows]) > 0
+
+
+async def _read_ids(
+    tx: Transaction, query: Query, tenant_id: UUID, ids: dict[str, UUID], values: Mapping[str, object]
+) -> dict[str, asyncpg.Record]:
     if not ids:
         return {}
-    rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(ids.values()))
+    rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(ids.values()), **values)
     by_id = {row["memory_id"]: row for row in rows}
     return {name: by_id[id_] for name, id_ in ids.items() if id_ in by_id}
+
+
+async def apart_from_messages(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
+    """Return memories under ids that no message has: search knows messages and memories by one kind of id.
+
+    One that loses its id is found by it all the same, as its external id.
+    """
+    ids = [memory.memory_id for memory in memories]
+    rows = await tx.rows(QUERIES["find_other_documents"], tenant_id=tenant_id, item_ids=ids)
+    taken = {row["item_id"] for row in rows}
+    return [
+        replace(
+            memory,
+            memory_id=new_id(time_of(memory.memory_id)),
+            draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
+        )
+        if memory.memory_id in taken
+        else memory
+        for memory in memories
+    ]

@@ -29,6 +29,8 @@ MOST_CLUSTERED = 10_000
 MOST_SAMPLED = 5_000
 _MOST_TAGS = 50_000
 _MOST_ALIASES = 10_000
+# Expired memories that are taken off the total; more stay in it until they are erased.
+_MOST_EXPIRED = 10_000
 _NAMED_IN_CLUSTER = 5
 _NO_ID = UUID(int=0)
 
@@ -80,11 +82,7 @@ class OverviewStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["find_review_candidates"], tenant_id=tenant_id, count=_CANDIDATES)
             found = await entries.read(tx, tenant_id, [row["memory_id"] for row in rows])
-            memories = [
-                memory
-                for memory in found.values()
-                if memory.is_active and (memory.draft.expire_time is None or memory.draft.expire_time > at)
-            ]
+            memories = [memory for memory in found.values() if memory.is_visible(at)]
             around = await circumstances_of(tx, tenant_id, memories)
             shown = await scored(tx, tenant_id, self._policies, memories, at=at)
         items = []
@@ -131,7 +129,10 @@ class OverviewStore(Store):
     async def statistics(self, tenant_id: UUID, *, top: int, at: datetime) -> Statistics:
         """Count what there is: totals from what is kept of them, the rest over the newest."""
         async with self._database.tenant(tenant_id) as tx:
-            totals = await tx.rows(QUERIES["read_totals"], tenant_id=tenant_id)
+            totals = {row["kind"]: row["amount"] for row in await tx.rows(QUERIES["read_totals"], tenant_id=tenant_id)}
+            if "memories" in totals:
+                expired = await tx.value(QUERIES["count_expired"], tenant_id=tenant_id, at=at, most=_MOST_EXPIRED)
+                totals["memories"] = max(0, totals["memories"] - expired)
             aliases = await tx.value(QUERIES["count_aliases"], tenant_id=tenant_id, most=_MOST_ALIASES)
             rows = await tx.rows(
                 QUERIES["list_kinds"],
@@ -156,7 +157,7 @@ class OverviewStore(Store):
             links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MOST_SAMPLED + 1)
         tags, pairs = curation.tag_counts(tagged.values(), top)
         return Statistics(
-            totals={row["kind"]: row["amount"] for row in totals},
+            totals=totals,
             aliases=aliases,
             memories=len(sample),
             memories_truncated=len(rows) > MOST_SAMPLED,

@@ -147,7 +147,7 @@ class SecretStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once, answer=answer)
             memory = await entries.locked(tx, tenant_id, name)
-            memory.must_be_active()
+            memory.must_be_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
             if first is None:
                 revealed = events.Event(

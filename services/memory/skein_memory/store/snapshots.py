@@ -185,7 +185,13 @@ class SnapshotStore(Store):
                     return None
             place = Place(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
             items, last = await copies.portion(
-                tx, tenant_id, place.kind, after=place.after, count=_AT_ONCE, at=snapshot.as_of_time
+                tx,
+                tenant_id,
+                place.kind,
+                after=place.after,
+                count=_AT_ONCE,
+                at=snapshot.as_of_time,
+                now=snapshot.as_of_time,
             )
             rows = [_row(snapshot_id, item) for item in items]
             with refusing(_GONE):
@@ -221,7 +227,7 @@ class SnapshotStore(Store):
             await self._quotas.charge(tx, tenant_id, {"snapshots": -dropped})
 
     async def diff(
-        self, tenant_id: UUID, snapshot_id: UUID, other_id: UUID | None, *, place: Place, count: int
+        self, tenant_id: UUID, snapshot_id: UUID, other_id: UUID | None, *, place: Place, count: int, at: datetime
     ) -> tuple[list[Difference], Place | None]:
         """Compare a portion of one snapshot with another, or with what is now when `other_id` is None.
 
@@ -234,8 +240,8 @@ class SnapshotStore(Store):
                 (await _read(tx, tenant_id, other_id)).must_be_ready()
             kind = place.kind
             if place.phase == "of":
-                items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=place.after, count=count)
-                others = await _some(tx, tenant_id, other_id, kind, items)
+                items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=place.after, count=count, now=at)
+                others = await _some(tx, tenant_id, other_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="removed")
                     if item.item_id not in others
@@ -244,8 +250,8 @@ class SnapshotStore(Store):
                     if item.item_id not in others or (fields := differing(item.message, others[item.item_id].message))
                 ]
             else:
-                items, last = await _portion(tx, tenant_id, other_id, kind, after=place.after, count=count)
-                others = await _some(tx, tenant_id, snapshot_id, kind, items)
+                items, last = await _portion(tx, tenant_id, other_id, kind, after=place.after, count=count, now=at)
+                others = await _some(tx, tenant_id, snapshot_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="added")
                     for item in items
@@ -282,7 +288,7 @@ class SnapshotStore(Store):
             policy = await self._policies.of(tx, tenant_id)
             applying = Applying(tx, tenant_id, policy, Mode.OVERWRITE, at=at, by=by)
             if place.phase == "remove":
-                held = await _some(tx, tenant_id, snapshot_id, place.kind, items)
+                held = await _some(tx, tenant_id, snapshot_id, place.kind, items, now=at)
                 await applying.remove(place.kind, [item.item_id for item in items if item.item_id not in held])
             else:
                 await applying.apply(arrivals)
@@ -304,7 +310,7 @@ class SnapshotStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
             source = None if is_removal else snapshot_id
-            items, last = await _portion(tx, tenant_id, source, place.kind, after=place.after, count=count)
+            items, last = await _portion(tx, tenant_id, source, place.kind, after=place.after, count=count, now=at)
         given: list[Given | Trouble] = []
         if not is_removal:
             given = [Given(place=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
@@ -326,11 +332,14 @@ async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snaps
 
 
 async def _portion(
-    tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int
+    tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
 ) -> copies.Portion:
-    """Read items of a snapshot, or of what is now when there is none, and where to go on."""
+    """Read items of a snapshot, or of what is now when there is none, and where to go on.
+
+    Memories that have expired at the time `now` are left out: a restore does not bring them back.
+    """
     if snapshot_id is None:
-        return await copies.portion(tx, tenant_id, kind, after=after, count=count)
+        return await copies.portion(tx, tenant_id, kind, after=after, count=count, now=now)
     rows = await tx.rows(
         QUERIES["next_snapshot_items"],
         tenant_id=tenant_id,
@@ -340,18 +349,23 @@ async def _portion(
         count=count,
     )
     items = [_item(kind, row["item_id"], row["content"]) for row in rows]
-    return items, items[-1].item_id if len(items) == count else None
+    last = items[-1].item_id if len(items) == count else None
+    return [item for item in items if not copies.is_expired(item, now)], last
 
 
 async def _some(
-    tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, items: Sequence[Item]
+    tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, items: Sequence[Item], *, now: datetime
 ) -> dict[str, Item]:
-    """Read those of some items that are in a snapshot, or are there now when there is none."""
+    """Read those of some items that are in a snapshot, or are there now when there is none.
+
+    A snapshot holds a memory even after the expiry that it had then: a restore does not remove the memory of now,
+    which may have got more time.
+    """
     ids = [item.item_id for item in items]
     if not ids:
         return {}
     if snapshot_id is None:
-        return await copies.some(tx, tenant_id, kind, ids)
+        return await copies.some(tx, tenant_id, kind, ids, now=now)
     rows = await tx.rows(
         QUERIES["get_snapshot_items"], tenant_id=tenant_id, snapshot_id=snapshot_id, kind=kind, item_ids=ids
     )

@@ -44,10 +44,12 @@ class Question:
 class TaskStore(Store):
     """What is asked about tasks and objectives by what they are."""
 
-    async def list_tasks(self, tenant_id: UUID, question: Question, *, before: UUID | None, count: int) -> list[Memory]:
+    async def list_tasks(
+        self, tenant_id: UUID, question: Question, *, before: UUID | None, count: int, at: datetime
+    ) -> list[Memory]:
         """Read up to `count` tasks or objectives older than `before`, newest first. Raises ObjectiveNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            objective_id = await _objective(tx, tenant_id, question.objective)
+            objective_id = await _objective(tx, tenant_id, question.objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_tasks"],
                 tenant_id=tenant_id,
@@ -67,7 +69,7 @@ class TaskStore(Store):
     ) -> list[tuple[Memory, float]]:
         """Read the tasks to do next with their scores, best first. Raises ObjectiveNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            objective_id = await _objective(tx, tenant_id, objective)
+            objective_id = await _objective(tx, tenant_id, objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_next_tasks"], tenant_id=tenant_id, objective_id=objective_id, count=_CANDIDATES
             )
@@ -79,7 +81,7 @@ class TaskStore(Store):
                 portion, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
                 read = await entries.read(tx, tenant_id, portion)
                 alive = (read[memory_id] for memory_id in portion if memory_id in read)
-                found += [memory for memory in alive if not tasks.is_expired(memory, at)]
+                found += [memory for memory in alive if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in found]
 
     async def change_objective(
@@ -100,7 +102,7 @@ class TaskStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            objective_id = await _objective(tx, tenant_id, ends[1])
+            objective_id = await _objective(tx, tenant_id, ends[1], at=at)
             before = await entries.locked(tx, tenant_id, ends[0])
             after = change(before, objective_id)
             documents = [] if after is before else await entries.replace(tx, tenant_id, before, after, at=at)
@@ -109,7 +111,7 @@ class TaskStore(Store):
         return Changed(response=response, documents=documents)
 
 
-async def _objective(tx: Transaction, tenant_id: UUID, name: str | None) -> UUID | None:
+async def _objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:
     """Return the id of the objective that a name stands for. Raises ObjectiveNotFound."""
     if not name:
         return None
@@ -117,4 +119,6 @@ async def _objective(tx: Transaction, tenant_id: UUID, name: str | None) -> UUID
     if row is None or row["kind"] != types.OBJECTIVE:
         raise ObjectiveNotFound
     objective_id: UUID = row["memory_id"]
+    if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=[objective_id], at=at):
+        raise ObjectiveNotFound
     return objective_id

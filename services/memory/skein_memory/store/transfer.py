@@ -39,11 +39,13 @@ class TransferStore(Store):
         self._max_content = max_content
 
     async def portion(
-        self, tenant_id: UUID, place: Place, *, count: int, at: datetime
+        self, tenant_id: UUID, place: Place, *, count: int, at: datetime, now: datetime
     ) -> tuple[list[Item], Place | None]:
-        """Read a portion of a tenant's memory as it was at a time, and where to go on."""
+        """Read a portion of a tenant's memory as it was at a time, less what has expired since; and where to go on."""
         async with self._database.tenant(tenant_id) as tx:
-            items, last = await copies.portion(tx, tenant_id, place.kind, after=place.after, count=count, at=at)
+            items, last = await copies.portion(
+                tx, tenant_id, place.kind, after=place.after, count=count, at=at, now=now
+            )
         return items, place.beyond(last)
 
     async def tell(self, tenant_id: UUID, kind: str, *, at: datetime, by: str) -> None:

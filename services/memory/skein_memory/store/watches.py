@@ -221,7 +221,7 @@ class WatchStore(Store):
                 )
                 if not changes:
                     continue
-                chosen = await _chosen(tx, tenant_id, _draft_of(row), changes)
+                chosen = await _chosen(tx, tenant_id, _draft_of(row), changes, at=at)
                 await tx.insert(
                     QUERIES["insert_deliveries"],
                     tenant_id,
@@ -354,7 +354,9 @@ async def _watch(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query: str
     return _watch_of(row)
 
 
-async def _chosen(tx: Transaction, tenant_id: UUID, draft: WatchDraft, changes: Sequence[asyncpg.Record]) -> list[UUID]:
+async def _chosen(
+    tx: Transaction, tenant_id: UUID, draft: WatchDraft, changes: Sequence[asyncpg.Record], *, at: datetime
+) -> list[UUID]:
     """Return the events that a watch is told of; of a condition only memories are judged, as they are now."""
     waited = [row for row in changes if draft.waits_for(row["event_type"])]
     condition = filtering.read(draft.condition)
@@ -362,7 +364,8 @@ async def _chosen(tx: Transaction, tenant_id: UUID, draft: WatchDraft, changes: 
         return [row["change_id"] for row in waited]
     about = {row["change_id"]: UUID(row["entity_id"]) for row in waited if row["entity_type"] == "memory"}
     memories = await entries.read(tx, tenant_id, list(set(about.values()))) if about else {}
-    passing = {id_ for id_, memory in memories.items() if filtering.holds(condition, fields_of(memory))}
+    visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
+    passing = {id_ for id_, memory in visible.items() if filtering.holds(condition, fields_of(memory))}
     return [change_id for change_id, memory_id in about.items() if memory_id in passing]
 
 

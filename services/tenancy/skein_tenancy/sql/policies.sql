@@ -3,7 +3,8 @@
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
     session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,
-    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, revision, update_time
+    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights,
+    expiry_grace_hours, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
@@ -18,7 +19,8 @@ ON CONFLICT ON CONSTRAINT policies_pkey DO NOTHING;
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
     session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,
-    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, revision, update_time
+    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights,
+    expiry_grace_hours, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id
 FOR NO KEY UPDATE;
@@ -36,9 +38,10 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
     capacity_strategic = :capacity_strategic, capacity_tactical = :capacity_tactical,
     capacity_operational = :capacity_operational, capacity_contextual = :capacity_contextual,
     search_language = :search_language, recall_fusion = :recall_fusion, recall_weights = :recall_weights,
-    revision = revision + 1, update_time = :update_time
+    expiry_grace_hours = :expiry_grace_hours, revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id
 RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
     session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,
-    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, revision, update_time;
+    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights,
+    expiry_grace_hours, revision, update_time;

@@ -31,6 +31,10 @@ class MemoryServiceStub:
     the moment its call returns. Wherever a memory_id is taken, the memory's
     external_id does as well. Errors are documented in
     skein/errors/v1/errors.proto.
+
+    From its expire_time on no call finds a memory, and its external_id and key
+    are free. A read as of an earlier time shows it until the worker erases it,
+    after the policy's expiry_grace_hours; until then it counts for the quota.
     """
 
     def __init__(self, channel):
@@ -191,6 +195,10 @@ class MemoryServiceServicer:
     the moment its call returns. Wherever a memory_id is taken, the memory's
     external_id does as well. Errors are documented in
     skein/errors/v1/errors.proto.
+
+    From its expire_time on no call finds a memory, and its external_id and key
+    are free. A read as of an earlier time shows it until the worker erases it,
+    after the policy's expiry_grace_hours; until then it counts for the quota.
     """
 
     def CreateMemory(self, request, context):
@@ -202,6 +210,8 @@ class MemoryServiceServicer:
         no data.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
+        scope is user and subject_id is not set. ImportData takes both.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
         cluster has no key to seal it with.
@@ -225,13 +235,13 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetMemory(self, request, context):
-        """GetMemory reads one memory: also one that is archived or past its
-        expire_time, which lists and recall leave out, until it is purged. With
-        as_of_time it reads what was known of it then. Safe to retry.
+        """GetMemory reads one memory: also one that is archived, which lists and
+        recall leave out. With as_of_time it reads what was known of it then. Safe
+        to retry.
 
         Errors:
-        - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
-        show_deleted is set.
+        - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
+        one unless show_deleted is set.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -241,8 +251,8 @@ class MemoryServiceServicer:
     def BatchGetMemories(self, request, context):
         """BatchGetMemories reads several memories in the order asked. Ids that do not
         exist are named in not_found instead of failing the call, and ids that the
-        answer had no room for in deferred: ask again for these. Expired and
-        archived memories are read as by GetMemory. Safe to retry.
+        answer had no room for in deferred: ask again for these. Archived memories
+        are read, expired ones are in not_found. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -320,7 +330,8 @@ class MemoryServiceServicer:
     def ExportMatching(self, request, context):
         """ExportMatching pages through the memories that PurgeMemories would remove
         for the same selection, newest first, each with what hangs on it, but not
-        those in cold storage: restore their archives first. Safe to retry.
+        those that have expired, nor those in cold storage: restore their archives
+        first. Safe to retry.
 
         Errors:
         - as PurgeMemories.
@@ -749,6 +760,10 @@ class MemoryService:
     the moment its call returns. Wherever a memory_id is taken, the memory's
     external_id does as well. Errors are documented in
     skein/errors/v1/errors.proto.
+
+    From its expire_time on no call finds a memory, and its external_id and key
+    are free. A read as of an earlier time shows it until the worker erases it,
+    after the policy's expiry_grace_hours; until then it counts for the quota.
     """
 
     @staticmethod
@@ -2249,9 +2264,11 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes stored answers older than 24 hours, and what the
-        search index holds of memories past their expire_time, of the tenant that
-        the token names. The memories themselves stay. It also passes down what
+        """DeleteExpired removes stored answers older than 24 hours, what the search
+        index holds of memories past their expire_time and, after the policy's
+        expiry_grace_hours, these memories with everything of them, of the tenant
+        that the token names. Each erased memory leaves an event memory_forget_hard
+        with the cause "expired" and no tombstone. It also passes down what
         capped levels have no room for, wraps the tenant's keys with the current
         master key, and goes on with a rotation. Idempotent. System only.
         """

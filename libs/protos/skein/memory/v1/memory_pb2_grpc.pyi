@@ -32,6 +32,10 @@ class MemoryServiceStub:
     the moment its call returns. Wherever a memory_id is taken, the memory's
     external_id does as well. Errors are documented in
     skein/errors/v1/errors.proto.
+
+    From its expire_time on no call finds a memory, and its external_id and key
+    are free. A read as of an earlier time shows it until the worker erases it,
+    after the policy's expiry_grace_hours; until then it counts for the quota.
     """
 
     @_typing.overload
@@ -47,6 +51,8 @@ class MemoryServiceStub:
       no data.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
+      scope is user and subject_id is not set. ImportData takes both.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
       cluster has no key to seal it with.
@@ -62,20 +68,20 @@ class MemoryServiceStub:
       memories with their ids, would pass 4 MiB.
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]
-    """GetMemory reads one memory: also one that is archived or past its
-    expire_time, which lists and recall leave out, until it is purged. With
-    as_of_time it reads what was known of it then. Safe to retry.
+    """GetMemory reads one memory: also one that is archived, which lists and
+    recall leave out. With as_of_time it reads what was known of it then. Safe
+    to retry.
 
     Errors:
-    - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
-      show_deleted is set.
+    - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
+      one unless show_deleted is set.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
     exist are named in not_found instead of failing the call, and ids that the
-    answer had no room for in deferred: ask again for these. Expired and
-    archived memories are read as by GetMemory. Safe to retry.
+    answer had no room for in deferred: ask again for these. Archived memories
+    are read, expired ones are in not_found. Safe to retry.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]
     """ListMemories pages through memories that pass the filter, newest first or as
@@ -129,7 +135,8 @@ class MemoryServiceStub:
     ExportMatching: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]
     """ExportMatching pages through the memories that PurgeMemories would remove
     for the same selection, newest first, each with what hangs on it, but not
-    those in cold storage: restore their archives first. Safe to retry.
+    those that have expired, nor those in cold storage: restore their archives
+    first. Safe to retry.
 
     Errors:
     - as PurgeMemories.
@@ -324,6 +331,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     the moment its call returns. Wherever a memory_id is taken, the memory's
     external_id does as well. Errors are documented in
     skein/errors/v1/errors.proto.
+
+    From its expire_time on no call finds a memory, and its external_id and key
+    are free. A read as of an earlier time shows it until the worker erases it,
+    after the policy's expiry_grace_hours; until then it counts for the quota.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -336,6 +347,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
       no data.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
+      scope is user and subject_id is not set. ImportData takes both.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
       cluster has no key to seal it with.
@@ -351,20 +364,20 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
       memories with their ids, would pass 4 MiB.
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]  # type: ignore[assignment]
-    """GetMemory reads one memory: also one that is archived or past its
-    expire_time, which lists and recall leave out, until it is purged. With
-    as_of_time it reads what was known of it then. Safe to retry.
+    """GetMemory reads one memory: also one that is archived, which lists and
+    recall leave out. With as_of_time it reads what was known of it then. Safe
+    to retry.
 
     Errors:
-    - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
-      show_deleted is set.
+    - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
+      one unless show_deleted is set.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
     exist are named in not_found instead of failing the call, and ids that the
-    answer had no room for in deferred: ask again for these. Expired and
-    archived memories are read as by GetMemory. Safe to retry.
+    answer had no room for in deferred: ask again for these. Archived memories
+    are read, expired ones are in not_found. Safe to retry.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """ListMemories pages through memories that pass the filter, newest first or as
@@ -418,7 +431,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     ExportMatching: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]  # type: ignore[assignment]
     """ExportMatching pages through the memories that PurgeMemories would remove
     for the same selection, newest first, each with what hangs on it, but not
-    those in cold storage: restore their archives first. Safe to retry.
+    those that have expired, nor those in cold storage: restore their archives
+    first. Safe to retry.
 
     Errors:
     - as PurgeMemories.
@@ -612,6 +626,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     the moment its call returns. Wherever a memory_id is taken, the memory's
     external_id does as well. Errors are documented in
     skein/errors/v1/errors.proto.
+
+    From its expire_time on no call finds a memory, and its external_id and key
+    are free. A read as of an earlier time shows it until the worker erases it,
+    after the policy's expiry_grace_hours; until then it counts for the quota.
     """
 
     @_abc_1.abstractmethod
@@ -628,6 +646,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
           no data.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
+          scope is user and subject_id is not set. ImportData takes both.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
           cluster has no key to seal it with.
@@ -655,13 +675,13 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.GetMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.GetMemoryResponse, _abc.Awaitable[_memory_pb2.GetMemoryResponse]]:
-        """GetMemory reads one memory: also one that is archived or past its
-        expire_time, which lists and recall leave out, until it is purged. With
-        as_of_time it reads what was known of it then. Safe to retry.
+        """GetMemory reads one memory: also one that is archived, which lists and
+        recall leave out. With as_of_time it reads what was known of it then. Safe
+        to retry.
 
         Errors:
-        - NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory, unless
-          show_deleted is set.
+        - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
+          one unless show_deleted is set.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
         """
 
@@ -673,8 +693,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_pb2.BatchGetMemoriesResponse]]:
         """BatchGetMemories reads several memories in the order asked. Ids that do not
         exist are named in not_found instead of failing the call, and ids that the
-        answer had no room for in deferred: ask again for these. Expired and
-        archived memories are read as by GetMemory. Safe to retry.
+        answer had no room for in deferred: ask again for these. Archived memories
+        are read, expired ones are in not_found. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -764,7 +784,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.ExportMatchingResponse, _abc.Awaitable[_memory_pb2.ExportMatchingResponse]]:
         """ExportMatching pages through the memories that PurgeMemories would remove
         for the same selection, newest first, each with what hangs on it, but not
-        those in cold storage: restore their archives first. Safe to retry.
+        those that have expired, nor those in cold storage: restore their archives
+        first. Safe to retry.
 
         Errors:
         - as PurgeMemories.
@@ -1501,9 +1522,11 @@ class UpkeepServiceStub:
     System only.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes stored answers older than 24 hours, and what the
-    search index holds of memories past their expire_time, of the tenant that
-    the token names. The memories themselves stay. It also passes down what
+    """DeleteExpired removes stored answers older than 24 hours, what the search
+    index holds of memories past their expire_time and, after the policy's
+    expiry_grace_hours, these memories with everything of them, of the tenant
+    that the token names. Each erased memory leaves an event memory_forget_hard
+    with the cause "expired" and no tombstone. It also passes down what
     capped levels have no room for, wraps the tenant's keys with the current
     master key, and goes on with a rotation. Idempotent. System only.
     """
@@ -1560,9 +1583,11 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     System only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes stored answers older than 24 hours, and what the
-    search index holds of memories past their expire_time, of the tenant that
-    the token names. The memories themselves stay. It also passes down what
+    """DeleteExpired removes stored answers older than 24 hours, what the search
+    index holds of memories past their expire_time and, after the policy's
+    expiry_grace_hours, these memories with everything of them, of the tenant
+    that the token names. Each erased memory leaves an event memory_forget_hard
+    with the cause "expired" and no tombstone. It also passes down what
     capped levels have no room for, wraps the tenant's keys with the current
     master key, and goes on with a rotation. Idempotent. System only.
     """
@@ -1628,9 +1653,11 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteExpiredResponse, _abc.Awaitable[_memory_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes stored answers older than 24 hours, and what the
-        search index holds of memories past their expire_time, of the tenant that
-        the token names. The memories themselves stay. It also passes down what
+        """DeleteExpired removes stored answers older than 24 hours, what the search
+        index holds of memories past their expire_time and, after the policy's
+        expiry_grace_hours, these memories with everything of them, of the tenant
+        that the token names. Each erased memory leaves an event memory_forget_hard
+        with the cause "expired" and no tombstone. It also passes down what
         capped levels have no room for, wraps the tenant's keys with the current
         master key, and goes on with a rotation. Idempotent. System only.
         """

@@ -141,7 +141,8 @@ class SnapshotServiceServicer:
     def RestoreSnapshot(self, request, context):
         """RestoreSnapshot brings a portion of a snapshot back: what is missing is
         there again, what changed says what it said. With `replace`, what the
-        snapshot does not hold is deleted first. Each portion is done as a whole; a
+        snapshot does not hold is deleted first. Memories whose expire_time in the
+        snapshot has passed stay as they are now. Each portion is done as a whole; a
         next_page_token says that there is more, and the call that names it goes on,
         also after an interruption. Doing a portion twice changes nothing. Repeating
         a request_id returns the first answer.
@@ -171,7 +172,8 @@ class SnapshotServiceServicer:
     def ExportData(self, request, context):
         """ExportData returns a portion of the tenant's memory as JSON lines in the
         format skein_export_v1, all portions as of the time of the first one; the
-        lines of all portions together are one file. Safe to retry.
+        lines of all portions together are one file. Expired memories are left out,
+        with the links, aliases and conflicts that name them. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -183,8 +185,10 @@ class SnapshotServiceServicer:
     def ImportData(self, request, context):
         """ImportData stores a portion of an export, of this system or of MemoryVault.
         Lines that cannot be stored are named with the reason; the others are stored
-        together or not at all. Importing the same again changes nothing. Repeating
-        a request_id returns the first answer.
+        together or not at all. Importing the same again changes nothing. Memories
+        that have expired are stored, and no call finds them; one that is there
+        expired comes back when the line's is not. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another

@@ -72,7 +72,8 @@ class SnapshotServiceStub:
     RestoreSnapshot: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.RestoreSnapshotRequest, _snapshots_pb2.RestoreSnapshotResponse]
     """RestoreSnapshot brings a portion of a snapshot back: what is missing is
     there again, what changed says what it said. With `replace`, what the
-    snapshot does not hold is deleted first. Each portion is done as a whole; a
+    snapshot does not hold is deleted first. Memories whose expire_time in the
+    snapshot has passed stay as they are now. Each portion is done as a whole; a
     next_page_token says that there is more, and the call that names it goes on,
     also after an interruption. Doing a portion twice changes nothing. Repeating
     a request_id returns the first answer.
@@ -94,7 +95,8 @@ class SnapshotServiceStub:
     ExportData: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ExportDataRequest, _snapshots_pb2.ExportDataResponse]
     """ExportData returns a portion of the tenant's memory as JSON lines in the
     format skein_export_v1, all portions as of the time of the first one; the
-    lines of all portions together are one file. Safe to retry.
+    lines of all portions together are one file. Expired memories are left out,
+    with the links, aliases and conflicts that name them. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -102,8 +104,10 @@ class SnapshotServiceStub:
     ImportData: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ImportDataRequest, _snapshots_pb2.ImportDataResponse]
     """ImportData stores a portion of an export, of this system or of MemoryVault.
     Lines that cannot be stored are named with the reason; the others are stored
-    together or not at all. Importing the same again changes nothing. Repeating
-    a request_id returns the first answer.
+    together or not at all. Importing the same again changes nothing. Memories
+    that have expired are stored, and no call finds them; one that is there
+    expired comes back when the line's is not. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
@@ -155,7 +159,8 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     RestoreSnapshot: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.RestoreSnapshotRequest, _snapshots_pb2.RestoreSnapshotResponse]  # type: ignore[assignment]
     """RestoreSnapshot brings a portion of a snapshot back: what is missing is
     there again, what changed says what it said. With `replace`, what the
-    snapshot does not hold is deleted first. Each portion is done as a whole; a
+    snapshot does not hold is deleted first. Memories whose expire_time in the
+    snapshot has passed stay as they are now. Each portion is done as a whole; a
     next_page_token says that there is more, and the call that names it goes on,
     also after an interruption. Doing a portion twice changes nothing. Repeating
     a request_id returns the first answer.
@@ -177,7 +182,8 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     ExportData: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ExportDataRequest, _snapshots_pb2.ExportDataResponse]  # type: ignore[assignment]
     """ExportData returns a portion of the tenant's memory as JSON lines in the
     format skein_export_v1, all portions as of the time of the first one; the
-    lines of all portions together are one file. Safe to retry.
+    lines of all portions together are one file. Expired memories are left out,
+    with the links, aliases and conflicts that name them. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -185,8 +191,10 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     ImportData: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ImportDataRequest, _snapshots_pb2.ImportDataResponse]  # type: ignore[assignment]
     """ImportData stores a portion of an export, of this system or of MemoryVault.
     Lines that cannot be stored are named with the reason; the others are stored
-    together or not at all. Importing the same again changes nothing. Repeating
-    a request_id returns the first answer.
+    together or not at all. Importing the same again changes nothing. Memories
+    that have expired are stored, and no call finds them; one that is there
+    expired comes back when the line's is not. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
@@ -265,7 +273,8 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_snapshots_pb2.RestoreSnapshotResponse, _abc.Awaitable[_snapshots_pb2.RestoreSnapshotResponse]]:
         """RestoreSnapshot brings a portion of a snapshot back: what is missing is
         there again, what changed says what it said. With `replace`, what the
-        snapshot does not hold is deleted first. Each portion is done as a whole; a
+        snapshot does not hold is deleted first. Memories whose expire_time in the
+        snapshot has passed stay as they are now. Each portion is done as a whole; a
         next_page_token says that there is more, and the call that names it goes on,
         also after an interruption. Doing a portion twice changes nothing. Repeating
         a request_id returns the first answer.
@@ -299,7 +308,8 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_snapshots_pb2.ExportDataResponse, _abc.Awaitable[_snapshots_pb2.ExportDataResponse]]:
         """ExportData returns a portion of the tenant's memory as JSON lines in the
         format skein_export_v1, all portions as of the time of the first one; the
-        lines of all portions together are one file. Safe to retry.
+        lines of all portions together are one file. Expired memories are left out,
+        with the links, aliases and conflicts that name them. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -313,8 +323,10 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_snapshots_pb2.ImportDataResponse, _abc.Awaitable[_snapshots_pb2.ImportDataResponse]]:
         """ImportData stores a portion of an export, of this system or of MemoryVault.
         Lines that cannot be stored are named with the reason; the others are stored
-        together or not at all. Importing the same again changes nothing. Repeating
-        a request_id returns the first answer.
+        together or not at all. Importing the same again changes nothing. Memories
+        that have expired are stored, and no call finds them; one that is there
+        expired comes back when the line's is not. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another

@@ -49,7 +49,7 @@ _MEMORY = {
     "confidence": "How sure it is, 0 to 1.",
     "source": "Where it comes from: calendar, https://...",
     "subject_id": "The person it is about.",
-    "expire_time": "When to stop recalling it (RFC 3339).",
+    "expire_time": "From when on no call finds it (RFC 3339, in the future).",
 }
 
 

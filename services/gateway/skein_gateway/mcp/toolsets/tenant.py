@@ -31,6 +31,7 @@ _POLICY = (
     "importance_formula",
     "archive_days",
     "session_idle_minutes",
+    "expiry_grace_hours",
 )
 
 TOOLS = (

@@ -14,6 +14,11 @@ GRANT SELECT (tenant_id, agent_id) ON session.agent_states TO skein_tenancy;
 GRANT SELECT (tenant_id, agent_id, revoke_time) ON auth.api_keys TO skein_tenancy;
 GRANT SELECT (tenant_id, agent_id, disabled) ON auth.service_accounts TO skein_tenancy;
 
+-- Expired memories are erased so many hours after their expiry; NULL: the default, which the code holds.
+ALTER TABLE tenancy.policies
+    ADD COLUMN expiry_grace_hours integer
+        CONSTRAINT policies_expiry_grace_hours_range CHECK (expiry_grace_hours BETWEEN 0 AND 8760);
+
 -- Agents that were deleted before get their ids back, the last one of an id whose place nobody took: their blocks and
 -- states answer no more. Tenant by tenant, as row-level security binds the owner too.
 DO $$
