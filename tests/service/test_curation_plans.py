@@ -127,7 +127,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ),
         ("find_links_of", {"memory_ids": ids, "count": 501}, ("links_from", "links_to")),
         ("list_neighbours", {"memory_id": some, "count": 51}, ("links_from", "links_to")),
-        ("find_idle", {"before": at - timedelta(days=3), "count": 100}, ("decay_time_idx",)),
+        ("find_idle", {"before": at - timedelta(days=3), "at": at, "count": 100}, ("decay_time_idx",)),
         ("read_idleness", {"memory_ids": ids}, ("accesses_pkey",)),
         ("find_review_candidates", {"count": 100}, ("level_importance", "confidence_memory_id_idx")),
         ("list_kinds", {"from_id": first, "before_id": first_id(at), "at": at, "count": 5001}, ("_pkey",)),
@@ -135,6 +135,11 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("list_relations", {"count": 5001}, ("links_pkey",)),
         ("count_aliases", {"most": 10_000}, ("aliases",)),
         ("read_totals", {}, ("usage_pkey",)),
+        ("count_expired", {"at": at, "most": 10_000}, ("expire_time_idx",)),
+        ("longest_expired", {"before": at, "count": 200}, ("expire_time_idx",)),
+        ("find_visible", {"memory_ids": ids, "at": at}, ("_pkey",)),
+        ("find_expired", {"memory_ids": ids, "at": at}, ("Index Cond",)),
+        ("lock_expired", {"memory_ids": ids, "at": at}, ("Index Cond",)),
         ("last_kept_revision", {"kind": "alias", "item_id": "x"}, ("revisions_pkey",)),
     ]
 
