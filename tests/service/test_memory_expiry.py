@@ -181,6 +181,10 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
         "ExplainScore": lambda: memory.ExplainScore(scores_pb2.ExplainScoreRequest(memory_id=id_)),
         "Merge": lambda: memory.Merge(scores_pb2.MergeRequest(memory_ids=[other, id_])),
         "Reinforce": lambda: memory.Reinforce(scores_pb2.ReinforceRequest(memory_id=id_)),
+        "FindSimilar": lambda: tenant.recall.FindSimilar(recall_pb2.FindSimilarRequest(item_id=id_)),
+        "FindSimilar by external_id": lambda: tenant.recall.FindSimilar(
+            recall_pb2.FindSimilarRequest(external_id="x", kind=recall_pb2.ITEM_KIND_MEMORY)
+        ),
         "GetCanonical": lambda: curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=id_)),
         "ResolveEntity": lambda: curation.ResolveEntity(
             curation_pb2.ResolveEntityRequest(alias_memory_id=other, canonical_memory_id=id_)

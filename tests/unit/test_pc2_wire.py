@@ -43,12 +43,6 @@ def test_a_ttl_is_a_time_from_now() -> None:
     assert wire.data(memory())["expires_at"] is None
 
 
-def test_a_memory_is_expired_from_the_very_moment() -> None:
-    assert wire.is_expired(memory(ttl=1), AT.replace(second=6))
-    assert not wire.is_expired(memory(ttl=2), AT.replace(second=6))
-    assert not wire.is_expired(memory(), AT)
-
-
 def test_content_may_be_a_text_alone() -> None:
     stored = wire.memory({"memory_type": "context", "content": "only words"}, session_id="s", at=AT)
 

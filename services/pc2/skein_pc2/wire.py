@@ -151,11 +151,6 @@ def data(stored: pb.Memory) -> dict[str, Any]:
     }
 
 
-def is_expired(stored: pb.Memory, at: datetime) -> bool:
-    """Say whether a memory's ttl is over."""
-    return stored.HasField("expire_time") and stored.expire_time.ToDatetime(tzinfo=UTC) <= at
-
-
 def id_of(stored: pb.Memory) -> str:
     """Return the id by which assistants know a memory."""
     return stored.external_id or stored.memory_id

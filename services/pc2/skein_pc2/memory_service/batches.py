@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -85,12 +84,7 @@ class Batches:
         if good:
             request = pb.BatchGetMemoriesRequest(memory_ids=good)
             found = await self._api.call(self._api.memories.BatchGetMemories, request, ask)
-            at = datetime.now(UTC)
-            for memory in found.memories:
-                if records.is_expired(memory, at):
-                    failures.append({"memory_id": records.name(memory), "message": "The memory has expired"})
-                else:
-                    memories.append(memory)
+            memories += found.memories
             failures += [{"memory_id": name, "message": _MISSING} for name in found.not_found]
             failures += [{"memory_id": name, "message": _NO_ROOM} for name in found.deferred]
         return {**relations.listed(await relations.written(self._api, ask, memories)), "failures": failures}

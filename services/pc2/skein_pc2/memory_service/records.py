@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -183,11 +183,6 @@ def group_id(value: object, field: str = "group_id") -> str:
         raise fields.invalid(field, "is needed")
     is_number = value.isascii() and value.isdecimal()
     return f"{GROUP_PREFIX}{value}" if is_number else value
-
-
-def is_expired(memory: pb.Memory, at: datetime) -> bool:
-    """Say whether a memory's time is over."""
-    return memory.HasField("expire_time") and memory.expire_time.ToDatetime(tzinfo=UTC) <= at
 
 
 def memory_type(value: object, field: str = "memory_type") -> str:

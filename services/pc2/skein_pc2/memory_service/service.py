@@ -271,9 +271,6 @@ class MemoryService(Verbs):
 
     async def _found(self, memory_id: str, ask: Ask) -> pb.Memory:
         answer = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), ask)
-        if records.is_expired(answer.memory, datetime.now(UTC)):
-            text = "The memory has expired"
-            raise Rejected(MEMORY_NOT_FOUND, text)
         return answer.memory
 
 

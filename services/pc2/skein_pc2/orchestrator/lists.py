@@ -80,16 +80,11 @@ class Lists:
         }
 
     async def _named(self, page: Page, request: Request) -> _Found:
-        now = datetime.now(UTC)
         wanted, found = page.memory_ids, []
         for _ in range(_MOST_ANSWERS):
             call = pb.BatchGetMemoriesRequest(memory_ids=wanted)
             response = await self._api.call(self._api.memories.BatchGetMemories, call, request)
-            found += [
-                memory
-                for memory in response.memories
-                if not wire.is_expired(memory, now) and matches(memory, page.filter)
-            ]
+            found += [memory for memory in response.memories if matches(memory, page.filter)]
             wanted = list(response.deferred)
             if not wanted:
                 break

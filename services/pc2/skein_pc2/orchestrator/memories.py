@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2 import wire
-from skein_pc2.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, Rejected, reason_of_call
+from skein_pc2.errors import STORAGE_ERROR, Rejected, reason_of_call
 from skein_pc2.gathering import Gathering
 from skein_pc2.sessions import ensured
 
@@ -75,7 +75,7 @@ class Memories:
         return wire.created(await self._stored(memory, request))
 
     async def _read(self, request: Request) -> dict[str, Any]:
-        record = wire.data(_alive(await self._found(wire.memory_id(request.payload), request)))
+        record = wire.data(await self._found(wire.memory_id(request.payload), request))
         # The orchestrator's own client reads the record itself, the translation service `memory`.
         return {**record, "memory": record}
 
@@ -126,8 +126,8 @@ class Memories:
             # Its id stands for all that the message says, but a ttl ends later the second time: it was done before.
             if reason_of_call(error) != "REQUEST_ID_REUSED":
                 raise
-            return wire.updated(_alive(await self._found(memory.memory_id, request)))
-        return wire.updated(_alive(response.memory))
+            return wire.updated(await self._found(memory.memory_id, request))
+        return wire.updated(response.memory)
 
     async def _delete(self, request: Request) -> dict[str, Any]:
         call = pb.DeleteMemoryRequest(memory_id=wire.memory_id(request.payload), request_id=request.repeat_id)
@@ -158,11 +158,3 @@ class Memories:
         found = {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
         # What is not there is asked for alone, and refused in the service's own words.
         return [found.get(memory_id) for memory_id in memory_ids]
-
-
-def _alive(memory: pb.Memory) -> pb.Memory:
-    """Refuse a memory whose ttl is over: it is kept for a while, and not for assistants."""
-    if wire.is_expired(memory, datetime.now(UTC)):
-        text = "The memory has expired"
-        raise Rejected(MEMORY_NOT_FOUND, text)
-    return memory

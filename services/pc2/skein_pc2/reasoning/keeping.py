@@ -85,8 +85,6 @@ class Keeper:
             found = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), ask)
         except aio.AioRpcError as error:
             raise _not_found(error, memory_id) from None
-        if lists.is_expired(found.memory, ask.at):
-            raise _missing(memory_id)
         return found.memory
 
     async def several(self, ask: Ask, names: Sequence[str]) -> dict[str, pb.Memory]:
@@ -175,8 +173,7 @@ class Keeper:
         response = await self._api.call(
             self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=wanted), ask
         )
-        alive = [memory for memory in response.memories if not lists.is_expired(memory, ask.at)]
-        return Found(alive, bool(response.deferred) or len(wanted) < len(names))
+        return Found(list(response.memories), bool(response.deferred) or len(wanted) < len(names))
 
     async def _by_keywords(self, ask: Ask, query: Mapping[str, Any]) -> Found:
         keywords = fields.texts(query["keywords"], "keywords")

@@ -98,8 +98,3 @@ def memory_id(memory: pb.Memory) -> str:
 def created(memory: pb.Memory) -> datetime:
     """Return when a memory was made."""
     return memory.create_time.ToDatetime(tzinfo=UTC)
-
-
-def is_expired(memory: pb.Memory, at: datetime) -> bool:
-    """Say whether a memory is past its time."""
-    return memory.HasField("expire_time") and memory.expire_time.ToDatetime(tzinfo=UTC) <= at
