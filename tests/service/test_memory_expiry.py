@@ -339,6 +339,23 @@ async def test_an_import_does_not_bring_back_beside_a_successor(tenant: Tenant) 
     assert await contents(tenant) == ["new"]
 
 
+async def test_an_import_gives_the_key_of_an_expired_fact_to_another_one(tenant: Tenant) -> None:
+    await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="phone"))
+    await create(tenant, "changes its key", type="fact", key="mail", external_id="x")
+
+    new = await imported(tenant, {"content": "new", "type": "fact", "key": "phone"})
+    await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="fax"))
+    changed = await imported(
+        tenant,
+        {"content": "changes its key", "type": "fact", "key": "fax", "external_id": "x"},
+        mode="IMPORT_MODE_OVERWRITE",
+    )
+
+    assert (new, changed) == ({"created": {"memory": 1}}, {"updated": {"memory": 1}})
+    assert await contents(tenant, filter=pb.MemoryFilter(key="phone")) == ["new"]
+    assert await contents(tenant, filter=pb.MemoryFilter(key="fax")) == ["changes its key"]
+
+
 async def test_an_export_holds_nothing_that_has_expired_or_names_it(tenant: Tenant) -> None:
     gone, kept, _ = await surroundings(tenant)
     await expire(tenant.snapshots, gone)
