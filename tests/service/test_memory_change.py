@@ -94,7 +94,7 @@ async def test_a_named_field_changes_and_no_other(tenant: Tenant, field: str) ->
     expected = pb.Memory()
     expected.CopyFrom(after)
     # What it is worth follows from what it says.
-    for name in {field, "revision", "update_time", "scores"} | (
+    for name in {field, "revision", "update_time", "record_time", "scores"} | (
         {"content_hash"} if field in {"type", "content", "data"} else set()
     ):
         expected.ClearField(name)

@@ -19,8 +19,8 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 VAULT = pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
 # What is the importer's, not the exporter's.
 RECORD = {
-    "revision", "update_time", "created_by", "updated_by", "link_id", "resolution_id", "create_time",
-    "character_count", "nearly_full", "source_trust_id", "content_hash",
+    "revision", "record_time", "created_by", "updated_by", "link_id", "resolution_id", "character_count",
+    "nearly_full", "source_trust_id", "content_hash",
 }  # fmt: skip
 
 

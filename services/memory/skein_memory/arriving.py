@@ -33,15 +33,19 @@ class Mode(StrEnum):
     MERGE = "merge"
     OVERWRITE = "overwrite"
     SKIP = "skip_existing"
+    # Overwrite, as a change that is made now: what was there meanwhile is older.
+    RESTORE = "restore"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arriving:
-    """One item that can be stored: what its message says, and when it was changed last where it comes from."""
+    """One item that can be stored: what its message says, and when it was made and changed where it comes from."""
 
     place: int
     kind: str
     said: object
+    # When it was made and last changed where it comes from; None where that is not known.
+    create_time: datetime | None
     changed: datetime | None
     agent_ids: tuple[str, ...] = ()
 
@@ -96,13 +100,17 @@ def counterpart(*found: Memory | None, at: datetime) -> Memory | None:
     return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
 
 
-def united(before: Memory, given: Memory, mode: Mode, *, is_later: bool, at: datetime, by: str) -> Memory:
-    """Return what becomes of a memory that is there already; itself when nothing changes."""
+def united(before: Memory, given: Memory, mode: Mode, changed: datetime | None, *, at: datetime, by: str) -> Memory:
+    """Return what becomes of a memory that is there already; itself when nothing changes.
+
+    Where `given` wins, it brings its update_time; a restore is a change of its own time.
+    """
     # To readers it is new.
     replaces_expired = before.is_active and before.is_expired(at) and not given.is_expired(at)
     if mode is Mode.SKIP and not replaces_expired:
         return before
-    wins = mode is Mode.OVERWRITE or is_later or replaces_expired
+    is_later = changed is not None and changed > before.update_time
+    wins = mode in {Mode.OVERWRITE, Mode.RESTORE} or is_later or replaces_expired
     draft = given.draft if wins else before.draft
     tags = given.draft.tags
     if mode is Mode.MERGE:
@@ -110,9 +118,13 @@ def united(before: Memory, given: Memory, mode: Mode, *, is_later: bool, at: dat
         tags = tuple(dict.fromkeys([*before.draft.tags, *given.draft.tags]))
     draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
     is_back = wins and not before.is_active
-    if not is_back and (not before.is_active or same_draft(before.draft, draft)):
+    is_same_time = not wins or mode is Mode.RESTORE or changed in {None, before.update_time, at}
+    if not is_back and (not before.is_active or (is_same_time and same_draft(before.draft, draft))):
         return before
-    return replace(before.revised(draft, at=at, by=by), delete_time=None)
+    update_time = before.update_time
+    if wins:
+        update_time = at if mode is Mode.RESTORE or changed is None else changed
+    return replace(before.revised(draft, at=at, by=by), delete_time=None, update_time=update_time)
 
 
 def names_of(memory: Memory) -> set[tuple[str, object]]:
@@ -163,8 +175,19 @@ def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arrivin
             raise FieldInvalid(violations=[("block_id", "must name the block")])
         said = Block.made(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
     return Arriving(
-        place=one.place, kind=one.kind, said=said, changed=moment(message, "update_time"), agent_ids=agent_ids
+        place=one.place,
+        kind=one.kind,
+        said=said,
+        create_time=_past(message, "create_time", at),
+        changed=_past(message, "update_time", at),
+        agent_ids=agent_ids,
     )
+
+
+def _past(message: Message, name: str, at: datetime) -> datetime | None:
+    """Read an optional time; one that lies ahead is `at`, as nothing has happened later."""
+    time = moment(message, name)
+    return None if time is None else min(time, at)
 
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
@@ -177,7 +200,14 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
             # So that links, and the same import another time, still find it.
             draft = replace(draft, external_id=given)
     return Memory(
-        memory_id=memory_id, draft=draft, revision=1, update_time=at, delete_time=None, created_by=by, updated_by=by
+        memory_id=memory_id,
+        draft=draft,
+        revision=1,
+        update_time=_past(message, "update_time", at) or min(draft.create_time, at),
+        record_time=at,
+        delete_time=None,
+        created_by=by,
+        updated_by=by,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
@@ -79,7 +79,9 @@ class Block:
     draft: BlockDraft
     revision: int
     create_time: datetime
+    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
     update_time: datetime
+    record_time: datetime
     delete_time: datetime | None
     created_by: str
     updated_by: str
@@ -94,6 +96,7 @@ class Block:
             revision=1,
             create_time=at,
             update_time=at,
+            record_time=at,
             delete_time=None,
             created_by=by,
             updated_by=by,
@@ -116,7 +119,7 @@ class Block:
         """
         if self.draft.read_only and draft.read_only and self.draft.value != draft.value:
             raise BlockReadOnly
-        return replace(self, draft=draft, revision=self.revision + 1, update_time=at, updated_by=by)
+        return self._next(at, by, draft=draft)
 
     def written(self, value: str, *, at: datetime, by: str) -> Block:
         """Return its next revision, with another value. Raises BlockReadOnly and BlockTooLong."""
@@ -125,11 +128,14 @@ class Block:
 
     def deleted(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, deleted."""
-        return replace(self, delete_time=at, revision=self.revision + 1, update_time=at, updated_by=by)
+        return self._next(at, by, delete_time=at)
 
     def restored(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, no longer deleted."""
-        return replace(self, delete_time=None, revision=self.revision + 1, update_time=at, updated_by=by)
+        return self._next(at, by, delete_time=None)
+
+    def _next(self, at: datetime, by: str, **changes: Any) -> Block:
+        return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def must_be(self, revision: int) -> None:
         """Refuse a deleted block, and a revision that is not the current one; 0 stands for whatever is current."""
@@ -148,14 +154,15 @@ class Block:
         """Return what it says as JSON text, for its history."""
         said = asdict(self.draft)
         said["metadata"] = None if self.draft.metadata is None else json.loads(self.draft.metadata)
-        record = {"create_time": self.create_time, "created_by": self.created_by, "updated_by": self.updated_by}
+        record: dict[str, object] = {"create_time": self.create_time, "update_time": self.update_time}
+        record |= {"created_by": self.created_by, "updated_by": self.updated_by}
         if self.delete_time is not None:
             record["delete_time"] = self.delete_time
         return json.dumps({**said, **record}, ensure_ascii=False, separators=(",", ":"), default=_text)
 
 
-def former(block_id: str, state: str, *, revision: int, update_time: datetime) -> Block:
-    """Read what a block was from its history."""
+def former(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
+    """Read what a block was from its history; an older version kept no update_time beside the record_time."""
     said = json.loads(state)
     if said["metadata"] is not None:
         said["metadata"] = json.dumps(said["metadata"], ensure_ascii=False, separators=(",", ":"))
@@ -165,7 +172,8 @@ def former(block_id: str, state: str, *, revision: int, update_time: datetime) -
         draft=BlockDraft(**{field.name: said[field.name] for field in fields(BlockDraft)}),
         revision=revision,
         create_time=datetime.fromisoformat(said["create_time"]),
-        update_time=update_time,
+        update_time=datetime.fromisoformat(said["update_time"]) if "update_time" in said else record_time,
+        record_time=record_time,
         delete_time=None if delete_time is None else datetime.fromisoformat(delete_time),
         created_by=said["created_by"],
         updated_by=said["updated_by"],

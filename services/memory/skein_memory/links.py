@@ -83,6 +83,7 @@ class LinkDraft:
             revision=1,
             update_time=at,
             updated_by=by,
+            record_time=at,
         )
 
 
@@ -102,6 +103,8 @@ class Link:
     revision: int
     update_time: datetime
     updated_by: str
+    # When Skein recorded it; as-of reads go by that.
+    record_time: datetime
 
     @property
     def pair(self) -> tuple[UUID, UUID, str]:
@@ -118,6 +121,7 @@ class Link:
                 "weight": self.weight,
                 "metadata": None if self.metadata is None else json.loads(self.metadata),
                 "create_time": self.create_time.isoformat(),
+                "update_time": self.update_time.isoformat(),
                 "created_by": self.created_by,
                 "updated_by": self.updated_by,
             },
@@ -144,6 +148,7 @@ class Link:
             revision=self.revision + 1,
             update_time=at,
             updated_by=by,
+            record_time=at,
         )
 
     def _has(self, metadata: str | None) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from skein_kit import vectors
 from skein_kit.errors import (
@@ -193,7 +193,9 @@ class Memory:
     memory_id: UUID
     draft: Draft
     revision: int
+    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
     update_time: datetime
+    record_time: datetime
     delete_time: datetime | None
     created_by: str
     updated_by: str
@@ -253,15 +255,18 @@ class Memory:
 
     def revised(self, draft: Draft, *, at: datetime, by: str) -> Memory:
         """Return its next revision, which says `draft`."""
-        return replace(self, draft=draft, revision=self.revision + 1, update_time=at, updated_by=by)
+        return self._next(at, by, draft=draft)
 
     def deleted(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, deleted."""
-        return replace(self, delete_time=at, revision=self.revision + 1, update_time=at, updated_by=by)
+        return self._next(at, by, delete_time=at)
 
     def restored(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, no longer deleted."""
-        return replace(self, delete_time=None, revision=self.revision + 1, update_time=at, updated_by=by)
+        return self._next(at, by, delete_time=None)
+
+    def _next(self, at: datetime, by: str, **changes: Any) -> Memory:
+        return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def must_be(self, revision: int) -> None:
         """Refuse a revision that is not the current one; 0 stands for whatever is current."""
@@ -307,7 +312,8 @@ def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory
             memory_id=ids[place],
             draft=draft,
             revision=1,
-            update_time=at,
+            update_time=min(at, drafts[place].create_time),
+            record_time=at,
             delete_time=None,
             created_by=by,
             updated_by=by,

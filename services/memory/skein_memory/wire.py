@@ -64,6 +64,7 @@ def memory(value: Memory) -> pb.Memory:
         revision=value.revision,
         create_time=time(draft.create_time),
         update_time=time(value.update_time),
+        record_time=time(value.record_time),
         delete_time=time(value.delete_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
@@ -100,6 +101,7 @@ def link(value: Link) -> pb.Link:
         created_by=value.created_by,
         revision=value.revision,
         update_time=time(value.update_time),
+        record_time=time(value.record_time),
         updated_by=value.updated_by,
     )
 
@@ -139,6 +141,7 @@ def block(value: Block) -> blocks_pb2.Block:
         revision=value.revision,
         create_time=time(value.create_time),
         update_time=time(value.update_time),
+        record_time=time(value.record_time),
         delete_time=time(value.delete_time),
         created_by=value.created_by,
         updated_by=value.updated_by,

@@ -41,7 +41,7 @@ _AS_THEY_ARE = (
     "external_id", "type", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
     "confidence", "importance", "revision", "created_by", "updated_by",
 )  # fmt: skip
-_TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time")
+_TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
 
 
 def answer(value: Answer) -> pb.RecallResponse:

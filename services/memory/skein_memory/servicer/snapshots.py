@@ -208,6 +208,7 @@ def _counts(applying: Applying) -> pb.ImportCounts:
         unchanged=portable.counted(applying.unchanged),
         removed=portable.counted(applying.removed),
         refused=portable.counted([trouble.kind for trouble in applying.troubles]),
+        expired=portable.counted(applying.expired),
     )
 
 

@@ -2,12 +2,12 @@
 -- Read the oldest memories of a range of ids that were not changed since a time, those of the vault and of snapshots
 -- apart, and those that expire, which are erased soon; or those of one session. At most `scan` of them are looked at.
 SELECT looked.memory_id,
-    (looked.update_time < :idle_since AND looked.type <> 'knowledge_vault' AND looked.is_active
+    (looked.record_time < :idle_since AND looked.type <> 'knowledge_vault' AND looked.is_active
         AND looked.expire_time IS NULL AND NOT EXISTS (
         SELECT FROM memory.snapshot_items AS copied
         WHERE copied.tenant_id = :tenant_id AND copied.memory_id = looked.memory_id)) AS goes
 FROM (
-    SELECT memory_id, update_time, type, is_active, expire_time
+    SELECT memory_id, greatest(record_time, update_time) AS record_time, type, is_active, expire_time
     FROM memory.entries
     WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
         AND (:session_id::text IS NULL OR session_id = :session_id)

@@ -2,31 +2,34 @@
 -- Store a block.
 INSERT INTO memory.blocks
     (tenant_id, block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id,
-     metadata, revision, create_time, update_time, delete_time, created_by, updated_by)
+     metadata, revision, create_time, update_time, record_time, delete_time, created_by, updated_by)
 VALUES
     (:tenant_id, :block_id, :label, :value, :max_characters, :description, :read_only, :is_template, :template_name,
-     :subject_id, :metadata, :revision, :create_time, :update_time, :delete_time, :created_by, :updated_by);
+     :subject_id, :metadata, :revision, :create_time, :update_time, :record_time, :delete_time, :created_by,
+     :updated_by);
 
 -- update_block --
 -- Store a block's next revision.
 UPDATE memory.blocks
 SET label = :label, value = :value, max_characters = :max_characters, description = :description,
     read_only = :read_only, is_template = :is_template, template_name = :template_name, subject_id = :subject_id,
-    metadata = :metadata, revision = :revision, update_time = :update_time, delete_time = :delete_time,
-    updated_by = :updated_by
+    metadata = :metadata, revision = :revision, update_time = :update_time, record_time = :record_time,
+    delete_time = :delete_time, updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND block_id = :block_id;
 
 -- get_block --
 -- Read a block, deleted or not.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = :block_id;
 
 -- lock_block --
 -- Read a block, deleted or not, and keep others from changing it until the transaction ends.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = :block_id
 FOR NO KEY UPDATE;
@@ -34,7 +37,8 @@ FOR NO KEY UPDATE;
 -- list_blocks --
 -- Read blocks that pass a filter in the order of their ids; a null condition does not restrict.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id > :after_id
     AND (:show_deleted::boolean OR delete_time IS NULL)
@@ -49,7 +53,8 @@ LIMIT :count;
 -- Read blocks that an agent carries in the order of their ids: all, or those about one person and about nobody.
 -- A deleted agent carries none.
 SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
-       blocks.subject_id, metadata, revision, create_time, update_time, delete_time, created_by, updated_by
+       blocks.subject_id, metadata, revision, create_time, update_time,
+       greatest(record_time, update_time) AS record_time, delete_time, created_by, updated_by
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
@@ -78,7 +83,8 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
 -- get_blocks --
 -- Read blocks by id, in no order.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]) AND delete_time IS NULL;
 

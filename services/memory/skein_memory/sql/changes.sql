@@ -10,12 +10,13 @@ VALUES
 INSERT INTO memory.versions
     (tenant_id, memory_id, revision, external_id, type, title, key, content, data, tags, source, source_agent, agent_id,
      subject_id, session_id, scope, level, confidence, importance, expire_time, archive_time, valid_from_time,
-     valid_to_time, metadata, delete_time, create_time, update_time, until_time, created_by, updated_by, content_hash)
+     valid_to_time, metadata, delete_time, create_time, update_time, record_time, until_time, created_by, updated_by,
+     content_hash)
 VALUES
     (:tenant_id, :memory_id, :revision, :external_id, :type, :title, :key, :content, :data, :tags, :source,
      :source_agent, :agent_id, :subject_id, :session_id, :scope, :level, :confidence, :importance, :expire_time,
-     :archive_time, :valid_from_time, :valid_to_time, :metadata, :delete_time, :create_time, :update_time, :until_time,
-     :created_by, :updated_by, :content_hash);
+     :archive_time, :valid_from_time, :valid_to_time, :metadata, :delete_time, :create_time, :update_time, :record_time,
+     :until_time, :created_by, :updated_by, :content_hash);
 
 -- insert_revisions --
 -- Keep what links, aliases, trust, conflicts and blocks were before a change.

@@ -140,8 +140,8 @@ DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
 -- oldest_memories --
--- Look at the oldest memories of a range of ids, and say which were not changed since a time either.
-SELECT memory_id, update_time < :before AS goes
+-- Look at the oldest memories of a range of ids, and say which were not recorded since a time either.
+SELECT memory_id, greatest(record_time, update_time) < :before AS goes
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
 ORDER BY memory_id

@@ -93,9 +93,9 @@ FROM (
 -- find_first_known --
 -- Return since when memories have been known.
 SELECT memory_id, coalesce(
-    (SELECT versions.update_time FROM memory.versions
+    (SELECT greatest(versions.record_time, versions.update_time) FROM memory.versions
      WHERE versions.tenant_id = :tenant_id AND versions.memory_id = entries.memory_id
-     ORDER BY versions.revision LIMIT 1), entries.update_time) AS known_time
+     ORDER BY versions.revision LIMIT 1), greatest(entries.record_time, entries.update_time)) AS known_time
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
@@ -104,7 +104,8 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 SELECT DISTINCT ON (memory_id)
        memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
        scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by, tags
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by, tags
 FROM memory.versions
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND until_time > :as_of_time
 ORDER BY memory_id, revision;
@@ -113,7 +114,8 @@ ORDER BY memory_id, revision;
 -- Read the newest earlier versions of a memory below a revision.
 SELECT memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
        scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by, tags, until_time
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by, tags, until_time
 FROM memory.versions
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND revision < :before_revision
 ORDER BY revision DESC

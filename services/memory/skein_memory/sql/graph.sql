@@ -62,7 +62,8 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_ac
 -- list_links_among --
 -- Read links between memories of a set, in the order of their ends, without their metadata.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, NULL::jsonb AS metadata, create_time, created_by,
-       revision, coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+       revision, coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
+       greatest(record_time, update_time, create_time) AS record_time
 FROM memory.links
 WHERE tenant_id = :tenant_id AND from_memory_id = ANY (:memory_ids::uuid[]) AND to_memory_id = ANY (:memory_ids::uuid[])
     AND (:relations::text[] IS NULL OR relation = ANY (:relations)) AND weight >= :min_weight

@@ -1,17 +1,18 @@
 -- insert_links --
 -- Store links; those whose pair has one by the same relation are passed over.
 INSERT INTO memory.links
-    (tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by)
+    (tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by,
+     update_time, record_time)
 VALUES
     (:tenant_id, :link_id, :from_memory_id, :to_memory_id, :relation, :label, :weight, :metadata, :create_time,
-     :created_by)
+     :created_by, :update_time, :record_time)
 ON CONFLICT ON CONSTRAINT links_pair_key DO NOTHING;
 
 -- update_link --
 -- Store a link's next revision.
 UPDATE memory.links
 SET relation = :relation, label = :label, weight = :weight, metadata = :metadata, revision = :revision,
-    update_time = :update_time, updated_by = :updated_by
+    update_time = :update_time, record_time = :record_time, updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND link_id = :link_id;
 
 -- delete_links --
@@ -19,19 +20,22 @@ WHERE tenant_id = :tenant_id AND link_id = :link_id;
 DELETE FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = ANY (:link_ids::uuid[])
 RETURNING link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
-    coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by;
+    coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
+    greatest(record_time, update_time, create_time) AS record_time;
 
 -- get_links --
 -- Read links by id, in no order.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
-       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
+       greatest(record_time, update_time, create_time) AS record_time
 FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = ANY (:link_ids::uuid[]);
 
 -- lock_link --
 -- Read a link, and keep others from changing it until the transaction ends.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
-       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
+       greatest(record_time, update_time, create_time) AS record_time
 FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = :link_id
 FOR UPDATE;
@@ -51,7 +55,8 @@ CROSS JOIN LATERAL (
 -- Read the newest links of a memory that are older than one link. No link is in both parts, as none leads to itself;
 -- each part is read in order from its own index.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
-       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+       coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
+       greatest(record_time, update_time, create_time) AS record_time
 FROM (
     (SELECT *
      FROM memory.links
@@ -74,29 +79,32 @@ LIMIT :count;
 -- Read the links that a memory had at a time as they were then, newest first, older than one link: those that have not
 -- changed since, and what those were that have changed or gone. Each link is in one of the four parts.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
-       update_time, updated_by
+       update_time, updated_by, record_time
 FROM (
     (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
-            coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+            coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
+            greatest(record_time, update_time, create_time) AS record_time
      FROM memory.links
      WHERE tenant_id = :tenant_id AND from_memory_id = :memory_id AND link_id < :before_id AND :outgoing::boolean
-         AND coalesce(update_time, create_time) <= :at
+         AND greatest(record_time, update_time, create_time) <= :at
          AND (:relations::text[] IS NULL OR relation = ANY (:relations)) AND weight >= :min_weight
      ORDER BY link_id DESC
      LIMIT :count)
     UNION ALL
     (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
-            coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by
+            coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
+            greatest(record_time, update_time, create_time) AS record_time
      FROM memory.links
      WHERE tenant_id = :tenant_id AND to_memory_id = :memory_id AND link_id < :before_id AND :incoming::boolean
-         AND coalesce(update_time, create_time) <= :at
+         AND greatest(record_time, update_time, create_time) <= :at
          AND (:relations::text[] IS NULL OR relation = ANY (:relations)) AND weight >= :min_weight
      ORDER BY link_id DESC
      LIMIT :count)
     UNION ALL
     (SELECT item_id::uuid, memory_id, other_memory_id, state ->> 'relation', state ->> 'label',
             (state ->> 'weight')::double precision, nullif(state -> 'metadata', 'null'::jsonb),
-            (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision, from_time, state ->> 'updated_by'
+            (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision,
+            coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'updated_by', from_time
      FROM memory.revisions
      WHERE tenant_id = :tenant_id AND kind = 'link' AND memory_id = :memory_id AND item_id < :before_id::uuid::text
          AND :outgoing::boolean AND from_time <= :at AND until_time > :at
@@ -107,7 +115,8 @@ FROM (
     UNION ALL
     (SELECT item_id::uuid, memory_id, other_memory_id, state ->> 'relation', state ->> 'label',
             (state ->> 'weight')::double precision, nullif(state -> 'metadata', 'null'::jsonb),
-            (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision, from_time, state ->> 'updated_by'
+            (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision,
+            coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'updated_by', from_time
      FROM memory.revisions
      WHERE tenant_id = :tenant_id AND kind = 'link' AND other_memory_id = :memory_id
          AND item_id < :before_id::uuid::text

@@ -12,14 +12,16 @@ ORDER BY memory_id
 LIMIT :count;
 
 -- versions_then --
--- Read what memories that have changed since said at a time. A decay keeps the update_time, so of versions that overlap
--- the first one held.
+-- Read what memories that have changed since said at a time. An older version recorded a decay at the update_time of
+-- before, so of versions that overlap the first one held.
 SELECT DISTINCT ON (memory_id)
        memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
        scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by, tags
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by, tags
 FROM memory.versions
-WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND update_time <= :at AND until_time > :at
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) 
+    AND greatest(record_time, update_time) <= :at AND until_time > :at
 ORDER BY memory_id, revision;
 
 -- next_link_ids --
@@ -62,7 +64,8 @@ LIMIT :count;
 -- read_blocks --
 -- Read blocks by id, deleted ones too, in no order.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
-       revision, create_time, update_time, delete_time, created_by, updated_by
+       revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
+       updated_by
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 

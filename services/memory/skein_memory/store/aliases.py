@@ -70,7 +70,7 @@ class AliasStore(Store):
             last = 0 if before else await history.last_kept(tx, tenant_id, _KIND, str(alias_id))
             after = draft.after(before, last, alias_id, root, at=at, by=by)
             changes = [(before, after), *((one, one.moved(root, at=at, by=by)) for one in followers)]
-            await history.keep(tx, tenant_id, [_former(was, at) for was, _ in changes if was is not None])
+            await history.keep(tx, tenant_id, [former(was, at) for was, _ in changes if was is not None])
             with refusing(_GONE):
                 for _, alias in changes:
                     await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
@@ -122,7 +122,7 @@ class AliasStore(Store):
             if not known:
                 raise AliasNotFound
             (alias,) = known.values()
-            await history.keep(tx, tenant_id, [_former(alias, at)])
+            await history.keep(tx, tenant_id, [former(alias, at)])
             await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=alias.alias_memory_id)
             await history.record(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
 
@@ -180,7 +180,8 @@ async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: dat
         await entries.replace(tx, tenant_id, before, after, at=at, event="memory_archived")
 
 
-def _former(before: Alias, until: datetime) -> Former:
+def former(before: Alias, until: datetime) -> Former:
+    """Return what is kept of it when it changes or goes."""
     said = {
         "canonical_memory_id": str(before.canonical_memory_id),
         "confidence": before.confidence,

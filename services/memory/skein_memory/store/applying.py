@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -34,9 +33,9 @@ from skein_memory.links import Link, LinkDraft
 from skein_memory.memories import Memory, documents_of
 from skein_memory.portable import PURGED, Trouble
 from skein_memory.scores import source_key
-from skein_memory.store import blocks, edges, entries, history, names, tombstones
-from skein_memory.store.history import Former
+from skein_memory.store import aliases, blocks, conflicts, edges, entries, history, names, tombstones, trust
 from skein_memory.store.queries import QUERIES
+from skein_memory.tasks import is_expired
 from skein_memory.trust import SourceTrust
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from skein_kit.policies import Policy
     from skein_kit.postings import Document
     from skein_memory.memories import FactKey
+    from skein_memory.store.history import Former
 
 _FIRST = UUID(int=0)
 
@@ -76,6 +76,8 @@ class Applying:
         self.unchanged: list[str] = []
         self.removed: list[str] = []
         self.troubles: list[Trouble] = []
+        # Kinds of those created or updated whose time is over already.
+        self.expired: list[str] = []
         # Whose vectors are still to be made.
         self.documents: list[Document] = []
         # What comes and goes, for the quotas.
@@ -138,7 +140,7 @@ class Applying:
                 elif before is None:
                     must_be_free(memory, keys)
                     new.append(memory)
-                    self.created.append("memory")
+                    self._count("created", memory)
                 else:
                     await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
             except TransactionConflict:
@@ -154,8 +156,7 @@ class Applying:
     async def _unite(
         self, item: Arriving, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
     ) -> None:
-        is_later = item.changed is not None and item.changed > before.update_time
-        after = united(before, given, self._mode, is_later=is_later, at=self._at, by=self._by)
+        after = united(before, given, self._mode, item.changed, at=self._at, by=self._by)
         if after is before:
             self.unchanged.append("memory")
             return
@@ -171,7 +172,12 @@ class Applying:
         if types.VAULT in {before.draft.type} - {after.draft.type}:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)
-        self.updated.append("memory")
+        self._count("updated", after)
+
+    def _count(self, outcome: str, memory: Memory) -> None:
+        getattr(self, outcome).append("memory")
+        if is_expired(memory, self._at):
+            self.expired.append("memory")
 
     async def _ends(self, *wanted: str) -> list[UUID]:
         """Return the memories that names stand for. Raises MemoryNotFound."""
@@ -186,11 +192,23 @@ class Applying:
             return item.changed is None or item.changed <= update_time
         return self._mode is Mode.SKIP
 
+    def _update_time(self, item: Arriving) -> datetime:
+        return self._at if self._mode is Mode.RESTORE or item.changed is None else item.changed
+
+    def _is_of(self, item: Arriving, update_time: datetime) -> bool:
+        """Say whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
+        return self._mode is Mode.RESTORE or item.changed in {None, update_time, self._at}
+
     async def _link(self, item: Arriving) -> str:
         draft: Any = item.said
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
         from_id, to_id = await self._ends(draft.from_name, draft.to_name)
-        made = draft.between(from_id, to_id, at=self._at, by=self._by)
+        create_time = item.create_time or self._at
+        made = replace(
+            draft.between(from_id, to_id, at=create_time, by=self._by),
+            update_time=max(create_time, item.changed or create_time),
+            record_time=self._at,
+        )
         held = await edges.pairs(self._tx, self._tenant_id, [made.pair])
         if made.pair not in held:
             with _undisturbed(MemoryNotFound):
@@ -198,9 +216,14 @@ class Applying:
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
         before: Link = await edges.locked(self._tx, self._tenant_id, held[made.pair])
-        after = before if self._keeps(item, before.update_time) else before.revised(draft, at=self._at, by=self._by)
-        if after is before:
+        if self._keeps(item, before.update_time):
             return "unchanged"
+        after = before.revised(draft, at=self._at, by=self._by)
+        if after is before:
+            if self._is_of(item, before.update_time):
+                return "unchanged"
+            after = replace(before, revision=before.revision + 1, record_time=self._at, updated_by=self._by)
+        after = replace(after, update_time=self._update_time(item))
         await edges.replace(self._tx, self._tenant_id, before, after)
         return "updated"
 
@@ -211,14 +234,15 @@ class Applying:
         before = None if row is None else SourceTrust(**dict(row))
         said = {"trust": message.trust, "notes": message.notes or None}
         if before is not None:
-            if self._keeps(item, before.update_time) or said == {"trust": before.trust, "notes": before.notes}:
+            is_same = said == {"trust": before.trust, "notes": before.notes} and self._is_of(item, before.update_time)
+            if is_same or self._keeps(item, before.update_time):
                 return "unchanged"
-            state = {"source_key": key, "trust": before.trust, "notes": before.notes}
-            await self._keep("source_trust", before.source_trust_id, before, state)
+            await self._keep(trust.former(before, self._at))
         last = before.revision if before else await self._last("source_trust", SourceTrust.id_of(key))
-        columns = {"source_key": key, **said, "revision": last + 1, "update_time": self._at, "updated_by": self._by}
+        update_time = self._update_time(item)
+        columns = {"source_key": key, **said, "revision": last + 1, "update_time": update_time, "updated_by": self._by}
         if before is None:
-            columns |= {"create_time": self._at, "created_by": self._by}
+            columns |= {"create_time": item.create_time or update_time, "created_by": self._by}
         query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
         await self._tx.execute(query, tenant_id=self._tenant_id, **columns)
         await self._tell("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
@@ -244,9 +268,10 @@ class Applying:
         if before is not None:
             if self._keeps(item, before.update_time):
                 return "unchanged"
-            if said == (before.canonical_memory_id, before.confidence, before.note):
+            is_same = said == (before.canonical_memory_id, before.confidence, before.note)
+            if is_same and self._is_of(item, before.update_time):
                 return "unchanged"
-            await self._keep_alias(before)
+            await self._keep(aliases.former(before, self._at))
         last = before.revision if before else await self._last("alias", str(alias_id))
         after = Alias(
             alias_memory_id=alias_id,
@@ -254,8 +279,8 @@ class Applying:
             confidence=message.confidence,
             note=message.note or None,
             revision=last + 1,
-            create_time=before.create_time if before else self._at,
-            update_time=self._at,
+            create_time=before.create_time if before else item.create_time or self._update_time(item),
+            update_time=self._update_time(item),
             created_by=before.created_by if before else self._by,
             updated_by=self._by,
         )
@@ -278,12 +303,13 @@ class Applying:
         if before is not None:
             if self._keeps(item, before.update_time):
                 return "unchanged"
-            if said == (before.status, before.canonical_memory_id, before.note):
+            is_same = said == (before.status, before.canonical_memory_id, before.note)
+            if is_same and self._is_of(item, before.update_time):
                 return "unchanged"
-            await self._keep_conflict(before)
+            await self._keep(conflicts.former(before, self._at))
         last = before.revision if before else await self._last("conflict", f"{a_id}|{b_id}")
         after = Resolution(
-            resolution_id=before.resolution_id if before else new_id(self._at),
+            resolution_id=before.resolution_id if before else new_id(item.create_time or self._update_time(item)),
             a_memory_id=a_id,
             b_memory_id=b_id,
             status=status,
@@ -292,8 +318,8 @@ class Applying:
             link_id=before.link_id if before else None,
             closed_time=before.closed_time if before else None,
             revision=last + 1,
-            create_time=before.create_time if before else self._at,
-            update_time=self._at,
+            create_time=before.create_time if before else item.create_time or self._update_time(item),
+            update_time=self._update_time(item),
             created_by=before.created_by if before else self._by,
             updated_by=self._by,
         )
@@ -309,15 +335,18 @@ class Applying:
         before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
         outcome = "created"
         if before is None:
+            create_time = item.create_time or item.changed or self._at
+            given = replace(given, create_time=create_time, update_time=item.changed or create_time)
             with _undisturbed(BlockExists):
                 await blocks.insert(self._tx, self._tenant_id, given)
                 self.usage["blocks"] += 1
         elif self._keeps(item, before.update_time):
             return "unchanged"
         else:
-            after = replace(before.revised(given.draft, at=self._at, by=self._by), delete_time=None)
+            after = before.revised(given.draft, at=self._at, by=self._by)
+            after = replace(after, delete_time=None, update_time=self._update_time(item))
             outcome = "updated"
-            if before.is_active and blocks.same(before, after):
+            if before.is_active and blocks.same(before, after) and self._is_of(item, before.update_time):
                 outcome = "unchanged"
             else:
                 await self._put_block(before, after, event="block_updated")
@@ -361,22 +390,21 @@ class Applying:
         elif kind == "source_trust":
             row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
             if row is not None:
-                trust = SourceTrust(**dict(row))
-                state = {"source_key": item_id, "trust": trust.trust, "notes": trust.notes}
-                await self._keep(kind, trust.source_trust_id, trust, state)
+                before = SourceTrust(**dict(row))
+                await self._keep(trust.former(before, self._at))
                 await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
-                await self._tell("memory_source_trust_set", kind, trust.source_trust_id)
+                await self._tell("memory_source_trust_set", kind, before.source_trust_id)
         elif kind == "alias":
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):
-                await self._keep_alias(Alias(**dict(row)))
+                await self._keep(aliases.former(Alias(**dict(row)), self._at))
                 await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=UUID(item_id))
                 await self._tell("memory_entity_separated", kind, item_id)
         elif kind == "conflict":
             a_id, _, b_id = item_id.partition("|")
             pair = {"a_ids": [UUID(a_id)], "b_ids": [UUID(b_id)]}
             for row in await tx.rows(QUERIES["get_resolutions"], tenant_id=tenant_id, **pair):
-                await self._keep_conflict(Resolution(**dict(row)))
+                await self._keep(conflicts.former(Resolution(**dict(row)), self._at))
                 await tx.execute(
                     QUERIES["delete_resolution"],
                     tenant_id=tenant_id,
@@ -388,44 +416,7 @@ class Applying:
     async def _last(self, kind: str, item_id: str) -> int:
         return await history.last_kept(self._tx, self._tenant_id, kind, item_id)
 
-    async def _keep_alias(self, before: Alias) -> None:
-        state = {
-            "canonical_memory_id": str(before.canonical_memory_id),
-            "confidence": before.confidence,
-            "note": before.note,
-        }
-        ends = (before.alias_memory_id, before.canonical_memory_id)
-        await self._keep("alias", str(before.alias_memory_id), before, state, *ends)
-
-    async def _keep_conflict(self, before: Resolution) -> None:
-        state = {
-            "status": before.status,
-            "canonical_memory_id": before.canonical_memory_id and str(before.canonical_memory_id),
-            "note": before.note,
-        }
-        ends = (before.a_memory_id, before.b_memory_id)
-        await self._keep("conflict", f"{ends[0]}|{ends[1]}", before, state, *ends)
-
-    async def _keep(
-        self,
-        kind: str,
-        item_id: str,
-        before: SourceTrust | Alias | Resolution,
-        state: object,
-        memory_id: UUID | None = None,
-        other_memory_id: UUID | None = None,
-    ) -> None:
-        was = Former(
-            kind=kind,
-            item_id=item_id,
-            revision=before.revision,
-            state=json.dumps(state, ensure_ascii=False, separators=(",", ":")),
-            from_time=before.update_time,
-            until_time=self._at,
-            changed_by=before.updated_by,
-            memory_id=memory_id,
-            other_memory_id=other_memory_id,
-        )
+    async def _keep(self, was: Former) -> None:
         await history.keep(self._tx, self._tenant_id, [was])
 
     async def _tell(self, kind: str, entity_type: str, entity_id: str) -> None:

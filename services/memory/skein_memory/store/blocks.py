@@ -270,7 +270,7 @@ async def replace(
         item_id=before.block_id,
         revision=before.revision,
         state=before.state,
-        from_time=before.update_time,
+        from_time=before.record_time,
         until_time=at,
         changed_by=by,
         subject_id=before.draft.subject_id or None,
@@ -306,7 +306,7 @@ async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
     """Store a new block and tell the log. Raises BlockExists."""
     with refusing({"blocks_pkey": BlockExists}):
         await tx.execute(QUERIES["insert_block"], tenant_id=tenant_id, **_columns(block))
-    await history.record(tx, tenant_id, [_event("block_created", block)], at=block.update_time, by=block.updated_by)
+    await history.record(tx, tenant_id, [_event("block_created", block)], at=block.record_time, by=block.updated_by)
 
 
 async def locked_if_any(tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
@@ -358,7 +358,7 @@ async def _revisions(
 
 
 def _former(row: asyncpg.Record) -> Block:
-    return former(row["item_id"], row["state"], revision=row["revision"], update_time=row["from_time"])
+    return former(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
 
 
 def _columns(block: Block) -> dict[str, object]:
@@ -367,6 +367,7 @@ def _columns(block: Block) -> dict[str, object]:
         "revision": block.revision,
         "create_time": block.create_time,
         "update_time": block.update_time,
+        "record_time": block.record_time,
         "delete_time": block.delete_time,
         "created_by": block.created_by,
         "updated_by": block.updated_by,
@@ -388,6 +389,7 @@ def block_of(row: asyncpg.Record) -> Block:
         revision=row["revision"],
         create_time=row["create_time"],
         update_time=row["update_time"],
+        record_time=row["record_time"],
         delete_time=row["delete_time"],
         created_by=row["created_by"],
         updated_by=row["updated_by"],

@@ -157,7 +157,7 @@ class ConflictStore(Store):
             after = draft.after(before, last, pair, canonical_id, (None, None), at=at, by=by)
             after, links = await _carried_out(tx, tenant_id, memories, before, after, at=at, by=by)
             if before is not None:
-                await history.keep(tx, tenant_id, [_former(before, at)])
+                await history.keep(tx, tenant_id, [former(before, at)])
             await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
             await history.record(tx, tenant_id, [_event(after)], at=at, by=by)
             response = respond(after)
@@ -261,6 +261,7 @@ async def _carried_out(
         revision=1,
         update_time=at,
         updated_by=by,
+        record_time=at,
     )
     made = await edges.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
@@ -278,7 +279,8 @@ async def _end(
     await entries.replace(tx, tenant_id, memory, memory.revised(draft, at=at, by=by), at=at)
 
 
-def _former(before: Resolution, until: datetime) -> Former:
+def former(before: Resolution, until: datetime) -> Former:
+    """Return what is kept of it when it changes or goes."""
     canonical = before.canonical_memory_id
     said = {
         "status": before.status,

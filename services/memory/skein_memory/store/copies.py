@@ -82,7 +82,7 @@ async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at
     ids = [row["memory_id"] for row in rows]
     found = await entries.read(tx, tenant_id, ids)
     if at is not None:
-        late = [id_ for id_, memory in found.items() if memory.update_time > at]
+        late = [id_ for id_, memory in found.items() if memory.record_time > at]
         if late:
             versions = await tx.rows(QUERIES["versions_then"], tenant_id=tenant_id, memory_ids=late, at=at)
             then = {row["memory_id"]: entries.memory_of(row) for row in versions}
@@ -110,7 +110,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
             last_id=last or _LAST_ID,
             at=at,
         )
-        links = {id_: link for id_, link in links.items() if link.update_time <= at}
+        links = {id_: link for id_, link in links.items() if link.record_time <= at}
         links |= {UUID(row["item_id"]): _former_link(row) for row in was}
     return [_link(links[id_]) for id_ in sorted(links)], last
 
@@ -127,11 +127,11 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
         await tx.rows(QUERIES["hold_blocks"], tenant_id=tenant_id, block_ids=ids)
     found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
-        late = [id_ for id_, block in found.items() if block.update_time > at]
+        late = [id_ for id_, block in found.items() if block.record_time > at]
         was = await tx.rows(QUERIES["revisions_then"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
         found = {id_: block for id_, block in found.items() if id_ not in set(late)}
         found |= {
-            row["item_id"]: former(row["item_id"], row["state"], revision=row["revision"], update_time=row["from_time"])
+            row["item_id"]: former(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
             for row in was
         }
     items = await _with_agents(tx, tenant_id, [found[id_] for id_ in ids if id_ in found])
@@ -227,7 +227,9 @@ def _former_link(row: asyncpg.Record) -> Link:
         "from_memory_id": row["memory_id"],
         "to_memory_id": row["other_memory_id"],
         "revision": row["revision"],
-        "update_time": row["from_time"],
+        "record_time": row["from_time"],
+        # An older version kept no update_time beside it.
+        "update_time": datetime.fromisoformat(said["update_time"]) if "update_time" in said else row["from_time"],
         "create_time": datetime.fromisoformat(said["create_time"]),
         "metadata": None if metadata is None else json.dumps(metadata, ensure_ascii=False, separators=(",", ":")),
     }

@@ -313,6 +313,7 @@ async def _supersede(
             revision=1,
             update_time=at,
             updated_by=by,
+            record_time=at,
         )
         for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
     ]
@@ -344,6 +345,7 @@ async def _move_links(
             revision=1,
             update_time=at,
             updated_by=by,
+            record_time=at,
         )
         if led.from_memory_id != led.to_memory_id:
             moved.setdefault(led.pair, led)

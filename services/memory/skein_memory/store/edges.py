@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SAID = ("relation", "label", "weight", "metadata")
 # A new link has no earlier state, so these are left to the first change.
-_LATER = ("revision", "update_time", "updated_by")
+_LATER = ("revision", "updated_by")
 _ENDS_GONE = {"links_from_fkey": MemoryNotFound, "links_to_fkey": MemoryNotFound}
 
 
@@ -75,13 +75,13 @@ async def read(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID]) -> di
 
 async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
     """Store the next revision of a locked link, keep the one before, and tell the log. Raises LinkExists."""
-    await history.keep(tx, tenant_id, [_former(before, until=after.update_time, by=after.updated_by)])
-    columns = {name: getattr(after, name) for name in (*_SAID, *_LATER)}
+    await history.keep(tx, tenant_id, [_former(before, until=after.record_time, by=after.updated_by)])
+    columns = {name: getattr(after, name) for name in (*_SAID, *_LATER, "update_time", "record_time")}
     with refusing({"links_pair_key": LinkExists}):
         await tx.execute(QUERIES["update_link"], tenant_id=tenant_id, link_id=after.link_id, **columns)
     changed = [name for name in _SAID if getattr(before, name) != getattr(after, name)]
     event = of_link("memory_link_updated", after, changed)
-    await history.record(tx, tenant_id, [event], at=after.update_time, by=after.updated_by)
+    await history.record(tx, tenant_id, [event], at=after.record_time, by=after.updated_by)
 
 
 async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, at: datetime, by: str) -> list[Link]:
@@ -103,7 +103,7 @@ def _former(link: Link, *, until: datetime, by: str) -> Former:
         item_id=str(link.link_id),
         revision=link.revision,
         state=link.state,
-        from_time=link.update_time,
+        from_time=link.record_time,
         until_time=until,
         changed_by=by,
         memory_id=link.from_memory_id,

@@ -98,6 +98,7 @@ async def replace(
     Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken,
     and ExternalIdTaken where a memory that had expired comes back.
     """
+    after = but(after, record_time=at)
     values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
     await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=at)])
     await tx.execute(
@@ -198,6 +199,7 @@ def _entry(memory: Memory) -> dict[str, object]:
         "words": draft.words,
         "fingerprint": fingerprint(draft),
         "update_time": memory.update_time,
+        "record_time": memory.record_time,
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,
     }
@@ -212,6 +214,7 @@ def memory_of(row: asyncpg.Record) -> Memory:
         draft=Draft(**said),
         revision=row["revision"],
         update_time=row["update_time"],
+        record_time=row["record_time"],
         delete_time=row["delete_time"],
         created_by=row["created_by"],
         updated_by=row["updated_by"],
@@ -226,6 +229,7 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
         "revision": memory.revision,
         "delete_time": memory.delete_time,
         "update_time": memory.update_time,
+        "record_time": memory.record_time,
         "until_time": until,
         "content_hash": memory.draft.content_hash,
         "created_by": memory.created_by,

@@ -194,7 +194,7 @@ class ErasingStore(Store):
             if going:
                 locked = await entries.locked_all(tx, tenant_id, going)
                 # Somebody may have changed one while its lock was waited for: it is young again.
-                old = [id_ for id_ in going if id_ in locked and locked[id_].update_time < before]
+                old = [id_ for id_ in going if id_ in locked and locked[id_].record_time < before]
                 await self._erase(tx, tenant_id, old, at=at, by=by, dry_run=False)
                 return len(old), len(going) == _RETIRED_AT_ONCE
         return 0, False

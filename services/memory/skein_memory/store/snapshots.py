@@ -286,7 +286,7 @@ class SnapshotStore(Store):
             if first is not None:
                 return first, None
             policy = await self._policies.of(tx, tenant_id)
-            applying = Applying(tx, tenant_id, policy, Mode.OVERWRITE, at=at, by=by)
+            applying = Applying(tx, tenant_id, policy, Mode.RESTORE, at=at, by=by)
             if place.phase == "remove":
                 held = await _some(tx, tenant_id, snapshot_id, place.kind, items, now=at)
                 await applying.remove(place.kind, [item.item_id for item in items if item.item_id not in held])

@@ -58,7 +58,7 @@ class SourceTrustStore(Store):
                     raise TransactionConflict
             else:
                 after = draft.after(before, 0, at=at, by=by)
-                await history.keep(tx, tenant_id, [_former(before, at)])
+                await history.keep(tx, tenant_id, [former(before, at)])
                 await tx.execute(
                     QUERIES["update_source_trust"],
                     tenant_id=tenant_id,
@@ -98,7 +98,7 @@ class SourceTrustStore(Store):
             before = await _locked(tx, tenant_id, key)
             if before is None:
                 raise SourceTrustNotFound
-            await history.keep(tx, tenant_id, [_former(before, at)])
+            await history.keep(tx, tenant_id, [former(before, at)])
             await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=key)
             await history.record(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
 
@@ -108,7 +108,8 @@ async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | N
     return None if row is None else SourceTrust(**dict(row))
 
 
-def _former(before: SourceTrust, until: datetime) -> Former:
+def former(before: SourceTrust, until: datetime) -> Former:
+    """Return what is kept of it when it changes or goes."""
     said = {"source_key": before.source_key, "trust": before.trust, "notes": before.notes}
     return Former(
         kind=_KIND,

@@ -6,6 +6,7 @@
 SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
        e.subject_id, e.session_id, e.scope, e.level, e.confidence, e.importance, e.expire_time, e.valid_from_time,
        e.valid_to_time, e.metadata, e.content_hash, e.revision, e.create_time, e.update_time, e.created_by, e.updated_by,
+       greatest(e.record_time, e.update_time) AS record_time,
        ARRAY(
            SELECT t.tag FROM memory.tags AS t
            WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id

@@ -237,7 +237,7 @@ class ImportDataRequest(_message.Message):
     def __init__(self, lines: _Optional[str] = ..., format: _Optional[_Union[ImportFormat, str]] = ..., mode: _Optional[_Union[ImportMode, str]] = ..., dry_run: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ImportCounts(_message.Message):
-    __slots__ = ("created", "updated", "unchanged", "removed", "refused")
+    __slots__ = ("created", "updated", "unchanged", "removed", "refused", "expired")
     class CreatedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -273,17 +273,26 @@ class ImportCounts(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class ExpiredEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     CREATED_FIELD_NUMBER: _ClassVar[int]
     UPDATED_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
     created: _containers.ScalarMap[str, int]
     updated: _containers.ScalarMap[str, int]
     unchanged: _containers.ScalarMap[str, int]
     removed: _containers.ScalarMap[str, int]
     refused: _containers.ScalarMap[str, int]
-    def __init__(self, created: _Optional[_Mapping[str, int]] = ..., updated: _Optional[_Mapping[str, int]] = ..., unchanged: _Optional[_Mapping[str, int]] = ..., removed: _Optional[_Mapping[str, int]] = ..., refused: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    expired: _containers.ScalarMap[str, int]
+    def __init__(self, created: _Optional[_Mapping[str, int]] = ..., updated: _Optional[_Mapping[str, int]] = ..., unchanged: _Optional[_Mapping[str, int]] = ..., removed: _Optional[_Mapping[str, int]] = ..., refused: _Optional[_Mapping[str, int]] = ..., expired: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ImportError(_message.Message):
     __slots__ = ("line", "kind", "reason", "field")

@@ -184,6 +184,10 @@ class SnapshotServiceServicer:
 
     def ImportData(self, request, context):
         """ImportData stores a portion of an export, of this system or of MemoryVault.
+        Every item keeps the create_time and update_time that its line gives; one
+        without an update_time was last changed when it was made. When Skein recorded
+        it is record_time, which as-of reads and the event log go by. Memories whose
+        expire_time is over are stored as expired and counted.
         Lines that cannot be stored are named with the reason; the others are stored
         together or not at all. Importing the same again changes nothing. Memories
         that have expired are stored, and no call finds them; one that is there

@@ -103,6 +103,10 @@ class SnapshotServiceStub:
     """
     ImportData: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ImportDataRequest, _snapshots_pb2.ImportDataResponse]
     """ImportData stores a portion of an export, of this system or of MemoryVault.
+    Every item keeps the create_time and update_time that its line gives; one
+    without an update_time was last changed when it was made. When Skein recorded
+    it is record_time, which as-of reads and the event log go by. Memories whose
+    expire_time is over are stored as expired and counted.
     Lines that cannot be stored are named with the reason; the others are stored
     together or not at all. Importing the same again changes nothing. Memories
     that have expired are stored, and no call finds them; one that is there
@@ -190,6 +194,10 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     """
     ImportData: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ImportDataRequest, _snapshots_pb2.ImportDataResponse]  # type: ignore[assignment]
     """ImportData stores a portion of an export, of this system or of MemoryVault.
+    Every item keeps the create_time and update_time that its line gives; one
+    without an update_time was last changed when it was made. When Skein recorded
+    it is record_time, which as-of reads and the event log go by. Memories whose
+    expire_time is over are stored as expired and counted.
     Lines that cannot be stored are named with the reason; the others are stored
     together or not at all. Importing the same again changes nothing. Memories
     that have expired are stored, and no call finds them; one that is there
@@ -322,6 +330,10 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.ImportDataResponse, _abc.Awaitable[_snapshots_pb2.ImportDataResponse]]:
         """ImportData stores a portion of an export, of this system or of MemoryVault.
+        Every item keeps the create_time and update_time that its line gives; one
+        without an update_time was last changed when it was made. When Skein recorded
+        it is record_time, which as-of reads and the event log go by. Memories whose
+        expire_time is over are stored as expired and counted.
         Lines that cannot be stored are named with the reason; the others are stored
         together or not at all. Importing the same again changes nothing. Memories
         that have expired are stored, and no call finds them; one that is there
