@@ -63,9 +63,7 @@ async def test_what_was_changed_later_wins_whatever_was_imported_first(tenant: T
 async def test_a_change_made_here_is_later_than_what_was_changed_elsewhere_before(tenant: Tenant) -> None:
     await imported(tenant, {"memory": OF_2017})
     changed = memory_pb2.Memory(memory_id="kettle", content="the kettle is black", update_time=stamp(OLD))
-    await tenant.memory.UpdateMemory(
-        memory_pb2.UpdateMemoryRequest(memory=changed, update_mask={"paths": ["content"]})
-    )
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask={"paths": ["content"]}))
 
     await imported(tenant, {"memory": {**OF_2017, "content": "the kettle is blue", "update_time": NEWEST}})
 

@@ -113,7 +113,7 @@ def test_a_prompt_has_as_many_frames_as_blocks_whatever_they_say(values: list[st
 def test_a_block_is_read_from_its_history_as_it_was(value: str, metadata: str | None, *, read_only: bool) -> None:
     was = block("human", value, metadata=metadata, read_only=read_only)
 
-    assert former(was.block_id, was.state, revision=1, update_time=AT) == was
+    assert former(was.block_id, was.state, revision=1, record_time=AT) == was
 
 
 def test_ninety_percent_are_nearly_full() -> None:

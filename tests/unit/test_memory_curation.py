@@ -27,6 +27,7 @@ def memory(number: int = 1, **said: Any) -> Memory:
         draft=Draft.of(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000),
         revision=1,
         update_time=AT,
+        record_time=AT,
         delete_time=None,
         created_by="a",
         updated_by="a",

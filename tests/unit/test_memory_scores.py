@@ -44,6 +44,7 @@ def memory(**said: Any) -> Memory:
         draft=replace(draft, create_time=changed),
         revision=1,
         update_time=changed,
+        record_time=changed,
         delete_time=None,
         created_by="a",
         updated_by="a",

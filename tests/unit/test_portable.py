@@ -82,24 +82,26 @@ def test_modes_decide_what_becomes_of_a_memory(
 ) -> None:
     old, new = memory("old", tags=["a"], external_id="e"), memory("new", tags=["b"])
 
-    after = united(old, new, mode, is_later=is_later, at=AT, by="importer")
+    changed, at = old.update_time + timedelta(minutes=1 if is_later else -1), AT + timedelta(hours=1)
+    after = united(old, new, mode, changed, at=at, by="importer")
 
     assert (after.draft.content, after.draft.tags, after.draft.external_id) == (content, tags, "e")
-    assert united(after, new, mode, is_later=is_later, at=AT, by="importer") is after
+    assert united(after, new, mode, changed, at=at, by="importer") is after
+    assert after.update_time == (changed if content == "new" else old.update_time)
 
 
 def test_a_deleted_memory_comes_back_only_where_the_import_wins() -> None:
     gone = memory().deleted(at=AT, by="test")
 
-    assert united(gone, memory(), Mode.MERGE, is_later=False, at=AT, by="x") is gone
-    assert united(gone, memory(), Mode.OVERWRITE, is_later=False, at=AT, by="x").is_active
+    assert united(gone, memory(), Mode.MERGE, None, at=AT, by="x") is gone
+    assert united(gone, memory(), Mode.OVERWRITE, None, at=AT, by="x").is_active
 
 
 def test_json_that_is_written_otherwise_is_no_change() -> None:
     old = memory(metadata={"a": 1})
     spaced = replace(old, draft=replace(old.draft, metadata='{"a": 1.0}'))
 
-    assert united(spaced, old, Mode.OVERWRITE, is_later=True, at=AT, by="x") is spaced
+    assert united(spaced, old, Mode.OVERWRITE, None, at=AT, by="x") is spaced
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", '{"memories": {}}', '{"format": "v2", "memories": []}', '{"x": []}'])

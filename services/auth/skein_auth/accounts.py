@@ -11,9 +11,11 @@ from skein_auth.errors import PasswordHashUnknown
 from skein_auth.passwords import is_known
 from skein_kit import wire
 from skein_kit.errors import FieldInvalid
+from skein_kit.row_times import past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from uuid import UUID
 
     from google.protobuf.field_mask_pb2 import FieldMask
@@ -50,10 +52,13 @@ class Draft:
     # None: nobody signs in with a password.
     password_hash: str | None = field(default=None, repr=False)
     email_verified: bool = False
+    # When it was made and last changed where the person comes from; None: it is made now.
+    create_time: datetime | None = None
+    update_time: datetime | None = None
 
     @classmethod
-    def of(cls, request: pb.CreateAccountRequest) -> Self:
-        """Read what the operator wants. Raises PasswordHashUnknown."""
+    def of(cls, request: pb.CreateAccountRequest, *, at: datetime) -> Self:
+        """Read what the operator wants at the time `at`. Raises PasswordHashUnknown."""
         if request.password_hash and not is_known(request.password_hash):
             raise PasswordHashUnknown
         return cls(
@@ -61,6 +66,8 @@ class Draft:
             display_name=request.display_name,
             password_hash=request.password_hash or None,
             email_verified=request.email_verified,
+            create_time=past(request, "create_time", at),
+            update_time=past(request, "update_time", at),
         )
 
 

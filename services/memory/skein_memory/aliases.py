@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.memory.v1 import curation_pb2 as pb
+    from skein_kit.row_times import RowTimes
 
 DEFAULT_CONFIDENCE = 0.9
 # Aliases of an alias that follow it in one call.
@@ -48,9 +49,11 @@ class AliasDraft:
     confidence: float
     note: str | None
     archive: bool
+    # None: it is said now.
+    times: RowTimes | None = None
 
     @classmethod
-    def of(cls, request: pb.ResolveEntityRequest) -> Self:
+    def of(cls, request: pb.ResolveEntityRequest, times: RowTimes | None = None) -> Self:
         """Read a caller's message."""
         must_be_storable([("note", request.note)], [])
         return cls(
@@ -59,6 +62,7 @@ class AliasDraft:
             confidence=request.confidence if request.HasField("confidence") else DEFAULT_CONFIDENCE,
             note=request.note or None,
             archive=request.archive_alias,
+            times=times,
         )
 
     def after(
@@ -71,8 +75,8 @@ class AliasDraft:
             confidence=self.confidence,
             note=self.note,
             revision=(last if before is None else before.revision) + 1,
-            create_time=at if before is None else before.create_time,
-            update_time=at,
+            create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
+            update_time=self.times.update_time if self.times else at,
             created_by=by if before is None else before.created_by,
             updated_by=by,
         )

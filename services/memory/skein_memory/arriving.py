@@ -12,7 +12,7 @@ from uuid import UUID
 from skein_kit.errors import FieldInvalid, Refusal
 from skein_kit.ids import new_id, parse_id, time_of
 from skein_kit.interceptors import validate
-from skein_kit.wire import moment
+from skein_kit.row_times import past
 from skein_memory.blocks import Block, BlockDraft
 from skein_memory.errors import FactKeyTaken
 from skein_memory.links import LinkDraft
@@ -178,16 +178,10 @@ def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arrivin
         place=one.place,
         kind=one.kind,
         said=said,
-        create_time=_past(message, "create_time", at),
-        changed=_past(message, "update_time", at),
+        create_time=past(message, "create_time", at),
+        changed=past(message, "update_time", at),
         agent_ids=agent_ids,
     )
-
-
-def _past(message: Message, name: str, at: datetime) -> datetime | None:
-    """Read an optional time; one that lies ahead is `at`, as nothing has happened later."""
-    time = moment(message, name)
-    return None if time is None else min(time, at)
 
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
@@ -203,7 +197,7 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
         memory_id=memory_id,
         draft=draft,
         revision=1,
-        update_time=_past(message, "update_time", at) or min(draft.create_time, at),
+        update_time=past(message, "update_time", at) or min(draft.create_time, at),
         record_time=at,
         delete_time=None,
         created_by=by,

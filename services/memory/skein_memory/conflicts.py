@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.row_times import RowTimes
     from skein_memory.memories import Memory
 
 SUPERSEDED = "superseded"
@@ -87,9 +88,11 @@ class ResolutionDraft:
     note: str | None
     # Of what was said before; 0 for whatever it is.
     revision: int
+    # None: it is said now.
+    times: RowTimes | None = None
 
     @classmethod
-    def of(cls, request: pb.ResolveConflictRequest) -> Self:
+    def of(cls, request: pb.ResolveConflictRequest, times: RowTimes | None = None) -> Self:
         """Read a caller's message."""
         must_be_storable([("note", request.note)], [])
         status, canonical = STATUSES[request.status], request.canonical_memory_id or None
@@ -104,6 +107,7 @@ class ResolutionDraft:
             canonical_name=canonical,
             note=request.note or None,
             revision=request.revision,
+            times=times,
         )
 
     def after(
@@ -130,8 +134,8 @@ class ResolutionDraft:
             link_id=done[0],
             closed_time=done[1],
             revision=(last if before is None else before.revision) + 1,
-            create_time=at if before is None else before.create_time,
-            update_time=at,
+            create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
+            update_time=self.times.update_time if self.times else at,
             created_by=by if before is None else before.created_by,
             updated_by=by,
         )

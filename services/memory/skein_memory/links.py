@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.memory.v1 import memory_pb2 as pb
+    from skein_kit.row_times import RowTimes
 
 DEFAULT_RELATION = "related"
 DEFAULT_WEIGHT = 1.0
@@ -36,9 +37,11 @@ class LinkDraft:
     label: str | None
     weight: float
     metadata: str | None
+    # None: it is made now.
+    times: RowTimes | None = None
 
     @classmethod
-    def of(cls, link: pb.Link) -> Self:
+    def of(cls, link: pb.Link, times: RowTimes | None = None) -> Self:
         """Read a caller's message."""
         for field in ("from_memory_id", "to_memory_id"):
             if not 0 < len(getattr(link, field)) <= MAX_NAME:
@@ -52,6 +55,7 @@ class LinkDraft:
             label=link.label or None,
             weight=link.weight if link.HasField("weight") else DEFAULT_WEIGHT,
             metadata=metadata,
+            times=times,
         )
 
     def between(
@@ -78,10 +82,10 @@ class LinkDraft:
             label=self.label,
             weight=self.weight,
             metadata=self.metadata,
-            create_time=at,
+            create_time=self.times.create_time if self.times else at,
             created_by=by,
             revision=1,
-            update_time=at,
+            update_time=self.times.update_time if self.times else at,
             updated_by=by,
             record_time=at,
         )

@@ -20,6 +20,7 @@ from skein_kit.errors import (
 )
 from skein_kit.ids import first_id, new_ids
 from skein_kit.postings import Document
+from skein_kit.row_times import must_keep_times, past
 from skein_kit.wire import json_of, moment
 from skein_memory import types, wire
 from skein_memory.content_hash import content_hash
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein.memory.v1 import memory_pb2 as pb
+    from skein_kit.identity import Caller
     from skein_memory.scores import Scores
 
 FACT = "fact"
@@ -312,7 +314,7 @@ def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory
             memory_id=ids[place],
             draft=draft,
             revision=1,
-            update_time=min(at, drafts[place].create_time),
+            update_time=min(at, draft.create_time),
             record_time=at,
             delete_time=None,
             created_by=by,
@@ -320,6 +322,13 @@ def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory
         )
         for place, draft in enumerate(drafts)
     ]
+
+
+def with_times(memories: Sequence[Memory], given: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
+    """Return new memories with the update_times that an import gives. Raises PermissionMissing and FieldInvalid."""
+    must_keep_times(who)
+    pairs = zip(memories, given, strict=True)
+    return [replace(one, update_time=past(message, "update_time", at) or one.update_time) for one, message in pairs]
 
 
 def documents_of(

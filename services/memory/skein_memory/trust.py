@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein.memory.v1 import curation_pb2 as pb
+    from skein_kit.row_times import RowTimes
 
 
 def key_of(source: str) -> str:
@@ -63,9 +64,11 @@ class TrustDraft:
     notes: str | None
     # Of what was said before; 0 for whatever it is.
     revision: int
+    # None: it is said now.
+    times: RowTimes | None = None
 
     @classmethod
-    def of(cls, request: pb.SetSourceTrustRequest) -> Self:
+    def of(cls, request: pb.SetSourceTrustRequest, times: RowTimes | None = None) -> Self:
         """Read a caller's message."""
         must_be_storable([("notes", request.notes)], [])
         return cls(
@@ -73,6 +76,7 @@ class TrustDraft:
             trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,
             notes=request.notes or None,
             revision=request.revision,
+            times=times,
         )
 
     def after(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
@@ -86,8 +90,8 @@ class TrustDraft:
             trust=self.trust,
             notes=self.notes,
             revision=(last if before is None else before.revision) + 1,
-            create_time=at if before is None else before.create_time,
-            update_time=at,
+            create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
+            update_time=self.times.update_time if self.times else at,
             created_by=by if before is None else before.created_by,
             updated_by=by,
         )

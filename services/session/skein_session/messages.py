@@ -21,6 +21,7 @@ from skein_kit.errors import (
 )
 from skein_kit.ids import first_id, month_of, new_ids
 from skein_kit.postings import Document
+from skein_kit.row_times import past
 from skein_kit.wire import json_of, masked, moment
 from skein_session import wire
 from skein_session.sessions import MAX_AHEAD, title_of
@@ -37,6 +38,8 @@ class Batch:
     session_id: str
     create_session: bool
     at: datetime
+    # When the session counts as updated: now, or when the newest message of an import was.
+    update_time: datetime
     by: str
     # The agent that the caller acts as; a session opened for the batch is with it.
     agent_id: str | None
@@ -71,21 +74,23 @@ class Batch:
                     raise DuplicateInBatch(violations=[("external_id", "comes twice in the batch")])
                 if message.external_id:
                     external_ids.add(message.external_id)
+        changes = [_changed(message, time, at, request) for message, time in zip(request.messages, times, strict=True)]
         ids = _ids(times)
         messages = tuple(
-            _complete(message, request.session_id, id_, created, by)
-            for message, id_, created in zip(request.messages, ids, times, strict=True)
+            _complete(message, request.session_id, id_, created, changed, by)
+            for message, id_, created, changed in zip(request.messages, ids, times, changes, strict=True)
         )
         return cls(
             session_id=request.session_id,
             create_session=request.create_session,
             at=at,
+            update_time=max(changes) if request.keep_times else at,
             by=by,
             agent_id=agent_id or None,
             messages=messages,
             rows=tuple(
-                wire.row(message, id_, created) | json
-                for message, id_, created, json in zip(messages, ids, times, stored, strict=True)
+                wire.row(message, id_, created) | {"update_time": None if changed == created else changed} | json
+                for message, id_, created, changed, json in zip(messages, ids, times, changes, stored, strict=True)
             ),
             without_agent=frozenset(place for place, message in enumerate(messages) if not message.agent_id),
             without_subject=frozenset(place for place, message in enumerate(messages) if not message.subject_id),
@@ -208,6 +213,11 @@ def _checked(message: pb.Message, at: datetime, max_content: int) -> datetime:
     return created
 
 
+def _changed(message: pb.Message, created: datetime, at: datetime, request: pb.AppendMessagesRequest) -> datetime:
+    """Return when a message was last changed: what an import that keeps times says, else when it was made."""
+    return (past(message, "update_time", at) if request.keep_times else None) or created
+
+
 def _check_content(content: str, max_content: int) -> None:
     if len(content) > max_content:
         raise ContentTooLong(limit=max_content, length=len(content))
@@ -226,7 +236,9 @@ def _ids(times: Sequence[datetime]) -> list[UUID]:
     return [ids[place] for place in range(len(times))]
 
 
-def _complete(given: pb.Message, session_id: str, message_id: UUID, created: datetime, by: str) -> pb.Message:
+def _complete(
+    given: pb.Message, session_id: str, message_id: UUID, created: datetime, changed: datetime, by: str
+) -> pb.Message:
     message = pb.Message()
     message.CopyFrom(given)
     message.message_id = str(message_id)
@@ -234,7 +246,7 @@ def _complete(given: pb.Message, session_id: str, message_id: UUID, created: dat
     message.create_time.FromDatetime(created)
     message.created_by = by
     message.revision = 1
-    message.update_time.CopyFrom(message.create_time)
+    message.update_time.FromDatetime(changed)
     message.updated_by = by
     return message
 

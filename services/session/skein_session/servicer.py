@@ -13,6 +13,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now
 from skein_kit.purging import purge
 from skein_kit.requests import Once, Requests
+from skein_kit.row_times import RowTimes, must_keep_times
 from skein_kit.wire import time
 from skein_session import purging
 from skein_session.messages import Batch, Correction
@@ -54,7 +55,10 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         who, at = caller(context), now()
-        draft = Draft.of(request.session, at=at, agent_id=who.agent_id)
+        times = None
+        if request.keep_times:
+            times = RowTimes.of(request.session, who, at, keep_times=True)
+        draft = Draft.of(request.session, at=at, agent_id=who.agent_id, times=times)
         return await self._sessions.create(who, Once.of(who, request), draft, at)
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
@@ -70,10 +74,14 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
 
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
         who = caller(context)
+        if request.keep_times:
+            must_keep_times(who)
         return await self._sessions.end(who.tenant(), Once.of(who, request), request, now())
 
     async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
         who = caller(context)
+        if request.keep_times:
+            must_keep_times(who)
         return await self._sessions.archive(who.tenant(), Once.of(who, request), request, now())
 
     async def UnarchiveSession(
@@ -88,6 +96,8 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
 
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
         who = caller(context)
+        if request.keep_times:
+            must_keep_times(who)
         once = Once.of(who, request)
         batch = Batch.of(
             request,

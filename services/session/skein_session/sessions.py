@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_kit.properties import Property
+    from skein_kit.row_times import RowTimes
 
 DEFAULT_TYPE = "conversation"
 # Characters of the title that a session takes from its first words.
@@ -43,10 +44,14 @@ class Draft:
     properties: frozenset[Property]
     summary: str | None
     create_time: datetime
+    update_time: datetime
 
     @classmethod
-    def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "") -> Self:
-        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given."""
+    def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "", times: RowTimes | None = None) -> Self:
+        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given.
+
+        `times` are those that an import keeps.
+        """
         create_time = moment(session, "create_time") or at
         if create_time > at + MAX_AHEAD:
             raise FieldInvalid(violations=[("session.create_time", "lies in the future")])
@@ -62,6 +67,7 @@ class Draft:
             properties=properties_of({"metadata": metadata}, owner="session"),
             summary=session.summary or None,
             create_time=create_time,
+            update_time=times.update_time if times else create_time,
         )
 
 

@@ -9,6 +9,7 @@ from skein_kit.call import Context, caller
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import now
 from skein_kit.requests import Once
+from skein_kit.row_times import RowTimes
 from skein_session.states import ItemPut, Put
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ class StateRpcs:
     async def PutAgentState(
         self, request: states_pb2.PutAgentStateRequest, context: Context
     ) -> states_pb2.PutAgentStateResponse:
-        who = caller(context)
-        put = Put.of(request, at=now(), by=who.principal, agent_id=who.agent_id)
+        who, at = caller(context), now()
+        times = RowTimes.of(request.state, who, at, keep_times=request.keep_times)
+        put = Put.of(request, at=at, by=who.principal, agent_id=who.agent_id, times=times)
         return await self._states.put(who.tenant(), Once.of(who, request), put)
 
     async def GetAgentState(
@@ -54,7 +56,8 @@ class StateRpcs:
 
     async def PutItem(self, request: states_pb2.PutItemRequest, context: Context) -> states_pb2.PutItemResponse:
         who, at = caller(context), now()
-        put = ItemPut.of(request, at=at)
+        times = RowTimes.of(request, who, at, keep_times=request.keep_times)
+        put = ItemPut.of(request, at=at, times=times)
         return await self._states.put_item(who.tenant(), Once.of(who, request), put, at=at, by=who.principal)
 
     async def GetItem(self, request: states_pb2.GetItemRequest, context: Context) -> states_pb2.GetItemResponse:

@@ -12,6 +12,7 @@ from google.protobuf import json_format
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
 from skein_kit.ids import EPOCH
+from skein_kit.row_times import RowTimes
 from skein_kit.wire import MAX_JSON_BYTES, json_of, moment
 from skein_session.errors import AgentStateExists, AgentStateNotFound
 
@@ -62,10 +63,23 @@ class Put:
     expire_time: datetime | None
     at: datetime
     by: str
+    # None: it is put there now.
+    times: RowTimes | None = None
 
     @classmethod
-    def of(cls, request: pb.PutAgentStateRequest, *, at: datetime, by: str, agent_id: str = "") -> Self:
-        """Read a request at the time `at`; `agent_id` stands in for an agent that is not named."""
+    def of(
+        cls,
+        request: pb.PutAgentStateRequest,
+        *,
+        at: datetime,
+        by: str,
+        agent_id: str = "",
+        times: RowTimes | None = None,
+    ) -> Self:
+        """Read a request at the time `at`; `agent_id` stands in for an agent that is not named.
+
+        `times` are those that an import keeps; it may put a state there that has expired.
+        """
         state = request.state
         if not (state.agent_id or agent_id):
             raise FieldInvalid(violations=[("state.agent_id", "says whose state it is")])
@@ -83,6 +97,7 @@ class Put:
             expire_time=_end_of_state(request, at),
             at=at,
             by=by,
+            times=times,
         )
 
     def onto(self, current: Current | None) -> dict[str, object]:
@@ -104,14 +119,15 @@ class Put:
             expire_time = self.expire_time or standing.expire_time
         elif self.merges:
             state_data = merged("{}", self.state_data)
+        first = self.times.create_time if self.times else self.at
         return {
             "agent_id": self.agent_id,
             "session_id": self.session_id,
             "state_data": state_data,
             "revision": first_revision(self.at) if current is None else current.revision + 1,
             "expire_time": expire_time,
-            "create_time": self.at if standing is None else standing.create_time,
-            "update_time": self.at,
+            "create_time": first if standing is None else standing.create_time,
+            "update_time": self.times.update_time if self.times else self.at,
             "created_by": self.by if standing is None else standing.created_by,
             "updated_by": self.by,
         }
@@ -125,18 +141,23 @@ class ItemPut:
     key: str
     value: str
     expire_time: datetime
+    times: RowTimes
 
     @classmethod
-    def of(cls, request: pb.PutItemRequest, *, at: datetime) -> Self:
-        """Read a request at the time `at`."""
+    def of(cls, request: pb.PutItemRequest, *, at: datetime, times: RowTimes | None = None) -> Self:
+        """Read a request at the time `at`; `times` are those that an import keeps."""
         if not request.HasField("value") or request.value.WhichOneof("kind") is None:
             raise FieldInvalid(violations=[("value", "is any JSON value, null included")])
         lifetime = _lifetime(request, "ttl", MAX_ITEM_TTL) or DEFAULT_ITEM_TTL
+        expire_time = moment(request, "expire_time") if request.keep_times else None
+        if expire_time is not None and expire_time > at + MAX_ITEM_TTL:
+            raise FieldInvalid(violations=[("expire_time", f"lies more than {MAX_ITEM_TTL.days} days ahead")])
         return cls(
             session_id=request.session_id,
             key=request.key,
             value=json_of(request, "value") or "null",
-            expire_time=at + lifetime,
+            expire_time=expire_time or at + lifetime,
+            times=times or RowTimes(create_time=at, update_time=at),
         )
 
 
@@ -185,7 +206,7 @@ def _end_of_state(request: pb.PutAgentStateRequest, at: datetime) -> datetime | 
     expire_time = moment(request.state, "expire_time")
     lifetime = _lifetime(request, "ttl", _MAX_STATE_TTL)
     if lifetime is None:
-        if expire_time is not None and expire_time <= at:
+        if expire_time is not None and expire_time <= at and not request.keep_times:
             raise FieldInvalid(violations=[("state.expire_time", "lies in the past")])
         return expire_time
     if expire_time is not None:

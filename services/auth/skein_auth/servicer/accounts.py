@@ -15,7 +15,7 @@ from skein_kit.access import ACCOUNT
 from skein_kit.call import Context, caller
 from skein_kit.database import NO_TENANT
 from skein_kit.errors import FieldInvalid
-from skein_kit.ids import parse_id
+from skein_kit.ids import now, parse_id
 from skein_kit.requests import Once
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class AccountAdminRpcs(Rpcs):
 
     async def CreateAccount(self, request: pb.CreateAccountRequest, context: Context) -> pb.CreateAccountResponse:
         once = Once.of(caller(context), request)
-        return await self._parts.accounts.create_account(Draft.of(request), once)
+        return await self._parts.accounts.create_account(Draft.of(request, at=now()), once)
 
     async def GetAccount(self, request: pb.GetAccountRequest, context: Context) -> pb.GetAccountResponse:
         return pb.GetAccountResponse(account=await _one(self._parts.accounts, request))

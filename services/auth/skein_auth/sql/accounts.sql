@@ -3,7 +3,7 @@
 INSERT INTO auth.accounts
     (account_id, email, email_verify_time, password_hash, display_name, status, create_time, update_time)
 VALUES
-    (:account_id, :email, :email_verify_time, :password_hash, :display_name, 'active', :create_time, :create_time)
+    (:account_id, :email, :email_verify_time, :password_hash, :display_name, 'active', :create_time, :update_time)
 ON CONFLICT ON CONSTRAINT accounts_email_key DO NOTHING
 RETURNING account_id, email, email_verify_time, display_name, status, password_hash IS NOT NULL AS has_password,
     totp_confirm_time IS NOT NULL AS has_totp, revision, create_time, update_time;

@@ -220,7 +220,8 @@ class AccountStore:
             email_verify_time=at if draft.email_verified else None,
             password_hash=draft.password_hash,
             display_name=draft.display_name,
-            create_time=at,
+            create_time=draft.create_time or draft.update_time or at,
+            update_time=draft.update_time or draft.create_time or at,
         )
         if row is None:
             raise AccountExists

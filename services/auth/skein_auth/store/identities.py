@@ -157,6 +157,7 @@ async def _create_account(tx: Transaction, proof: Proof) -> UUID:
             password_hash=None,
             display_name=proof.display_name or proof.login,
             create_time=at,
+            update_time=at,
         )
         if row is not None:
             return account_id

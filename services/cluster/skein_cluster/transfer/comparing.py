@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
@@ -17,7 +18,7 @@ from skein_cluster.transfer.records import Kind, Record, Unreadable
 from skein_cluster.transfer.report import Report
 from skein_cluster.transfer.sources.base import Tally
 from skein_cluster.transfer.writers import WRITERS
-from skein_cluster.transfer.writers.base import Shared
+from skein_cluster.transfer.writers.base import Shared, is_expired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,6 +129,10 @@ async def lack_all(records: Iterable[Record | Unreadable], comparison: Compariso
 
 
 def _hold(writer: Writer, record: Record, found: Message | None, comparison: Comparison) -> None:
+    if found is None and is_expired(record, datetime.now(UTC)):
+        # No reader sees it, so that nothing says whether it is there.
+        comparison.unchecked[record.kind] += 1
+        return
     comparison.in_source[record.kind] += 1
     if found is None:
         comparison.lack(record)

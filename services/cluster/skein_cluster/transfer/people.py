@@ -89,7 +89,8 @@ class Newcomers:
             (self._report.written if is_new else self._report.skipped)[_KINDS[type(one)]] += 1
 
     async def _person(self, person: Person) -> bool:
-        digest = hashlib.sha256(f"{person.email}\n{person.display_name}".encode()).hexdigest()
+        said = (person.email, person.display_name, person.create_time, person.update_time)
+        digest = hashlib.sha256("\n".join(map(str, said)).encode()).hexdigest()
         request = accounts_pb2.CreateAccountRequest(
             email=person.email,
             display_name=person.display_name,
@@ -97,6 +98,12 @@ class Newcomers:
             # An import that was interrupted knows its own accounts by it for a day.
             request_id=f"import-{digest}",
         )
+        for value, field in (
+            (person.create_time, request.create_time),
+            (person.update_time, request.update_time),
+        ):
+            if value is not None:
+                field.CopyFrom(stamp(value))
         before = await self._account(person.email)
         try:
             account = (await self._operator.auth.CreateAccount(request)).account

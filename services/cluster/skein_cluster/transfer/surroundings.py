@@ -64,7 +64,14 @@ async def of_sessions(api: Api, session_ids: Iterable[str], put: Callable[[Kind,
     for session_id in session_ids:
         request = states_pb2.ListItemsRequest(session_id=session_id, page_size=_PAGE)
         async for item in items(api.sessions.ListItems, request, "items"):
-            kept = states_pb2.PutItemRequest(session_id=session_id, key=item.key, value=item.value)
+            kept = states_pb2.PutItemRequest(
+                session_id=session_id,
+                key=item.key,
+                value=item.value,
+                create_time=item.create_time,
+                update_time=item.update_time,
+                expire_time=item.expire_time,
+            )
             put(Kind.ITEM, kept)
     states = states_pb2.ListAgentStatesRequest(page_size=_PAGE)
     async for state in items(api.sessions.ListAgentStates, states, "states"):
@@ -75,7 +82,13 @@ async def after(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message
     """Write what was said of memories and of where they come from, and the tenant's own rules."""
     trust = curation_pb2.ListSourceTrustRequest(page_size=_PAGE)
     async for source in items(api.curation.ListSourceTrust, trust, "source_trust"):
-        said = curation_pb2.SetSourceTrustRequest(source=source.source_key, trust=source.trust, notes=source.notes)
+        said = curation_pb2.SetSourceTrustRequest(
+            source=source.source_key,
+            trust=source.trust,
+            notes=source.notes,
+            create_time=source.create_time,
+            update_time=source.update_time,
+        )
         put(Kind.TRUST, said)
     async for alias in items(api.curation.ListAliases, curation_pb2.ListAliasesRequest(page_size=_PAGE), "aliases"):
         if alias.alias_memory_id in names and alias.canonical_memory_id in names:
@@ -84,6 +97,8 @@ async def after(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message
                 canonical_memory_id=names[alias.canonical_memory_id],
                 confidence=alias.confidence,
                 note=alias.note,
+                create_time=alias.create_time,
+                update_time=alias.update_time,
             )
             put(Kind.ALIAS, resolved)
     conflicts = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
@@ -95,6 +110,8 @@ async def after(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message
                 status=said_of.status,
                 canonical_memory_id=names.get(said_of.canonical_memory_id, ""),
                 note=said_of.note,
+                create_time=said_of.create_time,
+                update_time=said_of.update_time,
             )
             put(Kind.CONFLICT, settled)
     policy = (await api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy

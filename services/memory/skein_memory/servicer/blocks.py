@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
@@ -12,6 +13,7 @@ from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
 from skein_kit.ids import now
 from skein_kit.pages import page_size, read_token, write_token
 from skein_kit.requests import Once
+from skein_kit.row_times import RowTimes
 from skein_kit.wire import masked, time
 from skein_memory import block_text, wire
 from skein_memory.answers import Answer
@@ -46,6 +48,8 @@ class BlockRpcs(Rpcs):
         who, at = caller(context), now()
         with speaking_of("block"):
             block = Block.made(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
+            times = RowTimes.of(request.block, who, at, keep_times=request.keep_times)
+            block = replace(block, create_time=times.create_time, update_time=times.update_time)
         created = await self._parts.blocks.create_block(
             who.tenant(),
             Once.of(who, request),

@@ -10,6 +10,7 @@ from skein_kit.errors import FieldInvalid, PageTokenInvalid
 from skein_kit.ids import EPOCH, now
 from skein_kit.pages import fitting, page_size, read_token, write_token
 from skein_kit.requests import Once
+from skein_kit.row_times import RowTimes
 from skein_kit.wire import moment
 from skein_memory import curation_wire
 from skein_memory.aliases import Alias, AliasDraft
@@ -32,7 +33,8 @@ class CurationRpcs(Rpcs):
     """Trust in sources, conflicts, aliases, and looking over what there is."""
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
-        who, at, draft = caller(context), now(), TrustDraft.of(request)
+        who, at = caller(context), now()
+        draft = TrustDraft.of(request, RowTimes.of(request, who, at, keep_times=request.keep_times))
 
         def respond(trust: SourceTrust) -> pb.SetSourceTrustResponse:
             return pb.SetSourceTrustResponse(source_trust=curation_wire.source_trust(trust))
@@ -83,7 +85,8 @@ class CurationRpcs(Rpcs):
         )
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:
-        who, at, draft = caller(context), now(), ResolutionDraft.of(request)
+        who, at = caller(context), now()
+        draft = ResolutionDraft.of(request, RowTimes.of(request, who, at, keep_times=request.keep_times))
 
         def respond(resolution: Resolution) -> pb.ResolveConflictResponse:
             return pb.ResolveConflictResponse(resolution=curation_wire.resolution(resolution))
@@ -105,7 +108,8 @@ class CurationRpcs(Rpcs):
         return pb.ListConflictResolutionsResponse(resolutions=page, next_page_token=token)
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
-        who, at, draft = caller(context), now(), AliasDraft.of(request)
+        who, at = caller(context), now()
+        draft = AliasDraft.of(request, RowTimes.of(request, who, at, keep_times=request.keep_times))
 
         def respond(alias: Alias, moved: int) -> pb.ResolveEntityResponse:
             return pb.ResolveEntityResponse(alias=curation_wire.alias(alias), moved_count=moved)

@@ -11,6 +11,7 @@ from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.ids import now, parse_id
 from skein_kit.pages import fitting, must_fit, page_size, write_token
 from skein_kit.requests import Once
+from skein_kit.row_times import RowTimes
 from skein_kit.wire import masked, moment
 from skein_memory import wire
 from skein_memory.links import Link, LinkDraft, LinkFilter
@@ -30,7 +31,8 @@ class LinkRpcs(Rpcs):
     async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
         who, at = caller(context), now()
         with speaking_of("link"):
-            draft = LinkDraft.of(request.link)
+            times = RowTimes.of(request.link, who, at, keep_times=request.keep_times)
+            draft = LinkDraft.of(request.link, times)
 
         def respond(links: Sequence[Link]) -> pb.CreateLinkResponse:
             return pb.CreateLinkResponse(link=wire.link(links[0]))
@@ -47,7 +49,8 @@ class LinkRpcs(Rpcs):
         drafts = []
         for index, link in enumerate(request.links):
             with speaking_of(f"links[{index}]", index=index):
-                drafts.append(LinkDraft.of(link))
+                times = RowTimes.of(link, who, at, keep_times=request.keep_times)
+                drafts.append(LinkDraft.of(link, times))
 
         def respond(links: Sequence[Link]) -> pb.BatchCreateLinksResponse:
             response = pb.BatchCreateLinksResponse(links=[wire.link(link) for link in links])

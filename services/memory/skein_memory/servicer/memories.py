@@ -24,6 +24,7 @@ from skein_memory.memories import (
     remembered,
     secrets_of,
     speaking_of,
+    with_times,
 )
 from skein_memory.parts import Rpcs
 
@@ -54,6 +55,8 @@ class MemoryRpcs(Rpcs):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
             draft.must_have_readers(at)
         (memory,) = remembered([draft], at=at, by=who.principal)
+        if request.keep_times:
+            (memory,) = with_times([memory], [request.memory], who, at=at)
         asked = request.memory.embedding
         given = {memory.memory_id: vectors.given(asked, field="memory.embedding")} if asked else {}
         documents = documents_of([memory], at=at, embeddings=given)
@@ -86,6 +89,8 @@ class MemoryRpcs(Rpcs):
             asked.ClearField("secret")
         drafts = drafts_of(request.memories, at=at, max_content=self._max_content, agent_id=who.agent_id)
         memories = remembered(drafts, at=at, by=who.principal)
+        if request.keep_times:
+            memories = with_times(memories, request.memories, who, at=at)
         given = embeddings_of(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=given)
         expected = self._parts.embeddings.expected_pending(documents, deferred=request.defer_embedding)

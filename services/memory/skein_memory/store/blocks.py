@@ -75,7 +75,7 @@ class BlockStore(Store):
             block = make(None if row is None else block_of(row))
             await insert(tx, tenant_id, block)
             if agent_id:
-                await attach(tx, tenant_id, block, agent_id, at=block.create_time, by=block.created_by)
+                await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
             response = respond(block)
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"blocks": 1})

@@ -66,7 +66,7 @@ class SourceTrustStore(Store):
                     trust=after.trust,
                     notes=after.notes,
                     revision=after.revision,
-                    update_time=at,
+                    update_time=after.update_time,
                     updated_by=by,
                 )
             await history.record(tx, tenant_id, [_event(after, "set")], at=at, by=by)

@@ -3,7 +3,7 @@
 -- says whether the key had no row.
 INSERT INTO session.items AS held
     (tenant_id, session_id, key, value, expire_time, create_time, update_time, created_by)
-VALUES (:tenant_id, :session_id, :key, :value, :expire_time, :at, :at, :created_by)
+VALUES (:tenant_id, :session_id, :key, :value, :expire_time, :create_time, :update_time, :created_by)
 ON CONFLICT ON CONSTRAINT items_pkey DO UPDATE
     SET value = excluded.value,
         expire_time = excluded.expire_time,

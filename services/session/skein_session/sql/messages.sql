@@ -8,7 +8,7 @@ SET last_sequence = last_sequence + :count::bigint,
     inherited_sequence = CASE WHEN inherited_sequence = last_sequence
         THEN last_sequence + :count::bigint ELSE inherited_sequence END,
     title = coalesce(title, :title),
-    update_time = greatest(update_time, :at),
+    update_time = greatest(update_time, :update_time),
     active_time = greatest(active_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'archived')
     AND (:idle_before::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_before)
@@ -19,11 +19,11 @@ RETURNING last_sequence, agent_id, subject_id;
 INSERT INTO session.messages
     (tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
      tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
-     create_time, created_by)
+     create_time, update_time, created_by)
 VALUES
     (:tenant_id, :message_id, :session_id, :sequence, :external_id, :role, :content, :name, :subject_id, :agent_id,
      :parts, :tool_calls, :tool_call_id, :tool_returns, :model, :step_id, :group_id, :sender_id, :offline_thread_id,
-     :metadata, :create_time, :created_by);
+     :metadata, :create_time, :update_time, :created_by);
 
 -- insert_message_order --
 -- Give messages their places in a session.

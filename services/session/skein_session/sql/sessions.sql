@@ -5,7 +5,7 @@ INSERT INTO session.sessions
      update_time, active_time, created_by)
 VALUES
     (:tenant_id, :session_id, :title, :state, :session_type, :subject_id, :agent_id, :metadata, :summary,
-     :create_time, :update_time, :update_time, :created_by)
+     :create_time, :update_time, :active_time, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
     last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,

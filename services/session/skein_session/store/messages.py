@@ -241,6 +241,7 @@ class MessageStore:
             "count": len(batch.rows),
             "title": batch.title,
             "at": batch.at,
+            "update_time": batch.update_time,
             "idle_before": idle_before,
         }
         session = await tx.row(_QUERIES["advance_session"], **advance)

@@ -9,8 +9,10 @@ from google.protobuf.message import Message
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import RevisionStale, TransactionConflict
+from skein_kit.ids import EPOCH
 from skein_kit.pages import fitting, page_size, read_token, write_token
 from skein_kit.requests import Requests
+from skein_kit.row_times import past
 from skein_kit.sql import Queries
 from skein_session import wire
 from skein_session.errors import SessionExists, SessionNotFound, SessionStored
@@ -45,6 +47,7 @@ class Move:
     """A way from one state to another, and what is noted of it; None leaves a note as it is."""
 
     verb: Callable[[Standing], Standing]
+    # The session's update_time is at least this.
     at: datetime
     archive_time: datetime | None = None
     end_time: datetime | None = None
@@ -79,7 +82,8 @@ class SessionStore:
                 metadata=draft.metadata,
                 summary=draft.summary,
                 create_time=draft.create_time,
-                update_time=max(draft.create_time, at),
+                update_time=draft.update_time,
+                active_time=max(draft.create_time, at),
                 created_by=who.principal,
             )
             # Tombstones afterwards: a session that was being purged has been waited for.
@@ -166,7 +170,14 @@ class SessionStore:
         self, tenant_id: UUID, once: Once, request: pb.EndSessionRequest, at: datetime
     ) -> pb.EndSessionResponse:
         """Close a session; one that is closed already comes back as it is, a repeated request gets its first answer."""
-        move = Move(Standing.ended, at, end_time=at, end_reason=request.reason or None, summary=request.summary or None)
+        end_time = past(request, "end_time", at) if request.keep_times else None
+        move = Move(
+            Standing.ended,
+            end_time or (EPOCH if request.keep_times else at),
+            end_time=end_time or at,
+            end_reason=request.reason or None,
+            summary=request.summary or None,
+        )
         return await self._move(
             tenant_id, once, request.session_id, move, lambda session: pb.EndSessionResponse(session=session)
         )
@@ -175,7 +186,10 @@ class SessionStore:
         self, tenant_id: UUID, once: Once, request: pb.ArchiveSessionRequest, at: datetime
     ) -> pb.ArchiveSessionResponse:
         """Put a session away; one that is away already comes back as it is."""
-        move = Move(Standing.archived, at, archive_time=at)
+        archive_time = past(request, "archive_time", at) if request.keep_times else None
+        move = Move(
+            Standing.archived, archive_time or (EPOCH if request.keep_times else at), archive_time=archive_time or at
+        )
         return await self._move(
             tenant_id, once, request.session_id, move, lambda session: pb.ArchiveSessionResponse(session=session)
         )

@@ -122,6 +122,8 @@ class StateStore:
                 value=put.value,
                 expire_time=put.expire_time,
                 at=at,
+                create_time=put.times.create_time,
+                update_time=put.times.update_time,
                 created_by=by,
             )
             if row is None:  # Either way the statement returns its row.

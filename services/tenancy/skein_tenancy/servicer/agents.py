@@ -5,7 +5,9 @@ from __future__ import annotations
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit import pages
 from skein_kit.call import Context, caller
+from skein_kit.ids import now
 from skein_kit.requests import Once
+from skein_kit.row_times import RowTimes
 from skein_tenancy import agents
 from skein_tenancy.servicer.rpcs import Rpcs
 
@@ -16,8 +18,9 @@ class AgentRpcs(Rpcs):
     async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
         who = caller(context)
         draft = agents.Draft.of(request.agent)
+        times = RowTimes.of(request.agent, who, now(), keep_times=request.keep_times)
         return await self._parts.agents.create_agent(
-            who.tenant(), draft, Once.of(who, request), created_by=who.principal
+            who.tenant(), draft, times, Once.of(who, request), created_by=who.principal
         )
 
     async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:

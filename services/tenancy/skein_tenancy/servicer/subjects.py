@@ -5,7 +5,9 @@ from __future__ import annotations
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit import pages
 from skein_kit.call import Context, caller
+from skein_kit.ids import now
 from skein_kit.requests import Once
+from skein_kit.row_times import RowTimes
 from skein_tenancy import subjects
 from skein_tenancy.servicer.rpcs import Rpcs
 
@@ -16,8 +18,9 @@ class SubjectRpcs(Rpcs):
     async def CreateSubject(self, request: pb.CreateSubjectRequest, context: Context) -> pb.CreateSubjectResponse:
         who = caller(context)
         draft = subjects.Draft.of(request.subject)
+        times = RowTimes.of(request.subject, who, now(), keep_times=request.keep_times)
         return await self._parts.subjects.create_subject(
-            who.tenant(), draft, Once.of(who, request), created_by=who.principal
+            who.tenant(), draft, times, Once.of(who, request), created_by=who.principal
         )
 
     async def GetSubject(self, request: pb.GetSubjectRequest, context: Context) -> pb.GetSubjectResponse:

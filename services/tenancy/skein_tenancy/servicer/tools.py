@@ -5,7 +5,9 @@ from __future__ import annotations
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit import pages
 from skein_kit.call import Context, caller
+from skein_kit.ids import now
 from skein_kit.requests import Once
+from skein_kit.row_times import RowTimes
 from skein_tenancy import tools
 from skein_tenancy.servicer.rpcs import Rpcs
 
@@ -16,7 +18,10 @@ class ToolRpcs(Rpcs):
     async def CreateTool(self, request: pb.CreateToolRequest, context: Context) -> pb.CreateToolResponse:
         who = caller(context)
         draft = await tools.Draft.of(request.tool)
-        return await self._parts.tools.create_tool(who.tenant(), draft, Once.of(who, request), created_by=who.principal)
+        times = RowTimes.of(request.tool, who, now(), keep_times=request.keep_times)
+        return await self._parts.tools.create_tool(
+            who.tenant(), draft, times, Once.of(who, request), created_by=who.principal
+        )
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
         return pb.GetToolResponse(tool=await self._parts.tools.get_tool(caller(context).tenant(), request.tool_id))

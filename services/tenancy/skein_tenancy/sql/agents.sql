@@ -5,7 +5,7 @@ INSERT INTO tenancy.agents
      embedding_config, tool_rules, mcp_servers, message_ids, create_time, update_time, created_by, updated_by)
 VALUES
     (:tenant_id, :agent_id, :display_name, :agent_type, :description, :system_prompt, :topic, :metadata::jsonb,
-     :llm_config::jsonb, :embedding_config::jsonb, :tool_rules::jsonb, :mcp_servers, :message_ids, :create_time, :create_time,
+     :llm_config::jsonb, :embedding_config::jsonb, :tool_rules::jsonb, :mcp_servers, :message_ids, :create_time, :update_time,
      :created_by, :created_by)
 ON CONFLICT ON CONSTRAINT agents_pkey DO NOTHING
 RETURNING agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,

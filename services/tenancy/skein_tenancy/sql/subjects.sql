@@ -5,7 +5,7 @@ INSERT INTO tenancy.subjects
      created_by, updated_by)
 VALUES
     (:tenant_id, :subject_id, :display_name, :status, :timezone, :profile::jsonb, :preferences::jsonb, :account_id,
-     :create_time, :create_time, :created_by, :created_by)
+     :create_time, :update_time, :created_by, :created_by)
 ON CONFLICT ON CONSTRAINT subjects_pkey DO NOTHING
 RETURNING subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
     update_time, created_by, updated_by, delete_time;

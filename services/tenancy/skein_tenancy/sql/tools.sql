@@ -5,7 +5,7 @@ INSERT INTO tenancy.tools
      update_time, created_by, updated_by)
 VALUES
     (:tenant_id, :tool_id, :name, :description, :json_schema::jsonb, :source_type, :source_code, :tags,
-     :metadata::jsonb, :create_time, :create_time, :created_by, :created_by)
+     :metadata::jsonb, :create_time, :update_time, :created_by, :created_by)
 ON CONFLICT DO NOTHING
 RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
     update_time, created_by, updated_by, delete_time;

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.requests import Once
+    from skein_kit.row_times import RowTimes
     from skein_tenancy import agents
 
 # No call lasts that long: what began before a purge is over.
@@ -32,17 +33,17 @@ class AgentStore(Tables):
     """The agents of a tenant."""
 
     async def create_agent(
-        self, tenant_id: UUID, draft: agents.Draft, once: Once, *, created_by: str
+        self, tenant_id: UUID, draft: agents.Draft, times: RowTimes, once: Once, *, created_by: str
     ) -> pb.CreateAgentResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.CreateAgentResponse.FromString(first)
-            at = now()
             row = await tx.row(
                 QUERIES["create_agent"],
                 tenant_id=tenant_id,
-                agent_id=draft.agent_id or str(new_id(at)),
-                create_time=at,
+                agent_id=draft.agent_id or str(new_id(now())),
+                create_time=times.create_time,
+                update_time=times.update_time,
                 created_by=created_by,
                 **draft.values,
             )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Transaction
     from skein_kit.requests import Once
+    from skein_kit.row_times import RowTimes
     from skein_tenancy import subjects
 
 # As many as one question may name, and the statement asks for.
@@ -34,17 +35,17 @@ class SubjectStore(Tables):
     """The subjects of a tenant. Each is written with the properties that it is found by."""
 
     async def create_subject(
-        self, tenant_id: UUID, draft: subjects.Draft, once: Once, *, created_by: str
+        self, tenant_id: UUID, draft: subjects.Draft, times: RowTimes, once: Once, *, created_by: str
     ) -> pb.CreateSubjectResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.CreateSubjectResponse.FromString(first)
-            at = now()
             row = await tx.row(
                 QUERIES["create_subject"],
                 tenant_id=tenant_id,
-                subject_id=draft.subject_id or str(new_id(at)),
-                create_time=at,
+                subject_id=draft.subject_id or str(new_id(now())),
+                create_time=times.create_time,
+                update_time=times.update_time,
                 created_by=created_by,
                 **draft.values,
             )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skein_kit.database import Transaction
     from skein_kit.errors import AlreadyExists
     from skein_kit.requests import Once
+    from skein_kit.row_times import RowTimes
     from skein_tenancy import tools
 
 
@@ -25,17 +26,17 @@ class ToolStore(Tables):
     """The tools of a tenant and of its agents."""
 
     async def create_tool(
-        self, tenant_id: UUID, draft: tools.Draft, once: Once, *, created_by: str
+        self, tenant_id: UUID, draft: tools.Draft, times: RowTimes, once: Once, *, created_by: str
     ) -> pb.CreateToolResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.CreateToolResponse.FromString(first)
-            at = now()
             row = await tx.row(
                 QUERIES["create_tool"],
                 tenant_id=tenant_id,
-                tool_id=draft.tool_id or str(new_id(at)),
-                create_time=at,
+                tool_id=draft.tool_id or str(new_id(now())),
+                create_time=times.create_time,
+                update_time=times.update_time,
                 created_by=created_by,
                 **draft.values,
             )

@@ -169,7 +169,9 @@ class Planter:
             # Whoever was interrupted in the middle has archived it already.
             with _being_there(grpc.StatusCode.FAILED_PRECONDITION):
                 await self._append("stored_message", "stored_session")
-                await self._door.call(f"{SESSIONS}ArchiveSession", session_pb2.ArchiveSessionRequest(**name))
+                await self._door.call(
+                    f"{SESSIONS}ArchiveSession", session_pb2.ArchiveSessionRequest(session_id=name["session_id"])
+                )
             await self._door.call(f"{SESSIONS}StoreSession", session_archives_pb2.StoreSessionRequest(**name))
 
     async def _message(self, what: str, session: str, **who: Any) -> None:

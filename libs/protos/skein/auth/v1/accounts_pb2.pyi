@@ -469,18 +469,22 @@ class ListAccountsResponse(_message.Message):
     def __init__(self, accounts: _Optional[_Iterable[_Union[Account, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class CreateAccountRequest(_message.Message):
-    __slots__ = ("email", "display_name", "password_hash", "email_verified", "request_id")
+    __slots__ = ("email", "display_name", "password_hash", "email_verified", "request_id", "create_time", "update_time")
     EMAIL_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
     EMAIL_VERIFIED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     email: str
     display_name: str
     password_hash: str
     email_verified: bool
     request_id: str
-    def __init__(self, email: _Optional[str] = ..., display_name: _Optional[str] = ..., password_hash: _Optional[str] = ..., email_verified: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+    create_time: _timestamp_pb2.Timestamp
+    update_time: _timestamp_pb2.Timestamp
+    def __init__(self, email: _Optional[str] = ..., display_name: _Optional[str] = ..., password_hash: _Optional[str] = ..., email_verified: _Optional[bool] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateAccountResponse(_message.Message):
     __slots__ = ("account",)

@@ -66,14 +66,16 @@ class BlockRevision(_message.Message):
     def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., changed_by: _Optional[str] = ...) -> None: ...
 
 class CreateBlockRequest(_message.Message):
-    __slots__ = ("block", "agent_id", "request_id")
+    __slots__ = ("block", "agent_id", "request_id", "keep_times")
     BLOCK_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     block: Block
     agent_id: str
     request_id: str
-    def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ..., agent_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ..., agent_id: _Optional[str] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateBlockResponse(_message.Message):
     __slots__ = ("block",)

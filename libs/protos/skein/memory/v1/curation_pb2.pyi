@@ -70,18 +70,24 @@ class SourceTrust(_message.Message):
     def __init__(self, source_trust_id: _Optional[str] = ..., source_key: _Optional[str] = ..., trust: _Optional[float] = ..., notes: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class SetSourceTrustRequest(_message.Message):
-    __slots__ = ("source", "trust", "notes", "revision", "request_id")
+    __slots__ = ("source", "trust", "notes", "revision", "request_id", "create_time", "update_time", "keep_times")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     TRUST_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     source: str
     trust: float
     notes: str
     revision: int
     request_id: str
-    def __init__(self, source: _Optional[str] = ..., trust: _Optional[float] = ..., notes: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    create_time: _timestamp_pb2.Timestamp
+    update_time: _timestamp_pb2.Timestamp
+    keep_times: bool
+    def __init__(self, source: _Optional[str] = ..., trust: _Optional[float] = ..., notes: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class SetSourceTrustResponse(_message.Message):
     __slots__ = ("source_trust",)
@@ -196,7 +202,7 @@ class ListConflictsResponse(_message.Message):
     def __init__(self, conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ResolveConflictRequest(_message.Message):
-    __slots__ = ("a_memory_id", "b_memory_id", "status", "canonical_memory_id", "note", "revision", "request_id")
+    __slots__ = ("a_memory_id", "b_memory_id", "status", "canonical_memory_id", "note", "revision", "request_id", "create_time", "update_time", "keep_times")
     A_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     B_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +210,9 @@ class ResolveConflictRequest(_message.Message):
     NOTE_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     a_memory_id: str
     b_memory_id: str
     status: ConflictStatus
@@ -211,7 +220,10 @@ class ResolveConflictRequest(_message.Message):
     note: str
     revision: int
     request_id: str
-    def __init__(self, a_memory_id: _Optional[str] = ..., b_memory_id: _Optional[str] = ..., status: _Optional[_Union[ConflictStatus, str]] = ..., canonical_memory_id: _Optional[str] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    create_time: _timestamp_pb2.Timestamp
+    update_time: _timestamp_pb2.Timestamp
+    keep_times: bool
+    def __init__(self, a_memory_id: _Optional[str] = ..., b_memory_id: _Optional[str] = ..., status: _Optional[_Union[ConflictStatus, str]] = ..., canonical_memory_id: _Optional[str] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class ResolveConflictResponse(_message.Message):
     __slots__ = ("resolution",)
@@ -260,20 +272,26 @@ class Alias(_message.Message):
     def __init__(self, alias_memory_id: _Optional[str] = ..., canonical_memory_id: _Optional[str] = ..., confidence: _Optional[float] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class ResolveEntityRequest(_message.Message):
-    __slots__ = ("alias_memory_id", "canonical_memory_id", "confidence", "note", "archive_alias", "request_id")
+    __slots__ = ("alias_memory_id", "canonical_memory_id", "confidence", "note", "archive_alias", "request_id", "create_time", "update_time", "keep_times")
     ALIAS_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     CANONICAL_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_ALIAS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     alias_memory_id: str
     canonical_memory_id: str
     confidence: float
     note: str
     archive_alias: bool
     request_id: str
-    def __init__(self, alias_memory_id: _Optional[str] = ..., canonical_memory_id: _Optional[str] = ..., confidence: _Optional[float] = ..., note: _Optional[str] = ..., archive_alias: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+    create_time: _timestamp_pb2.Timestamp
+    update_time: _timestamp_pb2.Timestamp
+    keep_times: bool
+    def __init__(self, alias_memory_id: _Optional[str] = ..., canonical_memory_id: _Optional[str] = ..., confidence: _Optional[float] = ..., note: _Optional[str] = ..., archive_alias: _Optional[bool] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class ResolveEntityResponse(_message.Message):
     __slots__ = ("alias", "moved_count")

@@ -226,16 +226,18 @@ class Link(_message.Message):
     def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateMemoryRequest(_message.Message):
-    __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding")
+    __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding", "keep_times")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SUGGEST_LINKS_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     request_id: str
     suggest_links: bool
     defer_embedding: bool
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ..., defer_embedding: _Optional[bool] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateMemoryResponse(_message.Message):
     __slots__ = ("memory", "embedding_pending", "suggested_links")
@@ -248,14 +250,16 @@ class CreateMemoryResponse(_message.Message):
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., suggested_links: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
 
 class BatchCreateMemoriesRequest(_message.Message):
-    __slots__ = ("memories", "request_id", "defer_embedding")
+    __slots__ = ("memories", "request_id", "defer_embedding", "keep_times")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     request_id: str
     defer_embedding: bool
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class BatchCreateMemoriesResponse(_message.Message):
     __slots__ = ("memories", "pending_embedding_count")
@@ -791,12 +795,14 @@ class ForgetMemoriesResponse(_message.Message):
     def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateLinkRequest(_message.Message):
-    __slots__ = ("link", "request_id")
+    __slots__ = ("link", "request_id", "keep_times")
     LINK_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     link: Link
     request_id: str
-    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateLinkResponse(_message.Message):
     __slots__ = ("link",)
@@ -805,12 +811,14 @@ class CreateLinkResponse(_message.Message):
     def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ...) -> None: ...
 
 class BatchCreateLinksRequest(_message.Message):
-    __slots__ = ("links", "request_id")
+    __slots__ = ("links", "request_id", "keep_times")
     LINKS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     links: _containers.RepeatedCompositeFieldContainer[Link]
     request_id: str
-    def __init__(self, links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class BatchCreateLinksResponse(_message.Message):
     __slots__ = ("links",)

@@ -166,12 +166,14 @@ class SessionProperty(_message.Message):
     def __init__(self, path: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
-    __slots__ = ("session", "request_id")
+    __slots__ = ("session", "request_id", "keep_times")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     session: Session
     request_id: str
-    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateSessionResponse(_message.Message):
     __slots__ = ("session",)
@@ -240,16 +242,20 @@ class UpdateSessionResponse(_message.Message):
     def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
 
 class EndSessionRequest(_message.Message):
-    __slots__ = ("session_id", "summary", "reason", "request_id")
+    __slots__ = ("session_id", "summary", "reason", "request_id", "end_time", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     summary: str
     reason: str
     request_id: str
-    def __init__(self, session_id: _Optional[str] = ..., summary: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    end_time: _timestamp_pb2.Timestamp
+    keep_times: bool
+    def __init__(self, session_id: _Optional[str] = ..., summary: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class EndSessionResponse(_message.Message):
     __slots__ = ("session",)
@@ -258,12 +264,16 @@ class EndSessionResponse(_message.Message):
     def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
 
 class ArchiveSessionRequest(_message.Message):
-    __slots__ = ("session_id", "request_id")
+    __slots__ = ("session_id", "request_id", "archive_time", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     request_id: str
-    def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    archive_time: _timestamp_pb2.Timestamp
+    keep_times: bool
+    def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class ArchiveSessionResponse(_message.Message):
     __slots__ = ("session",)
@@ -298,18 +308,20 @@ class DeleteSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class AppendMessagesRequest(_message.Message):
-    __slots__ = ("session_id", "messages", "create_session", "request_id", "defer_embedding")
+    __slots__ = ("session_id", "messages", "create_session", "request_id", "defer_embedding", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     CREATE_SESSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     create_session: bool
     request_id: str
     defer_embedding: bool
-    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., create_session: _Optional[bool] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, session_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., create_session: _Optional[bool] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class AppendMessagesResponse(_message.Message):
     __slots__ = ("messages", "pending_embedding_count")

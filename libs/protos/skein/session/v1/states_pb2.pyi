@@ -45,18 +45,20 @@ class AgentState(_message.Message):
     def __init__(self, agent_id: _Optional[str] = ..., session_id: _Optional[str] = ..., state_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class PutAgentStateRequest(_message.Message):
-    __slots__ = ("state", "mode", "must_not_exist", "ttl", "request_id")
+    __slots__ = ("state", "mode", "must_not_exist", "ttl", "request_id", "keep_times")
     STATE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     MUST_NOT_EXIST_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     state: AgentState
     mode: StateMode
     must_not_exist: bool
     ttl: _duration_pb2.Duration
     request_id: str
-    def __init__(self, state: _Optional[_Union[AgentState, _Mapping]] = ..., mode: _Optional[_Union[StateMode, str]] = ..., must_not_exist: _Optional[bool] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, state: _Optional[_Union[AgentState, _Mapping]] = ..., mode: _Optional[_Union[StateMode, str]] = ..., must_not_exist: _Optional[bool] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class PutAgentStateResponse(_message.Message):
     __slots__ = ("state",)
@@ -133,18 +135,26 @@ class SessionItem(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
 
 class PutItemRequest(_message.Message):
-    __slots__ = ("session_id", "key", "value", "ttl", "request_id")
+    __slots__ = ("session_id", "key", "value", "ttl", "request_id", "create_time", "update_time", "expire_time", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     key: str
     value: _struct_pb2.Value
     ttl: _duration_pb2.Duration
     request_id: str
-    def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    create_time: _timestamp_pb2.Timestamp
+    update_time: _timestamp_pb2.Timestamp
+    expire_time: _timestamp_pb2.Timestamp
+    keep_times: bool
+    def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class PutItemResponse(_message.Message):
     __slots__ = ("item",)

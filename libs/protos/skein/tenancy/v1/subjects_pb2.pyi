@@ -165,12 +165,14 @@ class Policy(_message.Message):
     def __init__(self, decay_days: _Optional[int] = ..., max_inferred_edges: _Optional[int] = ..., min_link_suggestion_score: _Optional[float] = ..., retention_days: _Optional[int] = ..., private_mode: _Optional[bool] = ..., snapshot_retention: _Optional[int] = ..., path_max_hops: _Optional[int] = ..., subgraph_default_radius: _Optional[int] = ..., importance_formula: _Optional[_Union[ImportanceFormula, str]] = ..., memory_types: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., audit_strict: _Optional[bool] = ..., audit_query_text: _Optional[bool] = ..., session_idle_minutes: _Optional[int] = ..., archive_days: _Optional[int] = ..., watch_max_failures: _Optional[int] = ..., levels_capped: _Optional[bool] = ..., capacity_strategic: _Optional[int] = ..., capacity_tactical: _Optional[int] = ..., capacity_operational: _Optional[int] = ..., capacity_contextual: _Optional[int] = ..., search_language: _Optional[str] = ..., recall_fusion: _Optional[str] = ..., recall_weights: _Optional[_Mapping[str, float]] = ..., expiry_grace_hours: _Optional[int] = ...) -> None: ...
 
 class CreateSubjectRequest(_message.Message):
-    __slots__ = ("subject", "request_id")
+    __slots__ = ("subject", "request_id", "keep_times")
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     subject: Subject
     request_id: str
-    def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateSubjectResponse(_message.Message):
     __slots__ = ("subject",)
@@ -267,12 +269,14 @@ class PurgeSubjectResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class CreateToolRequest(_message.Message):
-    __slots__ = ("tool", "request_id")
+    __slots__ = ("tool", "request_id", "keep_times")
     TOOL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     tool: Tool
     request_id: str
-    def __init__(self, tool: _Optional[_Union[Tool, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, tool: _Optional[_Union[Tool, _Mapping]] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateToolResponse(_message.Message):
     __slots__ = ("tool",)

@@ -251,12 +251,14 @@ class DeleteTenantResponse(_message.Message):
     def __init__(self, deletion: _Optional[_Union[_members_pb2.Deletion, _Mapping]] = ...) -> None: ...
 
 class CreateAgentRequest(_message.Message):
-    __slots__ = ("agent", "request_id")
+    __slots__ = ("agent", "request_id", "keep_times")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     agent: Agent
     request_id: str
-    def __init__(self, agent: _Optional[_Union[Agent, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    keep_times: bool
+    def __init__(self, agent: _Optional[_Union[Agent, _Mapping]] = ..., request_id: _Optional[str] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateAgentResponse(_message.Message):
     __slots__ = ("agent",)

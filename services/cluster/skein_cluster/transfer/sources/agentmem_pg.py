@@ -17,7 +17,7 @@ from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_cluster.transfer.records import Kind, Record, Unreadable
 from skein_cluster.transfer.sources.base import Realm
 from skein_cluster.transfer.sources.postgres import Table, open_database
-from skein_cluster.transfer.sources.rows import Row, Unusable, iso, list_value, stamp, struct
+from skein_cluster.transfer.sources.rows import Row, Unusable, iso, list_value, stamp, struct, timed
 from skein_cluster.transfer.sources.slugs import slug_of
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class _Organization:
         except (Unusable, ValueError) as error:
             yield Unreadable(where=row.where, reason=str(error), table=row.table)
         else:
-            yield Record(where=row.where, kind=kind, item=item, table=row.table)
+            yield Record(where=row.where, kind=kind, item=timed(row, kind, item), table=row.table)
 
     def sessions(self) -> Iterator[Record | Unreadable]:
         """Make a session for each agent and user that have messages together."""

@@ -53,6 +53,7 @@ class Person:
     password_hash: str = ""
     display_name: str = ""
     create_time: datetime | None = None
+    update_time: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

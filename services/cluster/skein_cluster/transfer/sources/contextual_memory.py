@@ -81,7 +81,7 @@ class ContextualMemory:
 
         def session(row: Row) -> Iterator[Record]:
             session_id = str(row.value("session_id") or "").strip()
-            if not session_id or session_id in seen or self._is_over(row):
+            if not session_id or session_id in seen:
                 return
             seen.add(session_id)
             notes.read(row.table)
@@ -94,9 +94,6 @@ class ContextualMemory:
 
     def _memory(self, row: Row) -> Iterator[Record]:
         external_id = row.needed("context_id")
-        if self._is_over(row):
-            row.notes.left(row.table, "contexts whose expires_at has passed")
-            return
         rest = rest_of(row, _KNOWN)
         data = _data(row, rest)
         content = text_of(row, "context_data", data)

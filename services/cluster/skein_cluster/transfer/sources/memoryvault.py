@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.transfer.records import Kind, Record, Unreadable
-from skein_cluster.transfer.sources.rows import Row, Unusable, iso, stamp, struct
+from skein_cluster.transfer.sources.rows import Row, Unusable, iso, stamp, struct, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -109,7 +109,7 @@ class Brain:
                 yield Unreadable(where=row.where, reason=str(error), table=table)
                 continue
             if found is not None:
-                yield Record(where=row.where, kind=found[0], item=found[1], table=table)
+                yield Record(where=row.where, kind=found[0], item=timed(row, *found), table=table)
 
     def _memory(self, row: Row) -> tuple[Kind, Message]:
         rest: dict[str, Any] = {}

@@ -284,6 +284,7 @@ def _person(row: Row, email: str) -> Person:
         password_hash=found,
         display_name=row.text("display_name", 255),
         create_time=row.time("created_at"),
+        update_time=row.time("updated_at"),
     )
 
 

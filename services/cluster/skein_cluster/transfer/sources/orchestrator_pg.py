@@ -1,7 +1,7 @@
 """`orchestrator-pg`: the Memory Orchestrator's own tables in Postgres.
 
 Entries stay memories, those of the type conversation too, because tags, vectors, relationships and priorities hang on
-them; `data` is their whole content, as the assistants on its ports read it. Soft-deleted and expired rows stay behind.
+them; `data` is their whole content, as the assistants on its ports read it. Soft-deleted rows stay behind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.transfer.records import Kind, Record, Unreadable
 from skein_cluster.transfer.sources.base import Realm
 from skein_cluster.transfer.sources.postgres import Table, open_database
-from skein_cluster.transfer.sources.rows import Row, Unusable, iso, stamp, struct
+from skein_cluster.transfer.sources.rows import Row, Unusable, iso, stamp, struct, timed
 from skein_kit.filtering.fields import importance_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ _FORMED = frozenset({"episodic", "semantic", "procedural", "resource", "task", "
 # What of a content says nothing by itself.
 _ABOUT = frozenset({"text", "source_agent", "metadata"})
 _GONE = "deleted there (is_active is false)"
-_EXPIRED = "expired"
 
 
 class Orchestrator:
@@ -133,7 +132,7 @@ class Orchestrator:
                 yield Unreadable(where=row.where, reason=str(error), table=table)
                 continue
             if found is not None:
-                yield Record(where=row.where, kind=found[0], item=found[1], table=table)
+                yield Record(where=row.where, kind=found[0], item=timed(row, *found), table=table)
 
     def _subject(self, row: Row) -> tuple[Kind, Message]:
         rest = _times(row)
@@ -163,6 +162,8 @@ class Orchestrator:
         )
         if (created := row.time("created_at")) is not None:
             session.create_time.CopyFrom(stamp(created))
+        if (ended := row.time("ended_at")) is not None:
+            session.end_time.CopyFrom(stamp(ended))
         if row.flag("is_archived", default=False):
             session.state = session_pb2.SESSION_STATE_ARCHIVED
         elif row.value("ended_at") is not None:
@@ -185,12 +186,7 @@ class Orchestrator:
 
     def _state(self, row: Row) -> tuple[Kind, Message] | None:
         expires = row.time("expires_at")
-        if expires is not None and expires <= self._now:
-            row.notes.left(row.table, _EXPIRED)
-            return None
         rest: dict[str, Any] = {}
-        if row.value("created_at") is not None:
-            row.coerced("created_at", "left out: a state is as old here as its import")
         data = row.mapping("state_data", rest)
         state = states_pb2.AgentState(
             agent_id=row.needed("agent_id"), session_id=row.text("session_id"), state_data=struct({**data, **rest})
@@ -213,9 +209,6 @@ class Orchestrator:
             row.notes.left(row.table, _GONE)
             return None
         expires = row.time("expires_at")
-        if expires is not None and expires <= self._now:
-            row.notes.left(row.table, _EXPIRED)
-            return None
         rest = _times(row, "updated_at", unless_as="created_at")
         content = _content(row, rest)
         text = content.get("text")

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,7 +19,11 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import ListValue, Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from skein_cluster.transfer.records import Kind
+
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from skein_cluster.transfer.sources.base import Notes
 
 MOST_TAGS = 100
@@ -317,3 +322,20 @@ class Row:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
+
+
+# Kinds whose create_time their readers take from where it is.
+_TIMED = frozenset({Kind.SESSION, Kind.MESSAGE, Kind.MEMORY})
+
+
+def timed(row: Row, kind: Kind, item: Message) -> Message:
+    """Give a record the times of its row: created_at, unless the reader has done it, and updated_at."""
+    for column, name in (("created_at", "create_time"), ("updated_at", "update_time")):
+        if name not in item.DESCRIPTOR.fields_by_name or item.HasField(name):
+            continue
+        if row.value(column) in {None, ""} or (kind in _TIMED and name == "create_time"):
+            continue
+        # A time that cannot be read is noted where the row's reader reads it.
+        with suppress(ValueError):
+            getattr(item, name).CopyFrom(stamp(moment_of(row.value(column))[0]))
+    return item

@@ -7,7 +7,7 @@
 | session_data | its metadata |
 | session_summary | its summary |
 | created_at | when it began |
-| last_interaction | metadata.last_interaction |
+| last_interaction | update_time, metadata.last_interaction |
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ def _session(row: Row) -> Iterator[Record]:
     rest = rest_of(row, _KNOWN)
     metadata = {**row.mapping("session_data", rest), **rest}
     if (last := row.time("last_interaction")) is not None:
+        session.update_time.CopyFrom(stamp(last))
         metadata["last_interaction"] = iso(last)
-        row.coerced("last_interaction", "kept as metadata.last_interaction")
+        row.coerced("last_interaction", "also kept as metadata.last_interaction")
     if (kept := metadata_of("session_data", metadata)) is not None:
         session.metadata.CopyFrom(kept)
     yield Record(where=row.where, kind=Kind.SESSION, item=session, table=row.table)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skein_cluster.transfer.records import Unreadable
 from skein_cluster.transfer.sources.base import Realm, SourceInvalid
 from skein_cluster.transfer.sources.jsonstore import entries
-from skein_cluster.transfer.sources.rows import Row, Unusable, iso, storable, struct
+from skein_cluster.transfer.sources.rows import Row, Unusable, iso, storable, struct, timed
 from skein_cluster.transfer.sources.sqlite import Database, Table, is_sqlite, open_sqlite
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def brought(
         except (ValueError, RecursionError):
             yield Unreadable(where=row.where, reason="holds what cannot be stored: nested too deeply", table=row.table)
         else:
-            yield from made
+            for record in made:
+                timed(row, record.kind, record.item)
+                yield record
 
 
 def one_realm(name: str) -> list[Realm]:

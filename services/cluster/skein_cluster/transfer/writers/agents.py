@@ -33,7 +33,8 @@ class Agents(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Make one agent."""
-        await self._api.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=records[0].item))
+        request = tenancy_pb2.CreateAgentRequest(agent=records[0].item)
+        await self._keeping(self._api.tenancy.CreateAgent, request, records)
 
 
 class Tools(Writer):
@@ -48,7 +49,8 @@ class Tools(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Make one tool."""
-        await self._api.tenancy.CreateTool(subjects_pb2.CreateToolRequest(tool=records[0].item))
+        request = subjects_pb2.CreateToolRequest(tool=records[0].item)
+        await self._keeping(self._api.tenancy.CreateTool, request, records)
 
 
 class ToolAttachments(Writer):
@@ -90,7 +92,8 @@ class Blocks(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Make one block."""
-        await self._api.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=records[0].item))
+        request = blocks_pb2.CreateBlockRequest(block=records[0].item)
+        await self._keeping(self._api.blocks.CreateBlock, request, records)
 
 
 class BlockAttachments(Writer):

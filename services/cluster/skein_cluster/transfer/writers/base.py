@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from skein_client.errors import NotFound
+from skein_client.errors import NotFound, PermissionDenied
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Calls of one import that are under way at once.
 AT_ONCE = 8
+_TIMES_OF_NOW = "update_time and others are those of the import: the key lacks tenant.write"
 # Sessions that the writers remember to have made; what is forgotten is looked up.
 _REMEMBERED = 200_000
 
@@ -31,6 +33,8 @@ class Shared:
         self.api = api
         self.operator = operator
         self.report = report
+        # Until a call says that the key may not say when something happened elsewhere.
+        self.keeps_times = True
         # Sessions that this import made and that hold nothing yet.
         self.empty_sessions: set[str] = set()
         # The last memories that it made.
@@ -108,11 +112,45 @@ class Writer:
     async def finish(self) -> None:
         """Do what can be done only when all records are written."""
 
+    async def _keeping(self, call: Callable[[Any], Awaitable[Any]], request: Any, records: Sequence[Record]) -> Any:
+        """Make a call that keeps the times of its records, or one that does not where the key may not keep them."""
+        request.keep_times = self._shared.keeps_times
+        try:
+            answer = await call(request)
+        except PermissionDenied as error:
+            if error.reason != "PERMISSION_MISSING" or not request.keep_times:
+                raise
+            # Without them it is another right that is missing, if this is refused too.
+            request.keep_times = False
+            answer = await call(request)
+            self._shared.keeps_times = False
+        if not request.keep_times:
+            for record in records:
+                self._shared.report.notes.coerced(
+                    record.table or str(record.kind), "times", _TIMES_OF_NOW, record.where
+                )
+        return answer
+
+    def _note_expired(self, record: Record, at: datetime) -> None:
+        """Count a record that was written although its time is over."""
+        if is_expired(record, at):
+            self._shared.report.notes.coerced(
+                record.table or str(record.kind), "expire_time", "over: stored as expired", record.where
+            )
+
     async def _find_one(self, record: Record) -> tuple[str, Message] | None:
         try:
             return record.name, await self.get(record.item)
         except NotFound:
             return None
+
+
+def is_expired(record: Record, at: datetime) -> bool:
+    """Say whether a record's own time is over, so that no reader sees it."""
+    item = record.item
+    if "expire_time" not in item.DESCRIPTOR.fields_by_name or not item.HasField("expire_time"):
+        return False
+    return bool(item.expire_time.ToDatetime(tzinfo=UTC) <= at)
 
 
 class Recomputed(Exception):

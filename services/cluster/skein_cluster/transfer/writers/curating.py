@@ -40,11 +40,19 @@ class Trust(Writer):
         """Return what was said of the source."""
         request = curation_pb2.GetSourceTrustRequest(source=item.source)
         found = (await self._api.curation.GetSourceTrust(request)).source_trust
-        return curation_pb2.SetSourceTrustRequest(source=found.source_key, trust=found.trust, notes=found.notes)
+        return curation_pb2.SetSourceTrustRequest(
+            source=found.source_key,
+            trust=found.trust,
+            notes=found.notes,
+            create_time=found.create_time,
+            update_time=found.update_time,
+        )
 
     async def write(self, records: Sequence[Record]) -> None:
         """Say it of one source."""
-        await self._api.curation.SetSourceTrust(records[0].item)
+        request = curation_pb2.SetSourceTrustRequest()
+        request.CopyFrom(records[0].item)
+        await self._keeping(self._api.curation.SetSourceTrust, request, records)
 
 
 class Aliases(Writer):
@@ -60,11 +68,18 @@ class Aliases(Writer):
         found = await self._api.curation.GetCanonical(request)
         if not found.HasField("alias"):
             raise NotFound("The memory stands for itself.")
-        return curation_pb2.ResolveEntityRequest(confidence=found.alias.confidence, note=found.alias.note)
+        return curation_pb2.ResolveEntityRequest(
+            confidence=found.alias.confidence,
+            note=found.alias.note,
+            create_time=found.alias.create_time,
+            update_time=found.alias.update_time,
+        )
 
     async def write(self, records: Sequence[Record]) -> None:
         """Make one memory an alias."""
-        await self._api.curation.ResolveEntity(records[0].item)
+        request = curation_pb2.ResolveEntityRequest()
+        request.CopyFrom(records[0].item)
+        await self._keeping(self._api.curation.ResolveEntity, request, records)
 
 
 class Conflicts(Writer):
@@ -107,7 +122,9 @@ class Conflicts(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Say it of one pair."""
-        await self._api.curation.ResolveConflict(records[0].item)
+        request = curation_pb2.ResolveConflictRequest()
+        request.CopyFrom(records[0].item)
+        await self._keeping(self._api.curation.ResolveConflict, request, records)
 
 
 class Policies(Writer):

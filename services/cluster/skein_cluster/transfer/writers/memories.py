@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from skein.memory.v1 import memory_pb2
@@ -46,12 +47,13 @@ class Memories(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""
-        answer = await self._api.memories.BatchCreateMemories(
-            memory_pb2.BatchCreateMemoriesRequest(memories=[record.item for record in records])
-        )
+        request = memory_pb2.BatchCreateMemoriesRequest(memories=[record.item for record in records])
+        at = datetime.now(UTC)
+        answer = await self._keeping(self._api.memories.BatchCreateMemories, request, records)
         self._shared.report.pending += answer.pending_embedding_count
         for record in records:
             self._shared.made_memory(record.name)
+            self._note_expired(record, at)
 
 
 class Embeddings(Writer):
@@ -115,7 +117,7 @@ class Links(Writer):
     there: ClassVar = frozenset({"LINK_EXISTS"})
     apart: ClassVar = frozenset({"LINK_EXISTS"})
     # The ends are found by their external ids and shown by the others.
-    not_compared: ClassVar = frozenset({"from_memory_id", "to_memory_id", "create_time"})
+    not_compared: ClassVar = frozenset({"from_memory_id", "to_memory_id"})
 
     async def get(self, item: memory_pb2.Link) -> Message:
         """Return the link. Raises NotFound."""
@@ -135,9 +137,8 @@ class Links(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""
-        await self._api.links.BatchCreateLinks(
-            memory_pb2.BatchCreateLinksRequest(links=[record.item for record in records])
-        )
+        request = memory_pb2.BatchCreateLinksRequest(links=[record.item for record in records])
+        await self._keeping(self._api.links.BatchCreateLinks, request, records)
 
 
 def model_name(name: str) -> str:

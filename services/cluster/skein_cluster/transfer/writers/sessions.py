@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from skein.session.v1 import session_pb2, states_pb2
@@ -29,8 +30,6 @@ class Subjects(Writer):
 
     kind = Kind.SUBJECT
     there: ClassVar = frozenset({"SUBJECT_EXISTS"})
-    # Subjects are made now, whenever their rows were.
-    not_compared: ClassVar = frozenset({"create_time"})
 
     async def get(self, item: subjects_pb2.Subject) -> Message:
         """Return the subject."""
@@ -39,7 +38,8 @@ class Subjects(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Make one subject."""
-        await self._api.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=records[0].item))
+        request = subjects_pb2.CreateSubjectRequest(subject=records[0].item)
+        await self._keeping(self._api.tenancy.CreateSubject, request, records)
 
 
 class Sessions(Writer):
@@ -47,12 +47,14 @@ class Sessions(Writer):
 
     kind = Kind.SESSION
     there: ClassVar = frozenset({"SESSION_EXISTS"})
+    # Of a session whose messages are newer than what its source says of it, theirs counts.
+    not_compared: ClassVar = frozenset({"update_time"})
 
     def __init__(self, shared: Shared) -> None:
         """Close none yet."""
         super().__init__(shared)
-        # Session, state, reason; and whether this import made it.
-        self._to_close: list[tuple[str, int, str, bool]] = []
+        # Sessions, and whether this import made them.
+        self._to_close: list[tuple[Record, bool]] = []
 
     async def get(self, item: session_pb2.Session) -> Message:
         """Return the session."""
@@ -67,13 +69,14 @@ class Sessions(Writer):
         wanted.ClearField("end_reason")
         if session.state in _CLOSED:
             wanted.ClearField("state")
-        await self._api.sessions.CreateSession(session_pb2.CreateSessionRequest(session=wanted))
+        request = session_pb2.CreateSessionRequest(session=wanted)
+        await self._keeping(self._api.sessions.CreateSession, request, records)
         self._shared.made_session(session.session_id)
-        self._close_later(session, is_new=True)
+        self._close_later(records[0], is_new=True)
 
     async def skipped(self, record: Record) -> None:
         """Close it too when an import that was interrupted left it open."""
-        self._close_later(record.item, is_new=False)
+        self._close_later(record, is_new=False)
 
     async def finish(self) -> None:
         """Close what has to be closed."""
@@ -81,16 +84,25 @@ class Sessions(Writer):
             some = self._to_close[first : first + AT_ONCE]
             await asyncio.gather(*(self._close(*closing) for closing in some))
 
-    async def _close(self, session_id: str, state: int, reason: str, is_new: bool) -> None:  # noqa: FBT001 - a row.
+    async def _close(self, record: Record, is_new: bool) -> None:  # noqa: FBT001 - a row.
+        session: session_pb2.Session = record.item
+        session_id = session.session_id
         if not is_new and not await self._is_left_open(session_id):
             return
-        await self._api.sessions.EndSession(session_pb2.EndSessionRequest(session_id=session_id, reason=reason))
-        if state == session_pb2.SESSION_STATE_ARCHIVED:
-            await self._api.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=session_id))
+        # One that says no end ended when it was changed last, as far as its source knows.
+        end = session_pb2.EndSessionRequest(session_id=session_id, reason=session.end_reason)
+        if session.HasField("end_time") or session.HasField("update_time"):
+            end.end_time.CopyFrom(session.end_time if session.HasField("end_time") else session.update_time)
+        await self._keeping(self._api.sessions.EndSession, end, [])
+        if session.state == session_pb2.SESSION_STATE_ARCHIVED:
+            archive = session_pb2.ArchiveSessionRequest(session_id=session_id)
+            if session.HasField("archive_time"):
+                archive.archive_time.CopyFrom(session.archive_time)
+            await self._keeping(self._api.sessions.ArchiveSession, archive, [])
 
-    def _close_later(self, session: session_pb2.Session, *, is_new: bool) -> None:
-        if session.state in _CLOSED:
-            self._to_close.append((session.session_id, session.state, session.end_reason, is_new))
+    def _close_later(self, record: Record, *, is_new: bool) -> None:
+        if record.item.state in _CLOSED:
+            self._to_close.append((record, is_new))
 
     async def _is_left_open(self, session_id: str) -> bool:
         """Say whether nobody has touched it since it was made."""
@@ -135,9 +147,8 @@ class Messages(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Append."""
         session_id = self.group(records[0])
-        answer = await self._api.sessions.AppendMessages(
-            session_pb2.AppendMessagesRequest(session_id=session_id, messages=[record.item for record in records])
-        )
+        request = session_pb2.AppendMessagesRequest(session_id=session_id, messages=[record.item for record in records])
+        answer = await self._keeping(self._api.sessions.AppendMessages, request, records)
         self._shared.report.pending += answer.pending_embedding_count
         if session_id in self._ids:
             self._ids[session_id] |= {record.name for record in records}
@@ -158,8 +169,8 @@ class Items(Writer):
 
     kind = Kind.ITEM
     looks_first = True
-    # What is left of its time grows shorter.
-    not_compared: ClassVar = frozenset({"ttl"})
+    # What is left of its time grows shorter, and one without an end gets one with its import.
+    not_compared: ClassVar = frozenset({"ttl", "expire_time"})
 
     async def get(self, item: states_pb2.PutItemRequest) -> Message:
         """Return the item."""
@@ -168,7 +179,10 @@ class Items(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Put one item."""
-        await self._api.sessions.PutItem(records[0].item)
+        request = states_pb2.PutItemRequest()
+        request.CopyFrom(records[0].item)
+        await self._keeping(self._api.sessions.PutItem, request, records)
+        self._note_expired(records[0], datetime.now(UTC))
 
 
 class AgentStates(Writer):
@@ -176,8 +190,6 @@ class AgentStates(Writer):
 
     kind = Kind.AGENT_STATE
     there: ClassVar = frozenset({"AGENT_STATE_EXISTS"})
-    # States are made now, whenever their rows were.
-    not_compared: ClassVar = frozenset({"create_time", "update_time"})
 
     async def get(self, item: states_pb2.AgentState) -> Message:
         """Return the state."""
@@ -186,6 +198,6 @@ class AgentStates(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Put one state where there is none."""
-        await self._api.sessions.PutAgentState(
-            states_pb2.PutAgentStateRequest(state=records[0].item, must_not_exist=True)
-        )
+        request = states_pb2.PutAgentStateRequest(state=records[0].item, must_not_exist=True)
+        await self._keeping(self._api.sessions.PutAgentState, request, records)
+        self._note_expired(records[0], datetime.now(UTC))
