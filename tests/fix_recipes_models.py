@@ -45,6 +45,7 @@ def _vector(things: dict[str, Any], _world: World) -> dict[str, Any]:
     return {"item_id": things["memory_id"], "model": things["model"], "embeddings": [embedding]}
 
 
+_recall("BatchGetIndexStates", "memory_id", build=lambda t, _w: {"item_ids": [t["memory_id"]]})
 _recall("PutEmbedding", "memory_id", "model", build=_vector)
 _recall("StartReindex", "model", build=lambda t, w: {"model": t["model"], "tenant_id": str(w.tenant.tenant_id)})
 _recall("GetReindex", "reindex_id")

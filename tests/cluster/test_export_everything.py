@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_cluster.transfer.records import ITEMS, Kind
@@ -61,6 +62,9 @@ async def fill(tenant: Tenant) -> None:
     contents = ("Ann prefers tea", "Ann likes tea", "The garden needs water", "The keys hang by the door")
     memories = [memory_pb2.Memory(content=text, external_id=f"m{n}", tags=["home"]) for n, text in enumerate(contents)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    brought = recall_pb2.PutEmbeddingRequest(external_id="m2", provider="sentence-transformers")
+    brought.embeddings.add(values=[1.0] + [0.0] * 383)
+    await tenant.recall.PutEmbedding(brought)
     link = memory_pb2.Link(from_memory_id="m0", to_memory_id="m1", relation="supports")
     await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
     await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="radio", trust=0.25))
@@ -116,5 +120,12 @@ async def test_a_whole_tenant_is_the_same_elsewhere(
     assert kinds.keys() == {*ITEMS, Kind.SESSION, Kind.MESSAGE, Kind.MEMORY, Kind.LINK}
     assert told(second) == told(first)
     assert (await first_message(other_tenant)).update_time == (await first_message(tenant)).update_time
+    asked = recall_pb2.BatchGetIndexStatesRequest(item_ids=["m2"], show_embeddings=True)
+    (here_state,), (there_state,) = [
+        (await each.recall.BatchGetIndexStates(asked)).states for each in (tenant, other_tenant)
+    ]
+    (kept,) = there_state.vectors
+    assert (kept.provider, kept.dimensions, kept.given) == ("sentence-transformers", 384, True)
+    assert kept.embeddings == here_state.vectors[0].embeddings
     mine, theirs = [(await each.gateway.Recall(question)).hits for each in (tenant, other_tenant)]
     assert [hit.memory.content for hit in mine] == [hit.memory.content for hit in theirs]

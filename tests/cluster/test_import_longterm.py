@@ -187,3 +187,27 @@ async def test_a_dump_that_holds_no_vectors_is_a_clear_error(cluster: Cluster, t
     assert "holds no vectors" in empty.err
     assert "does not exist" in absent.err
     assert "--vectors is not for duyetbot-d1" in misplaced.err
+
+
+async def test_vectors_of_a_registered_model_are_kept_with_who_made_them(
+    cluster: Cluster, tenant: Tenant, model: str, tmp_path: Path
+) -> None:
+    registered = recall_pb2.EmbeddingModel(model=model, provider="caller", dimensions=1536)
+    request = recall_pb2.RegisterEmbeddingModelRequest(embedding_model=registered)
+    await cluster.operator.recall.RegisterEmbeddingModel(request)
+    axis = [0.0] * 1535 + [1.0]
+    row = ("openai", model, 1536, AT)
+    source = database(
+        tmp_path / "long.sqlite", LONGTERM, {"long_term_memory": [("v0", "acme", "a", "the harbour", "{}", *row)]}
+    )
+    dump = tmp_path / "vectors.jsonl"
+    dump.write_text(json.dumps({"id": "v0", "values": axis}) + "\n", "utf-8")
+
+    done = await move_in(cluster, tenant, "longterm-d1", str(source), "--vectors", str(dump))
+    asked = recall_pb2.BatchGetIndexStatesRequest(item_ids=["v0"], show_embeddings=True)
+    (state,) = (await tenant.recall.BatchGetIndexStates(asked)).states
+
+    assert (done.code, done.json["written"]["embedding"]) == (0, 1), done.err
+    (kept,) = [held for held in state.vectors if held.model == model]
+    assert (kept.provider, kept.dimensions, kept.vector_count, kept.given) == ("openai", 1536, 1, True)
+    assert list(kept.embeddings[0].values) == axis

@@ -188,7 +188,7 @@ class House:
 
     async def grow_old(self) -> None:
         async with self.alone.database.superuser() as connection:
-            await connection.execute("UPDATE memory.entries SET update_time = $1", LONG_AGO)
+            await connection.execute("UPDATE memory.entries SET update_time = $1, record_time = $1", LONG_AGO)
 
 
 @pytest.fixture

@@ -168,8 +168,8 @@ async def test_a_memory_as_of_a_time_says_what_it_said_then(tenant: Tenant) -> N
         request = pb.GetMemoryRequest(memory_id=memory.memory_id, as_of_time=time)
         return (await tenant.memory.GetMemory(request)).memory.content
 
-    assert await then(memory.update_time) == "one"
-    assert await then(changed.update_time) == "two"
+    assert await then(memory.record_time) == "one"
+    assert await then(changed.record_time) == "two"
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await then(stamp(datetime.now(UTC)))
     # It tells of 2020, and was told later.

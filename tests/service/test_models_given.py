@@ -169,3 +169,44 @@ async def test_a_repeated_request_gets_the_first_answer_and_changes_nothing(plac
 
 def request_of(content: str, **values: Any) -> memory_pb2.CreateMemoryRequest:
     return memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, type="note", **values))
+
+
+async def states(place: Place, *item_ids: str, **fields: Any) -> pb.BatchGetIndexStatesResponse:
+    return await place.stub.BatchGetIndexStates(pb.BatchGetIndexStatesRequest(item_ids=item_ids, **fields))
+
+
+async def test_an_item_s_index_state_says_who_made_its_vectors(place: Place) -> None:
+    made = await place.remember("Owls hunt at night.")
+    brought = await place.remember("Bats hunt at night.")
+    waiting = await place.remember("Cats hunt at night.", index=False)
+    put = pb.PutEmbeddingRequest(item_id=brought, embeddings=embeddings(1, 2), provider="sentence-transformers")
+    await place.stub.PutEmbedding(put)
+
+    answer = await states(place, made, brought, waiting, str(uuid4()), "nobody's")
+    first, second, third = answer.states
+
+    assert [state.item_id for state in answer.states] == [made, brought, waiting]
+    assert [(one.model, one.provider, one.dimensions, one.vector_count, one.given) for one in first.vectors] == [
+        (EMBEDDED, "embedded", SIZE, 1, False)
+    ]
+    (kept,) = second.vectors
+    assert (kept.provider, kept.dimensions, kept.vector_count, kept.active) == ("sentence-transformers", SIZE, 2, True)
+    assert kept.given
+    assert kept.HasField("put_time")
+    assert not kept.embeddings
+    assert (third.pending, len(third.vectors), first.pending) == (True, 0, False)
+    assert len(answer.not_found) == 2
+
+
+async def test_an_index_state_shows_the_vectors_where_they_are_asked_for(house: House) -> None:
+    await house.register()
+    item_id = await house.place.remember("Owls hunt at night.")
+    put = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=embeddings(7, size=64))
+    await house.place.stub.PutEmbedding(put)
+
+    (state,) = (await states(house.place, item_id, show_embeddings=True)).states
+
+    shown = {one.model: one for one in state.vectors}
+    assert list(shown[WORDS].embeddings[0].values) == axis(7, 64)
+    assert (shown[WORDS].provider, shown[WORDS].active) == ("caller", False)
+    assert len(shown[EMBEDDED].embeddings[0].values) == SIZE

@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import blocks_pb2, history_pb2, memory_pb2, scores_pb2
 from skein.memory.v1 import snapshots_pb2 as pb
+from skein.recall.v1 import recall_pb2
 
 OLD, NEWER, NEWEST = "2017-03-01T10:00:00Z", "2019-05-02T11:00:00.250Z", "2021-07-03T12:00:00Z"
 OF_2017 = {"content": "the kettle is red", "external_id": "kettle", "create_time": OLD, "update_time": OLD}
@@ -194,3 +195,25 @@ async def test_a_snapshot_brings_back_what_it_holds_as_a_change_of_now(tenant: T
     memory = await read(tenant, "kettle")
     assert memory.content == "the kettle is red"
     assert memory.update_time.ToDatetime(tzinfo=UTC) >= before
+
+
+async def test_a_vector_that_comes_with_a_memory_is_kept_or_counted_with_the_reason(tenant: Tenant) -> None:
+    axis = [1.0] + [0.0] * 383
+    items = [
+        {"memory": {"content": f"n{n}", "external_id": f"n{n}", "embedding": vector}}
+        for n, vector in enumerate((axis, axis[:3], [0.0] * 384))
+    ]
+
+    done = await imported(tenant, *items)
+    again = await imported(tenant, *items)
+
+    assert (done.kept_embedding_count, dict(done.remade_embeddings)) == (
+        1,
+        {"DIMENSIONS_MISMATCH": 1, "INVALID_FIELD": 1},
+    )
+    assert (again.kept_embedding_count, dict(again.remade_embeddings)) == (0, {"MEMORY_EXISTS": 3})
+    request = recall_pb2.BatchGetIndexStatesRequest(item_ids=["n0"], show_embeddings=True)
+    (state,) = (await tenant.recall.BatchGetIndexStates(request)).states
+    assert [(one.provider, one.given, list(one.embeddings[0].values)) for one in state.vectors] == [
+        ("caller", True, axis)
+    ]

@@ -394,6 +394,7 @@ def _rules() -> dict[str, Rule]:
             "ListEmbeddingModels": Rule("recall.read", tenant=False),
             "RegisterEmbeddingModel": operator,
             "PutEmbedding": Rule("memory.write"),
+            "BatchGetIndexStates": Rule("recall.read"),
             "StartReindex": operator,
             "GetReindex": operator,
             "ListReindexes": operator,

@@ -93,6 +93,7 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *
         [
             Rows(_QUERIES["insert_documents"], kept),
             *([] if space is None else [vectors.rows(space.table_name, brought)]),
+            *([] if space is None else [vectors.origins(space.model, [item_id for item_id, _, _ in brought])]),
             # As many as go together, and the others after them.
             Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=shared),
             Rows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from skein_kit.sql import Query
 
 COVERED_DIMENSIONS = 1280
+# The provider of vectors whose caller does not say who made them.
+CALLER = "caller"
 # How long the registry is believed: a model that is switched to is written to by everybody after so many seconds.
 REMEMBER_SECONDS = 5.0
 _QUERIES = Queries.of("skein_kit")
@@ -123,6 +125,14 @@ def rows(table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.f
             for item_id, kind, vectors in items
             for chunk, vector in enumerate(vectors)
         ],
+    )
+
+
+def origins(model: str, item_ids: Sequence[UUID]) -> Rows:
+    """Return what notes that a caller brought the vectors of items."""
+    return Rows(
+        _QUERIES["insert_vector_origins"],
+        [{"item_id": item_id, "model": model, "provider": CALLER} for item_id in item_ids],
     )
 
 

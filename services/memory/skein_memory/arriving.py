@@ -48,6 +48,8 @@ class Arriving:
     create_time: datetime | None
     changed: datetime | None
     agent_ids: tuple[str, ...] = ()
+    # Of a memory: the vector that it brings, of the model in force; empty for none.
+    embedding: Sequence[float] = ()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -181,6 +183,7 @@ def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arrivin
         create_time=past(message, "create_time", at),
         changed=past(message, "update_time", at),
         agent_ids=agent_ids,
+        embedding=tuple(message.embedding) if one.kind == "memory" else (),
     )
 
 

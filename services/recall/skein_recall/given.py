@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.vectors import given
+from skein_kit.vectors import CALLER, given
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +26,8 @@ class Given:
     # The revision whose text they were made of; 0 when the caller does not say.
     revision: int
     vectors: list[NDArray[np.float32]]
+    # Who made them.
+    provider: str = CALLER
 
     @classmethod
     def of(cls, request: pb.PutEmbeddingRequest, model: EmbeddingModel) -> Self:
@@ -41,4 +43,5 @@ class Given:
                 given(embedding.values, field=f"embeddings[{place}].values")
                 for place, embedding in enumerate(request.embeddings)
             ],
+            provider=request.provider.strip() or CALLER,
         )

@@ -82,6 +82,25 @@ class ModelServicer(rpc.RecallServiceServicer):
         )
         return response if first is None else pb.PutEmbeddingResponse.FromString(first)
 
+    async def BatchGetIndexStates(
+        self, request: pb.BatchGetIndexStatesRequest, context: Context
+    ) -> pb.BatchGetIndexStatesResponse:
+        names = list(dict.fromkeys(request.item_ids))
+        found = await self._parts.store.states.read_states(
+            caller(context).tenant(),
+            names,
+            "message" if request.kind == pb.ITEM_KIND_MESSAGE else "memory",
+            await self._parts.store.models.list_models(),
+            show_embeddings=request.show_embeddings,
+            at=now(),
+        )
+        states = pages.fitting(wire.index_state(name, found[name]) for name in names if name in found)
+        return pb.BatchGetIndexStatesResponse(
+            states=states,
+            not_found=[name for name in names if name not in found],
+            deferred=[name for name in names if name in found][len(states) :],
+        )
+
     async def StartReindex(self, request: pb.StartReindexRequest, context: Context) -> pb.StartReindexResponse:
         who = caller(context)
         self._parts.registry.forget()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from skein_recall.answering import Answer
     from skein_recall.comparing import Comparison
+    from skein_recall.index_states import IndexState, ModelVectors
     from skein_recall.models import EmbeddingModel
     from skein_recall.ranking import Ranked
 
@@ -64,6 +65,31 @@ def _answer(response: type[_Response], value: Answer) -> _Response:
         emptied_by=value.emptied_by,
         formula=value.formula,
         filter_truncated=value.filter_truncated,
+    )
+
+
+def index_state(name: str, value: IndexState) -> pb.IndexState:
+    """Convert what the index has of an item."""
+    return pb.IndexState(
+        name=name,
+        item_id=str(value.item_id),
+        revision=value.revision,
+        pending=value.is_pending,
+        vectors=[_model_vectors(held) for held in value.models],
+    )
+
+
+def _model_vectors(held: ModelVectors) -> pb.ModelVectors:
+    origin = held.provenance
+    return pb.ModelVectors(
+        model=held.model.model,
+        provider=held.model.provider if origin is None else origin.provider,
+        dimensions=held.model.dimensions,
+        vector_count=held.count,
+        active=held.model.active,
+        given=origin is not None,
+        put_time=None if origin is None else time(origin.create_time),
+        embeddings=[pb.Embedding(values=vector) for vector in held.vectors],
     )
 
 

@@ -10,6 +10,11 @@ SELECT m.model, m.dimensions, m.table_name, ARRAY(
 FROM recall.embedding_models AS m
 WHERE m.active;
 
+-- insert_vector_origins --
+-- Note which caller's model made vectors that came with an item.
+INSERT INTO recall.vector_origins (tenant_id, item_id, model, provider)
+VALUES (:tenant_id, :item_id, :model, :provider);
+
 -- insert_vectors --
 -- Store the vectors of items, one for each chunk of the text.
 INSERT INTO recall.{table} (tenant_id, item_id, chunk, kind, embedding, rest)

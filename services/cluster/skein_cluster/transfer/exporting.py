@@ -53,6 +53,7 @@ async def export(api: Api, write: Callable[[str], object]) -> Counter[str]:
         memory.external_id = memory.external_id or memory.memory_id
         names[memory.memory_id] = memory.external_id
         put(Kind.MEMORY, memory)
+    await surroundings.vectors(api, names, put)
     for memory_id in names:
         outgoing = memory_pb2.ListLinksRequest(
             memory_id=memory_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING, page_size=_PAGE

@@ -17,6 +17,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 
@@ -160,9 +161,7 @@ def _object(value: Any) -> Struct:
 def _array(value: Any) -> ListValue:
     if not isinstance(value, list):
         raise RecordInvalid("should be a JSON array")
-    result = ListValue()
-    result.extend(value)
-    return result
+    return json_format.ParseDict(value, ListValue())
 
 
 def _same(value: Any) -> Any:
@@ -303,6 +302,7 @@ ITEMS: Mapping[Kind, type[Message]] = {
     Kind.BLOCK_ATTACHMENT: blocks_pb2.AttachBlockRequest,
     Kind.ITEM: states_pb2.PutItemRequest,
     Kind.AGENT_STATE: states_pb2.AgentState,
+    Kind.EMBEDDING: recall_pb2.PutEmbeddingRequest,
     Kind.TRUST: curation_pb2.SetSourceTrustRequest,
     Kind.ALIAS: curation_pb2.ResolveEntityRequest,
     Kind.CONFLICT: curation_pb2.ResolveConflictRequest,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2, curation_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_client.pages import items
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from skein_cluster.calling import Api
 
 _PAGE = 500
+# Items whose vectors one call asks for.
+_VECTORS = 100
 # The revision of a policy that nobody has changed, and what of it nobody sets.
 _AS_MADE = 1
 _OF_THE_SERVICE = frozenset({"revision", "update_time", "updated_by"})
@@ -76,6 +79,26 @@ async def of_sessions(api: Api, session_ids: Iterable[str], put: Callable[[Kind,
     states = states_pb2.ListAgentStatesRequest(page_size=_PAGE)
     async for state in items(api.sessions.ListAgentStates, states, "states"):
         put(Kind.AGENT_STATE, state)
+
+
+async def vectors(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
+    """Write the vectors that callers brought for memories, with who made them; the others are made anew elsewhere."""
+    waiting = list(names)
+    while waiting:
+        asked, waiting = waiting[:_VECTORS], waiting[_VECTORS:]
+        request = recall_pb2.BatchGetIndexStatesRequest(item_ids=asked, show_embeddings=True)
+        answer = await api.recall.BatchGetIndexStates(request)
+        for state in answer.states:
+            for held in state.vectors:
+                if held.given:
+                    brought = recall_pb2.PutEmbeddingRequest(
+                        external_id=names[state.item_id],
+                        model=held.model,
+                        provider=held.provider,
+                        embeddings=held.embeddings,
+                    )
+                    put(Kind.EMBEDDING, brought)
+        waiting = [*answer.deferred, *waiting]
 
 
 async def after(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:

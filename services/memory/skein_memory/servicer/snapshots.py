@@ -169,7 +169,11 @@ class SnapshotRpcs(Rpcs):
         def respond(applying: Applying) -> pb.ImportDataResponse:
             pending = self._parts.embeddings.expected_pending(applying.documents)
             return pb.ImportDataResponse(
-                counts=_counts(applying), errors=_errors(applying), pending_embedding_count=pending
+                counts=_counts(applying),
+                errors=_errors(applying),
+                pending_embedding_count=pending,
+                kept_embedding_count=applying.vectors.kept,
+                remade_embeddings=applying.vectors.remade,
             )
 
         imported, applying = await self._parts.transfer.import_items(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,18 @@ from skein_memory.links import Link, LinkDraft
 from skein_memory.memories import Memory, documents_of
 from skein_memory.portable import PURGED, Trouble
 from skein_memory.scores import source_key
-from skein_memory.store import aliases, blocks, conflicts, edges, entries, history, names, tombstones, trust
+from skein_memory.store import (
+    aliases,
+    arriving_vectors,
+    blocks,
+    conflicts,
+    edges,
+    entries,
+    history,
+    names,
+    tombstones,
+    trust,
+)
 from skein_memory.store.queries import QUERIES
 from skein_memory.tasks import is_expired
 from skein_memory.trust import SourceTrust
@@ -41,6 +52,9 @@ from skein_memory.trust import SourceTrust
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from skein_kit.database import Transaction
     from skein_kit.policies import Policy
@@ -78,6 +92,7 @@ class Applying:
         self.troubles: list[Trouble] = []
         # Kinds of those created or updated whose time is over already.
         self.expired: list[str] = []
+        self.vectors = arriving_vectors.Tally()
         # Whose vectors are still to be made.
         self.documents: list[Document] = []
         # What comes and goes, for the quotas.
@@ -123,7 +138,9 @@ class Applying:
         # What has expired gives its key to the next fact that wants it.
         keys = {key: id_ for key, id_ in keys.items() if id_ not in there or not there[id_].is_expired(self._at)}
         buried = await tombstones.any_of(tx, tenant_id, given)
+        dimensions = await arriving_vectors.dimensions(tx) if any(item.embedding for item in items) else 0
         new: list[Memory] = []
+        embeddings: dict[UUID, NDArray[np.float32]] = {}
         taken: set[object] = set()
         for item, memory in zip(items, given, strict=True):
             own_ids = (memory.memory_id, external.get(memory.draft.external_id or "", _FIRST))
@@ -140,14 +157,17 @@ class Applying:
                 elif before is None:
                     must_be_free(memory, keys)
                     new.append(memory)
+                    if item.embedding and (vector := self.vectors.taken(item.embedding, dimensions)) is not None:
+                        embeddings[memory.memory_id] = vector
                     self._count("created", memory)
                 else:
+                    self.vectors.passed_over(item.embedding)
                     await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
             except TransactionConflict:
                 raise
             except Refusal as refusal:
                 self.troubles.append(trouble(item.place, "memory", refusal))
-        documents = documents_of(new, at=self._at)
+        documents = documents_of(new, at=self._at, embeddings=embeddings)
         with _undisturbed(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
             await entries.insert(tx, tenant_id, new, documents, at=self._at)
         self.documents += documents

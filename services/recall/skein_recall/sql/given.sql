@@ -28,6 +28,13 @@ UPDATE recall.documents
 SET pending = :pending
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
 
+-- put_vector_origin --
+-- Note which provider made the vectors that a caller brought for an item.
+INSERT INTO recall.vector_origins (tenant_id, item_id, model, provider, create_time)
+VALUES (:tenant_id, :item_id, :model, :provider, :create_time)
+ON CONFLICT ON CONSTRAINT vector_origins_pkey DO UPDATE
+SET provider = excluded.provider, create_time = excluded.create_time;
+
 -- items_with_vectors --
 -- Find which of some items have vectors in a table.
 SELECT DISTINCT v.item_id

@@ -10,6 +10,12 @@ DELETE FROM recall.postings
 WHERE tenant_id = :tenant_id AND (term, kind, item_id) IN (
     SELECT term, kind, item_id FROM recall.postings WHERE tenant_id = :tenant_id LIMIT :count);
 
+-- purge_vector_origins --
+-- Remove some of what a deleted tenant has of who made its vectors.
+DELETE FROM recall.vector_origins
+WHERE tenant_id = :tenant_id AND (item_id, model) IN (
+    SELECT item_id, model FROM recall.vector_origins WHERE tenant_id = :tenant_id LIMIT :count);
+
 -- purge_documents --
 -- Remove some of the documents that a deleted tenant has.
 DELETE FROM recall.documents

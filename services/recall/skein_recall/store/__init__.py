@@ -13,6 +13,7 @@ from skein_recall.store.models import ModelStore
 from skein_recall.store.queries import QUERIES
 from skein_recall.store.reading import Reading
 from skein_recall.store.reindexing import ReindexStore
+from skein_recall.store.states import IndexStateStore
 from skein_recall.store.vectors import VectorStore
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
 # What there is of a tenant beside vectors, children before parents.
 _PURGED = {
     "recall.postings": QUERIES["purge_postings"],
+    "recall.vector_origins": QUERIES["purge_vector_origins"],
     "recall.documents": QUERIES["purge_documents"],
     "recall.frequencies": QUERIES["purge_frequencies"],
     "recall.departures": QUERIES["purge_departures"],
@@ -64,6 +66,7 @@ class Store:
         self.index = IndexStore(database)
         self.models = ModelStore(database)
         self.reindexes = ReindexStore(database)
+        self.states = IndexStateStore(database)
         self.vectors = VectorStore(database)
 
     def reading(self, tenant_id: UUID, *, filtered: bool) -> Reading:

@@ -114,6 +114,14 @@ class VectorStore:
                 item_ids=[document["item_id"]],
             )
             await kit.insert(tx, tenant_id, model.table_name, [(document["item_id"], document["kind"], given.vectors)])
+            await tx.execute(
+                QUERIES["put_vector_origin"],
+                tenant_id=tenant_id,
+                item_id=document["item_id"],
+                model=model.model,
+                provider=given.provider,
+                create_time=now(),
+            )
             pending = False
             for other in others:
                 pending = pending or not await _having(tx, tenant_id, other, [document["item_id"]])

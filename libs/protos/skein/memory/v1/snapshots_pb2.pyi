@@ -307,11 +307,22 @@ class ImportError(_message.Message):
     def __init__(self, line: _Optional[int] = ..., kind: _Optional[str] = ..., reason: _Optional[str] = ..., field: _Optional[str] = ...) -> None: ...
 
 class ImportDataResponse(_message.Message):
-    __slots__ = ("counts", "errors", "pending_embedding_count")
+    __slots__ = ("counts", "errors", "pending_embedding_count", "kept_embedding_count", "remade_embeddings")
+    class RemadeEmbeddingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REMADE_EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     counts: ImportCounts
     errors: _containers.RepeatedCompositeFieldContainer[ImportError]
     pending_embedding_count: int
-    def __init__(self, counts: _Optional[_Union[ImportCounts, _Mapping]] = ..., errors: _Optional[_Iterable[_Union[ImportError, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
+    kept_embedding_count: int
+    remade_embeddings: _containers.ScalarMap[str, int]
+    def __init__(self, counts: _Optional[_Union[ImportCounts, _Mapping]] = ..., errors: _Optional[_Iterable[_Union[ImportError, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., kept_embedding_count: _Optional[int] = ..., remade_embeddings: _Optional[_Mapping[str, int]] = ...) -> None: ...

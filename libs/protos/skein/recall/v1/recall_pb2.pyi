@@ -316,7 +316,7 @@ class PurgeTenantResponse(_message.Message):
     def __init__(self, deleted_counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class PutEmbeddingRequest(_message.Message):
-    __slots__ = ("item_id", "external_id", "kind", "model", "embeddings", "revision", "request_id")
+    __slots__ = ("item_id", "external_id", "kind", "model", "embeddings", "revision", "request_id", "provider")
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -324,6 +324,7 @@ class PutEmbeddingRequest(_message.Message):
     EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
     item_id: str
     external_id: str
     kind: ItemKind
@@ -331,7 +332,8 @@ class PutEmbeddingRequest(_message.Message):
     embeddings: _containers.RepeatedCompositeFieldContainer[Embedding]
     revision: int
     request_id: str
-    def __init__(self, item_id: _Optional[str] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., model: _Optional[str] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    provider: str
+    def __init__(self, item_id: _Optional[str] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., model: _Optional[str] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ..., revision: _Optional[int] = ..., request_id: _Optional[str] = ..., provider: _Optional[str] = ...) -> None: ...
 
 class PutEmbeddingResponse(_message.Message):
     __slots__ = ("item_id", "model", "vector_count")
@@ -342,6 +344,60 @@ class PutEmbeddingResponse(_message.Message):
     model: str
     vector_count: int
     def __init__(self, item_id: _Optional[str] = ..., model: _Optional[str] = ..., vector_count: _Optional[int] = ...) -> None: ...
+
+class BatchGetIndexStatesRequest(_message.Message):
+    __slots__ = ("item_ids", "kind", "show_embeddings")
+    ITEM_IDS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SHOW_EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
+    item_ids: _containers.RepeatedScalarFieldContainer[str]
+    kind: ItemKind
+    show_embeddings: bool
+    def __init__(self, item_ids: _Optional[_Iterable[str]] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., show_embeddings: _Optional[bool] = ...) -> None: ...
+
+class BatchGetIndexStatesResponse(_message.Message):
+    __slots__ = ("states", "not_found", "deferred")
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    DEFERRED_FIELD_NUMBER: _ClassVar[int]
+    states: _containers.RepeatedCompositeFieldContainer[IndexState]
+    not_found: _containers.RepeatedScalarFieldContainer[str]
+    deferred: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, states: _Optional[_Iterable[_Union[IndexState, _Mapping]]] = ..., not_found: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class IndexState(_message.Message):
+    __slots__ = ("name", "item_id", "revision", "pending", "vectors")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    VECTORS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    item_id: str
+    revision: int
+    pending: bool
+    vectors: _containers.RepeatedCompositeFieldContainer[ModelVectors]
+    def __init__(self, name: _Optional[str] = ..., item_id: _Optional[str] = ..., revision: _Optional[int] = ..., pending: _Optional[bool] = ..., vectors: _Optional[_Iterable[_Union[ModelVectors, _Mapping]]] = ...) -> None: ...
+
+class ModelVectors(_message.Message):
+    __slots__ = ("model", "provider", "dimensions", "vector_count", "active", "given", "put_time", "embeddings")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    VECTOR_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_FIELD_NUMBER: _ClassVar[int]
+    PUT_TIME_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    provider: str
+    dimensions: int
+    vector_count: int
+    active: bool
+    given: bool
+    put_time: _timestamp_pb2.Timestamp
+    embeddings: _containers.RepeatedCompositeFieldContainer[Embedding]
+    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., vector_count: _Optional[int] = ..., active: _Optional[bool] = ..., given: _Optional[bool] = ..., put_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ...) -> None: ...
 
 class Reindex(_message.Message):
     __slots__ = ("reindex_id", "model", "tenant_id", "state", "texts_per_second", "tenant_count", "done_tenant_count", "document_count", "seen_count", "embedded_count", "missing_count", "create_time", "cancel_time", "created_by")

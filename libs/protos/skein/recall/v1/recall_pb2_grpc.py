@@ -66,6 +66,11 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingResponse.FromString,
                 _registered_method=True)
+        self.BatchGetIndexStates = channel.unary_unary(
+                '/skein.recall.v1.RecallService/BatchGetIndexStates',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.BatchGetIndexStatesRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.BatchGetIndexStatesResponse.FromString,
+                _registered_method=True)
         self.StartReindex = channel.unary_unary(
                 '/skein.recall.v1.RecallService/StartReindex',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.StartReindexRequest.SerializeToString,
@@ -202,6 +207,16 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BatchGetIndexStates(self, request, context):
+        """BatchGetIndexStates says of up to 100 memories or messages what the index has
+        of them: the revision whose words are found, and for each model the vectors
+        with provider and dimensions, be they made here or brought by a caller. Safe
+        to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartReindex(self, request, context):
         """StartReindex makes the vectors of a model in the background, of every item
         of one tenant or of all, while the model in force goes on being searched.
@@ -329,6 +344,11 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     servicer.PutEmbedding,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingResponse.SerializeToString,
+            ),
+            'BatchGetIndexStates': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchGetIndexStates,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.BatchGetIndexStatesRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.BatchGetIndexStatesResponse.SerializeToString,
             ),
             'StartReindex': grpc.unary_unary_rpc_method_handler(
                     servicer.StartReindex,
@@ -530,6 +550,33 @@ class RecallService:
             '/skein.recall.v1.RecallService/PutEmbedding',
             skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.PutEmbeddingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BatchGetIndexStates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/BatchGetIndexStates',
+            skein_dot_recall_dot_v1_dot_recall__pb2.BatchGetIndexStatesRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.BatchGetIndexStatesResponse.FromString,
             options,
             channel_credentials,
             insecure,

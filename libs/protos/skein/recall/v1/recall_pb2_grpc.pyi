@@ -104,6 +104,12 @@ class RecallServiceStub:
     - NOT_FOUND, MODEL_NOT_FOUND.
     - ABORTED, REVISION_STALE: the text is that of a later revision.
     """
+    BatchGetIndexStates: _grpc.UnaryUnaryMultiCallable[_recall_pb2.BatchGetIndexStatesRequest, _recall_pb2.BatchGetIndexStatesResponse]
+    """BatchGetIndexStates says of up to 100 memories or messages what the index has
+    of them: the revision whose words are found, and for each model the vectors
+    with provider and dimensions, be they made here or brought by a caller. Safe
+    to retry.
+    """
     StartReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]
     """StartReindex makes the vectors of a model in the background, of every item
     of one tenant or of all, while the model in force goes on being searched.
@@ -247,6 +253,12 @@ class RecallServiceAsyncStub(RecallServiceStub):
     - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
     - NOT_FOUND, MODEL_NOT_FOUND.
     - ABORTED, REVISION_STALE: the text is that of a later revision.
+    """
+    BatchGetIndexStates: _aio.UnaryUnaryMultiCallable[_recall_pb2.BatchGetIndexStatesRequest, _recall_pb2.BatchGetIndexStatesResponse]  # type: ignore[assignment]
+    """BatchGetIndexStates says of up to 100 memories or messages what the index has
+    of them: the revision whose words are found, and for each model the vectors
+    with provider and dimensions, be they made here or brought by a caller. Safe
+    to retry.
     """
     StartReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]  # type: ignore[assignment]
     """StartReindex makes the vectors of a model in the background, of every item
@@ -424,6 +436,18 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
         - NOT_FOUND, MODEL_NOT_FOUND.
         - ABORTED, REVISION_STALE: the text is that of a later revision.
+        """
+
+    @_abc_1.abstractmethod
+    def BatchGetIndexStates(
+        self,
+        request: _recall_pb2.BatchGetIndexStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.BatchGetIndexStatesResponse, _abc.Awaitable[_recall_pb2.BatchGetIndexStatesResponse]]:
+        """BatchGetIndexStates says of up to 100 memories or messages what the index has
+        of them: the revision whose words are found, and for each model the vectors
+        with provider and dimensions, be they made here or brought by a caller. Safe
+        to retry.
         """
 
     @_abc_1.abstractmethod

@@ -212,6 +212,7 @@ def _embedding(row: Row, vectors: Vectors) -> Iterator[Record]:
         put = recall_pb2.PutEmbeddingRequest(
             external_id=row.needed("id"),
             model=row.text("embedding_model"),
+            provider=row.text("embedding_provider", 64),
             embeddings=[recall_pb2.Embedding(values=vector)],
         )
         yield Record(where=row.where, kind=Kind.EMBEDDING, item=put, table=_VECTORS)
