@@ -169,12 +169,15 @@ async def test_contexts_become_memories_of_their_sessions(
     done = await move_in(*arguments)
     again = await move_in(*arguments)
 
-    assert written(done.json) == {"session": 1, "memory": 3}, done.err
+    assert written(done.json) == {"session": 1, "memory": 4}, done.err
     assert written(again.json) == {}
     assert [entry["reason"] for entry in done.json["refused"]] == ["context_data is empty"]
     # The second entry of an id is not brought: the first is there already.
     assert done.json["skipped"]["memory"] == 1
-    assert {entry["why"] for entry in done.json["left"]} == {"contexts whose expires_at has passed"}
+    assert done.json["left"] == []
+    assert ("expire_time", "over: stored as expired") in {
+        (entry["column"], entry["how"]) for entry in done.json["coerced"]
+    }
     assert ("embedding", "made anew: no model is named") in {
         (entry["column"], entry["how"]) for entry in done.json["coerced"]
     }

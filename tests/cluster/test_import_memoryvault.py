@@ -250,7 +250,9 @@ async def test_a_comparison_finds_what_was_changed_here(cluster: Cluster, tenant
 
     assert (same.code, same.json["missing"], same.json["different"]) == (0, {}, []), same.out
     assert after.code == 1
-    assert [(entry["kind"], entry["fields"]) for entry in after.json["different"]] == [("trust", ["trust"])]
+    assert [(entry["kind"], entry["fields"]) for entry in after.json["different"]] == [
+        ("trust", ["trust", "update_time"])
+    ]
 
 
 def many_brains(path: Path, mark: str) -> str:

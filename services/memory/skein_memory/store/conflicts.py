@@ -256,10 +256,10 @@ async def _carried_out(
         label=None,
         weight=DEFAULT_WEIGHT,
         metadata=None,
-        create_time=at,
+        create_time=after.update_time,
         created_by=by,
         revision=1,
-        update_time=at,
+        update_time=after.update_time,
         updated_by=by,
         record_time=at,
     )
@@ -267,16 +267,27 @@ async def _carried_out(
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:
-        closed = at if draft.valid_from_time is None else max(at, draft.valid_from_time)
-        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by)
+        said = after.update_time
+        closed = said if draft.valid_from_time is None else max(said, draft.valid_from_time)
+        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=said != at)
     return replace(after, link_id=link.link_id if made else None, closed_time=closed), count + len(made)
 
 
 async def _end(
-    tx: Transaction, tenant_id: UUID, memory: Memory, end: datetime | None, *, at: datetime, by: str
+    tx: Transaction,
+    tenant_id: UUID,
+    memory: Memory,
+    end: datetime | None,
+    *,
+    at: datetime,
+    by: str,
+    keeps_time: bool = False,
 ) -> None:
-    draft = replace(memory.draft, valid_to_time=end)
-    await entries.replace(tx, tenant_id, memory, memory.revised(draft, at=at, by=by), at=at)
+    """Give a memory's validity another end; an import that brings what was said elsewhere keeps its update_time."""
+    after = memory.revised(replace(memory.draft, valid_to_time=end), at=at, by=by)
+    if keeps_time:
+        after = replace(after, update_time=memory.update_time)
+    await entries.replace(tx, tenant_id, memory, after, at=at)
 
 
 def former(before: Resolution, until: datetime) -> Former:

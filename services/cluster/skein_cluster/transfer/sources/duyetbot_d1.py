@@ -145,6 +145,9 @@ class Duyetbot:
     def _item(self, row: Row) -> Iterator[Record]:
         expires = row.time("expires_at")
         left = _DAY if expires is None else expires - self._now
+        if left <= timedelta(seconds=1):
+            row.notes.left(row.table, "items whose time is over")
+            return
         if left > _LONGEST_LIFE:
             row.coerced("expires_at", "an item lives for 30 days at most")
         put = states_pb2.PutItemRequest(session_id=row.needed("session_id"), key=row.needed("key"))
@@ -156,7 +159,7 @@ class Duyetbot:
             value = row.text("value")
             row.coerced("value", "no JSON: kept as a text")
         put.value.CopyFrom(json_format.ParseDict(value, Value()))
-        put.ttl.FromTimedelta(timedelta(seconds=max(1, math.floor(min(left, _LONGEST_LIFE).total_seconds()))))
+        put.ttl.FromTimedelta(timedelta(seconds=math.floor(min(left, _LONGEST_LIFE).total_seconds())))
         put.expire_time.CopyFrom(stamp(self._now + min(left, _LONGEST_LIFE)))
         yield Record(where=row.where, kind=Kind.ITEM, item=put, table=row.table)
 

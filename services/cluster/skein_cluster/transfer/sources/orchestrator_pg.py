@@ -1,7 +1,8 @@
 """`orchestrator-pg`: the Memory Orchestrator's own tables in Postgres.
 
 Entries stay memories, those of the type conversation too, because tags, vectors, relationships and priorities hang on
-them; `data` is their whole content, as the assistants on its ports read it. Soft-deleted rows stay behind.
+them; `data` is their whole content, as the assistants on its ports read it. Soft-deleted rows
+and expired states stay behind; memories that have expired come as expired.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ _FORMED = frozenset({"episodic", "semantic", "procedural", "resource", "task", "
 # What of a content says nothing by itself.
 _ABOUT = frozenset({"text", "source_agent", "metadata"})
 _GONE = "deleted there (is_active is false)"
+_EXPIRED = "expired"
 
 
 class Orchestrator:
@@ -82,7 +84,7 @@ class Orchestrator:
     name = NAME
 
     def __init__(self, database: Database, now: datetime) -> None:
-        """Read `database`; what expired before `now` stays behind."""
+        """Read `database`; states that expired before `now` stay behind."""
         self._database = database
         self._now = now
 
@@ -186,6 +188,9 @@ class Orchestrator:
 
     def _state(self, row: Row) -> tuple[Kind, Message] | None:
         expires = row.time("expires_at")
+        if expires is not None and expires <= self._now:
+            row.notes.left(row.table, _EXPIRED)
+            return None
         rest: dict[str, Any] = {}
         data = row.mapping("state_data", rest)
         state = states_pb2.AgentState(

@@ -330,6 +330,9 @@ _TIMED = frozenset({Kind.SESSION, Kind.MESSAGE, Kind.MEMORY})
 
 def timed(row: Row, kind: Kind, item: Message) -> Message:
     """Give a record the times of its row: created_at, unless the reader has done it, and updated_at."""
+    if kind is Kind.WATCH:
+        # It watches from its import on.
+        return item
     for column, name in (("created_at", "create_time"), ("updated_at", "update_time")):
         if name not in item.DESCRIPTOR.fields_by_name or item.HasField(name):
             continue

@@ -117,7 +117,9 @@ class Conflicts(Writer):
             pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))
             said = self._said.get("|".join(pair))
             if said is not None:
-                found[record.name] = curation_pb2.ResolveConflictRequest(status=said.status, note=said.note)
+                found[record.name] = curation_pb2.ResolveConflictRequest(
+                    status=said.status, note=said.note, create_time=said.create_time, update_time=said.update_time
+                )
         return found
 
     async def write(self, records: Sequence[Record]) -> None:
