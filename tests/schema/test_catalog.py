@@ -93,6 +93,8 @@ CROSSINGS = {
     ("skein_memory", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
     ("skein_session", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
     ("skein_memory", "recall.reindexes", "SELECT"),
+    # Who made a vector that came with a memory.
+    ("skein_memory", "recall.vector_origins", "INSERT"),
     ("skein_session", "recall.reindexes", "SELECT"),
     # A vector is brought for an item by the id that another system gave it.
     ("skein_recall", "memory.external_ids", "SELECT"),

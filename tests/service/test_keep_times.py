@@ -28,7 +28,7 @@ TIMES: Any = {"create_time": MADE, "update_time": CHANGED}
 EMPTY = Struct()
 
 
-def creations(stubs: Any, **keep: bool) -> dict[str, Any]:
+def creations(stubs: Any, **keep: Any) -> dict[str, Any]:
     """Return for each kind of row a call that creates one with its times, and what the answer says of it."""
     subject = subjects_pb2.Subject(subject_id="ann", **TIMES)
     agent = tenancy_pb2.Agent(agent_id="juno", display_name="Juno", **TIMES)

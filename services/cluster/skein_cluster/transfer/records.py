@@ -161,7 +161,7 @@ def _object(value: Any) -> Struct:
 def _array(value: Any) -> ListValue:
     if not isinstance(value, list):
         raise RecordInvalid("should be a JSON array")
-    return json_format.ParseDict(value, ListValue())
+    return json_format.ParseDict(value, ListValue())  # type: ignore[arg-type]  # A list of JSON.
 
 
 def _same(value: Any) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from skein_kit import vectors as kit
 from skein_kit.ids import parse_id
 from skein_recall.index_states import IndexState, ModelVectors, Provenance
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from skein_kit.database import Database, Transaction
@@ -88,6 +87,5 @@ async def _vectors(
     query = kit.of_table(QUERIES["read_vectors"], model.table_name)
     found: dict[UUID, list[NDArray[np.float32]]] = {}
     for row in await tx.rows(query, tenant_id=tenant_id, item_ids=list(item_ids)):
-        parts = [part.to_numpy() for part in (row["embedding"], row["rest"]) if part is not None]
-        found.setdefault(row["item_id"], []).append(np.concatenate(parts).astype(np.float32))
+        found.setdefault(row["item_id"], []).append(kit.vector_of(row["embedding"], row["rest"]))
     return [(item_id, len(vectors), vectors) for item_id, vectors in found.items()]

@@ -250,6 +250,10 @@ _OF_HISTORY = (
 _OF_RECALL = (
     _sought(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
     _named(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
+    _listed(
+        f"{RECALL}BatchGetIndexStates",
+        lambda things: recall_pb2.BatchGetIndexStatesRequest(item_ids=[things["memory"], things["other_memory"]]),
+    ),
     Probe(
         path=f"{GATEWAY}Recall",
         asked=lambda mine, theirs: gateway_pb2.RecallRequest(query=f"{mine.word} {theirs.word}", filter=_visible(mine)),
