@@ -220,6 +220,8 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
     )
     found = session_pb2.Session(session_id="found", metadata=facts(room="kitchen"))
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=found))
+    brought = memory_pb2.Memory(content="With a vector", embedding=[1.0] + [0.0] * 383)
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=brought))
     await tenant.sessions.PutAgentState(
         states_pb2.PutAgentStateRequest(state=states_pb2.AgentState(agent_id="a", state_data=facts(mood="calm")))
     )
