@@ -46,7 +46,6 @@ from skein_memory.store import (
     trust,
 )
 from skein_memory.store.queries import QUERIES
-from skein_memory.tasks import is_expired
 from skein_memory.trust import SourceTrust
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ class Applying:
 
     def _count(self, outcome: str, memory: Memory) -> None:
         getattr(self, outcome).append("memory")
-        if is_expired(memory, self._at):
+        if memory.is_expired(self._at):
             self.expired.append("memory")
 
     async def _ends(self, *wanted: str) -> list[UUID]:
