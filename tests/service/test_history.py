@@ -174,6 +174,8 @@ async def test_filters_choose_by_type_kind_and_thing(cluster: Cluster, tenant: T
     assert await chosen(entity_id=first) == [(first, "memory_created"), (first, "memory_updated")]
     assert await chosen(entity_id=first, event_types=["memory_updated"]) == [(first, "memory_updated")]
     assert await chosen(entity_type="link") == []
+    # MemoryVault's name of the same event.
+    assert await chosen(event_types=["memory_saved"], entity_id=second) == [(second, "memory_created")]
     assert len(await chosen(entity_type="memory")) == 3
 
 

@@ -130,6 +130,20 @@ async def test_a_watch_is_told_once_of_what_it_waits_for(house: House, receiver:
     assert headers["content-type"] == "application/json"
 
 
+async def test_a_watch_takes_the_names_that_memoryvault_gives_to_events(house: House, receiver: Receiver) -> None:
+    created = await house.watch(event_types=["memory_saved", "link_created"])
+    first, second = await house.remember(), await house.remember()
+    async with house.alone.channel() as channel:
+        link = memory_pb2.Link(from_memory_id=first, to_memory_id=second)
+        await memory_pb2_grpc.LinkServiceStub(channel).CreateLink(memory_pb2.CreateLinkRequest(link=link))
+
+    await house.deliver()
+
+    assert sorted(receiver.events) == ["memory_created", "memory_created", "memory_link_created"]
+    kept = await house.watch_now(created.watch.watch_id)
+    assert sorted(kept.event_types) == ["link_created", "memory_saved"]
+
+
 async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(house: House) -> None:
     await house.watch(event_types=["memory_created"])
     before = datetime.now(UTC) - timedelta(seconds=1)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
-from skein_memory.events import TYPES
+from skein_memory.events import TYPES, canonical
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -83,14 +83,16 @@ class Wanted:
     @classmethod
     def of(cls, given: pb.ChangeFilter) -> Self:
         """Read a filter; refuse to wait for a type of event that never comes."""
+        names = [canonical(name) for name in given.event_types]
+        known = ", ".join(sorted(TYPES))
         wrong = [
-            (f"filter.event_types[{index}]", "is no type of event")
-            for index, name in enumerate(given.event_types)
+            (f"filter.event_types[{index}]", f"must be one of {known}")
+            for index, name in enumerate(names)
             if name not in TYPES
         ]
         if wrong:
             raise FieldInvalid(violations=wrong)
-        return cls(event_types=frozenset(given.event_types), entity_type=given.entity_type, entity_id=given.entity_id)
+        return cls(event_types=frozenset(names), entity_type=given.entity_type, entity_id=given.entity_id)
 
     @property
     def is_everything(self) -> bool:

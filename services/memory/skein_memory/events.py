@@ -26,6 +26,24 @@ TYPES = frozenset(
         "archive_created", "archive_restored",
     }
 )  # fmt: skip
+# The names that MemoryVault gives to the same events; watches and filters take them as well.
+ALIASES: Mapping[str, str] = {
+    "memory_saved": "memory_created",
+    "link_created": "memory_link_created",
+    "link_updated": "memory_link_updated",
+    "link_removed": "memory_link_removed",
+    "memory_watch_created": "watch_created",
+    "memory_watch_updated": "watch_updated",
+    "memory_watch_deleted": "watch_deleted",
+    "brain_snapshot_created": "snapshot_created",
+    "brain_snapshot_restored": "snapshot_restored",
+    "brain_data_imported": "data_imported",
+}
+
+
+def canonical(name: str) -> str:
+    """Return the name that the event log has for a type of event, which may be MemoryVault's."""
+    return ALIASES.get(name, name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

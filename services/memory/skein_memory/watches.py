@@ -14,7 +14,7 @@ from skein_kit import filtering
 from skein_kit.errors import FieldInvalid
 from skein_kit.wire import masked
 from skein_memory.errors import EventTypeUnknown
-from skein_memory.events import TYPES
+from skein_memory.events import ALIASES, TYPES, canonical
 from skein_memory.texts import must_be_storable
 
 if TYPE_CHECKING:
@@ -84,18 +84,18 @@ class WatchDraft:
             wrong.append(("where", f"has more than {_MAX_CONDITION} characters"))
         if wrong:
             raise FieldInvalid(violations=wrong)
-        unknown = sorted(set(self.event_types) - TYPES - {EVERYTHING})
+        unknown = sorted(set(self.event_types) - TYPES - ALIASES.keys() - {EVERYTHING})
         if unknown:
             never = ", ".join(repr(name[:60]) for name in unknown[:2])
-            known = f"; what does is {EVERYTHING} for all of it, {', '.join(sorted(TYPES))}"
-            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens{known}")])
+            known = f"these do: {EVERYTHING} for all, {', '.join(sorted(TYPES))}"
+            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {known}")])
         must_be_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
         filtering.read(self.condition)
         return self
 
     def waits_for(self, event_type: str) -> bool:
         """Say whether an event is of a type that is waited for."""
-        return EVERYTHING in self.event_types or event_type in self.event_types
+        return EVERYTHING in self.event_types or event_type in map(canonical, self.event_types)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
