@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from google.protobuf.field_mask_pb2 import FieldMask
     from google.protobuf.message import Message
 
+_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _DAY_SECONDS = 86_400
 # A year that every calendar, UUIDv7 and Postgres agree on.
 _LAST_YEAR = 9999
@@ -90,8 +92,15 @@ def list_value(text: str | None) -> ListValue | None:
     return None if text is None else json_format.ParseDict(json.loads(text), ListValue())
 
 
+def spell_mask(request: Message) -> None:
+    """Spell the paths of a request's update_mask as the contract spells fields: displayName becomes display_name."""
+    mask: FieldMask | None = getattr(request, "update_mask", None)
+    if mask is not None and any(path != path.lower() for path in mask.paths):
+        mask.paths[:] = [_CAPITAL.sub(lambda letter: f"_{letter.group().lower()}", path) for path in mask.paths]
+
+
 def masked(mask: FieldMask, allowed: Collection[str]) -> frozenset[str]:
-    """Return the fields to update: those named, or all when none is; refuse one that is not `allowed`."""
+    """Return the fields to update: those named, or all when none is. Raises UpdateMaskInvalid for one not `allowed`."""
     wrong = sorted(set(mask.paths) - set(allowed))
     if wrong:
         names = ", ".join(sorted(allowed))

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf import json_format
 from google.rpc import error_details_pb2
 
-from skein_gateway import strict_json
+from skein_gateway import json_names, strict_json
 from skein_kit.errors import FieldInvalid, code_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
         text = body.decode("utf-8").strip() or "{}"
     except UnicodeDecodeError:
         raise FieldInvalid(violations=[("", "is not UTF-8")]) from None
-    values = strict_json.read(text, kind, _MAX_JSON_DEPTH)
+    values = json_names.normalize(strict_json.read(text, kind, _MAX_JSON_DEPTH), kind.DESCRIPTOR)
     try:
         return json_format.ParseDict(values, kind(), max_recursion_depth=_MAX_DEPTH)
     except Exception as error:  # noqa: BLE001 - whatever the parser raises is about the caller's text.

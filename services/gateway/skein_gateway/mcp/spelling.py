@@ -9,6 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein_gateway import constraints
+from skein_gateway.json_names import prefix_of
 from skein_kit.errors import FieldInvalid
 
 if TYPE_CHECKING:
@@ -21,11 +22,6 @@ _TIMES: Mapping[str, tuple[Any, str]] = {
     "google.protobuf.Timestamp": (Timestamp, 'a time such as "2030-01-31T12:00:00Z"'),
     "google.protobuf.Duration": (Duration, 'a span of time in seconds such as "3600s"'),
 }
-
-
-def prefix_of(enum: EnumDescriptor) -> str:
-    """Return what all names of an enum begin with, because the contract has one room for all of them."""
-    return str(enum.values_by_number[0].name).removesuffix("UNSPECIFIED")
 
 
 def short(enum: EnumDescriptor, name: str) -> str:

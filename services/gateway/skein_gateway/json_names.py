@@ -1,0 +1,112 @@
+"""Names in the JSON of requests, as protobuf's parser reads them: short names of enum values, and update masks.
+
+The parser takes the whole name of an enum value alone, and of a mask one text in camelCase alone. A caller who has read
+the rest of the JSON writes "global" and "profile,display_name". Knows no server.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.violations import names_of
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+_MASK = FieldMask.DESCRIPTOR.full_name
+_WELL_KNOWN = "google.protobuf."
+_PATH = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)*")
+_AFTER_UNDERSCORE = re.compile(r"_+([a-z0-9])")
+
+
+def prefix_of(enum: EnumDescriptor) -> str:
+    """Return the prefix that all names of an enum share: SCOPE_ of SCOPE_GLOBAL."""
+    return str(enum.values_by_number[0].name).removesuffix("UNSPECIFIED")
+
+
+def normalize(values: Any, kind: Descriptor, path: str = "") -> Any:
+    """Return the JSON of a message with whole names of enum values and masks in camelCase.
+
+    `values` is changed in place. What is no object is left to the parser, which refuses it. Raises FieldInvalid for a
+    name that no value of the enum has, and UpdateMaskInvalid for a mask in another form.
+    """
+    if not isinstance(values, dict):
+        return values
+    for key in list(values):
+        field = _named_fields(kind).get(key)
+        if field is not None and values[key] is not None:
+            values[key] = _field(field, values[key], f"{path}.{field.name}" if path else field.name)
+    return values
+
+
+def _field(field: FieldDescriptor, value: Any, path: str) -> Any:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        inner = field.message_type.fields_by_name["value"]
+        if isinstance(value, dict):
+            return {key: _one(inner, each, f"{path}.{key}") for key, each in value.items()}
+        return value
+    if field.is_repeated and isinstance(value, list):
+        return [_one(field, each, f"{path}[{index}]") for index, each in enumerate(value)]
+    return value if field.is_repeated else _one(field, value, path)
+
+
+def _one(field: FieldDescriptor, value: Any, path: str) -> Any:
+    if field.enum_type is not None:
+        return _enum_name(field, value, path)
+    if field.message_type is None:
+        return value
+    return _mask(value, path) if field.message_type.full_name == _MASK else normalize(value, field.message_type, path)
+
+
+def _enum_name(field: FieldDescriptor, value: Any, path: str) -> Any:
+    enum = field.enum_type
+    assert enum is not None  # noqa: S101 - the caller looked.
+    if not isinstance(value, str) or value.removeprefix("-").isdecimal():
+        return value
+    for name in (value, value.upper(), f"{prefix_of(enum)}{value.upper()}"):
+        if name in enum.values_by_name:
+            return name
+    names = names_of(field)
+    short = names[0].removeprefix(prefix_of(enum)).lower() if names else "unspecified"
+    said = f"must be one of {', '.join(names)}; short names such as {short} are accepted"
+    raise FieldInvalid(violations=[(path, said)])
+
+
+def _mask(value: Any, path: str) -> str:
+    paths = value.get("paths") if isinstance(value, dict) and value.keys() <= {"paths"} else value
+    texts = [each.strip() for each in paths.split(",")] if isinstance(paths, str) else paths
+    texts = [] if texts in (None, [""]) else texts
+    if not isinstance(texts, list) or not all(isinstance(each, str) and _PATH.fullmatch(each) for each in texts):
+        said = "must be names of fields, as a list or as one text with commas between them"
+        raise UpdateMaskInvalid(violations=[(path, said)])
+    return ",".join(_AFTER_UNDERSCORE.sub(lambda letter: letter.group(1).upper(), each) for each in texts)
+
+
+@functools.cache
+def _named_fields(kind: Descriptor) -> dict[str, FieldDescriptor]:
+    """Return, by either spelling, the fields of a message that hold an enum or a mask, themselves or within."""
+    return {name: field for field in kind.fields if _holds_names(field) for name in (field.name, field.json_name)}
+
+
+@functools.cache
+def _holds_names(field: FieldDescriptor) -> bool:
+    return field.enum_type is not None or (
+        field.message_type is not None and _reaches_names(field.message_type, frozenset())
+    )
+
+
+def _reaches_names(kind: Descriptor, seen: frozenset[str]) -> bool:
+    if kind.full_name == _MASK:
+        return True
+    if kind.full_name.startswith(_WELL_KNOWN) or kind.full_name in seen:
+        return False
+    seen |= {kind.full_name}
+    return any(
+        field.enum_type is not None or (field.message_type is not None and _reaches_names(field.message_type, seen))
+        for field in kind.fields
+    )
