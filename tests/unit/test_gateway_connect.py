@@ -135,7 +135,8 @@ def test_an_error_tells_its_code_sentence_and_details() -> None:
     told = json.loads(body)
     assert status == 400
     assert told["code"] == "invalid_argument"
-    assert told["message"] == "The content is longer than the plan allows, which is 10 characters."
+    plan = "The content is longer than the plan allows, which is 10 characters."
+    assert told["message"] == f"{plan} memory.content: is long."
     assert [detail["type"] for detail in told["details"]] == ["google.rpc.ErrorInfo", "google.rpc.BadRequest"]
     assert told["details"][0]["debug"] == {
         "reason": "CONTENT_TOO_LONG",

@@ -59,7 +59,8 @@ class SkeinError(Exception):
         self.request_id = request_id
 
     def __str__(self) -> str:
-        said = "; ".join(str(violation) for violation in self.violations)
+        # Services of this version name the violations in the message already.
+        said = "; ".join(str(violation) for violation in self.violations if violation.description not in self.message)
         facts = ", ".join(
             [self.reason or self.status.name, *(f"{name}={value}" for name, value in self.metadata.items())]
         )

@@ -68,6 +68,10 @@ class Rule:
 
     def check(self, caller: Caller) -> None:
         """Refuse a caller that lacks the permission or the tenant."""
+        # A person has the permissions of a role only once the tenant is known: to miss them means to miss the tenant.
+        chooses = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
+        if self.tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
+            raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountNeeded if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
         if self.tenant and caller.tenant_id is None:

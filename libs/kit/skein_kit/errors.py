@@ -2,7 +2,8 @@
 
 A refusal is a class. Its docstring is the sentence that the caller reads, its `reason` a value of
 `skein.errors.v1.ErrorReason`, and the keywords given to it travel as metadata of the ErrorInfo. The sentence may name a
-keyword in braces: it is told its value.
+keyword in braces: it is told its value. After it follow the violations, field by field, and of an invalid argument the
+other keywords, so that the message alone is enough to correct the request.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from google.protobuf.any_pb2 import Any as PackedAny
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
+
+from skein_kit.violations import explanation, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,11 +41,14 @@ class Refusal(Exception):
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
         """Remember `facts` for the caller. They must never hold content or a secret."""
-        self.violations = tuple(violations)
+        self.violations = shortened(violations)
         self.facts: Mapping[str, str] = {
             name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
         }
-        self.message = (inspect.getdoc(type(self)) or type(self).__name__).format_map(self.facts)
+        sentence = inspect.getdoc(type(self)) or type(self).__name__
+        told = self.facts if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
+        beside = {name: value for name, value in told.items() if f"{{{name}}}" not in sentence}
+        self.message = sentence.format_map(self.facts) + explanation(self.violations, beside)
         super().__init__(self.message)
 
     def status(self) -> Status:
@@ -54,8 +60,8 @@ class Refusal(Exception):
             details.append(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos)))
         bad = error_details_pb2.BadRequest()
         for field, description in self.violations:
-            bad.field_violations.add(field=field[:MAX_METADATA_CHARACTERS], description=description[:1000])
-            if bad.ByteSize() > MAX_DETAIL_BYTES - 1024:
+            bad.field_violations.add(field=field, description=description)
+            if bad.ByteSize() > MAX_DETAIL_BYTES - 2048:
                 del bad.field_violations[-1]
                 break
         if bad.field_violations:
@@ -127,7 +133,7 @@ class Unavailable(Refusal):
 
 
 class FieldInvalid(InvalidArgument):
-    """A field of the request is not valid; the violations name it and what is wrong with it."""
+    """A field of the request is not valid."""
 
     reason = "INVALID_FIELD"
 
@@ -139,19 +145,19 @@ class TextNotStorable(InvalidArgument):
 
 
 class PageTokenInvalid(InvalidArgument):
-    """The page token is damaged or belongs to another list; start again without one."""
+    """The page_token is damaged, or belongs to another list, filter or order; start again without one."""
 
     reason = "PAGE_TOKEN_INVALID"
 
 
 class OrderUnknown(InvalidArgument):
-    """A list does not come in this order; the violations name those that it comes in."""
+    """The list does not come in this order."""
 
     reason = "ORDER_UNKNOWN"
 
 
 class UpdateMaskInvalid(InvalidArgument):
-    """The update mask names a field that cannot be updated."""
+    """The update_mask is empty, or names a field that cannot be updated."""
 
     reason = "UPDATE_MASK_INVALID"
 
@@ -169,13 +175,13 @@ class ContentEmpty(InvalidArgument):
 
 
 class FilterInvalid(InvalidArgument):
-    """The filter's text cannot be read; the violation says where and what is wrong with it."""
+    """The filter's text cannot be read."""
 
     reason = "FILTER_INVALID"
 
 
 class FilterFieldUnknown(InvalidArgument):
-    """The filter names a field that there is not; the violation names it and those that there are."""
+    """The filter names a field that does not exist."""
 
     reason = "FILTER_FIELD_UNKNOWN"
 
@@ -236,7 +242,7 @@ class CredentialExpired(Unauthenticated):
 
 
 class PermissionMissing(PermissionDenied):
-    """The credential does not carry the permission that this call needs."""
+    """The credential does not carry the permission that this call needs, which is {permission}."""
 
     reason = "PERMISSION_MISSING"
 
@@ -248,7 +254,7 @@ class AccountNeeded(PermissionDenied):
 
 
 class TenantMissing(InvalidArgument):
-    """This call concerns one tenant; operators and accounts name it in the metadata key skein-tenant-id."""
+    """The tenant is missing; operators and accounts send its id in the header skein-tenant-id (gRPC: metadata)."""
 
     reason = "TENANT_MISSING"
 

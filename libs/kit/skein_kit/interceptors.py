@@ -45,6 +45,8 @@ from skein_kit.identity import Caller
 from skein_kit.overload import Overload
 from skein_kit.streams import Streams
 from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
+from skein_kit.violations import description_of
+from skein_kit.wire import spell_mask
 
 # Takes the request as a message, as the bytes that came over a socket, or as a function that reads it, which is awaited
 # once it is known who calls.
@@ -283,6 +285,7 @@ def refusals(method: Method, handler: Handler) -> Handler:
         if isinstance(request, bytes):
             request = parsed(method, request)
         if method.deserializer is not None:
+            spell_mask(request)
             validate(request)
         try:
             return await handler(request, call)
@@ -300,7 +303,9 @@ def validate(request: Message) -> None:
         message = f"the rules of {request.DESCRIPTOR.full_name} do not compile"
         raise TypeError(message) from error
     if violations:
-        raise errors.FieldInvalid(violations=[(_path(violation), violation.proto.message) for violation in violations])
+        kind: Any = request.DESCRIPTOR
+        found = [(_path(violation), description_of(violation, kind)) for violation in violations]
+        raise errors.FieldInvalid(violations=found)
 
 
 def passed(error: aio.AioRpcError, *, service: str | None = None) -> Refusal:

@@ -93,13 +93,13 @@ class InvalidTarget(InvalidArgument):
 
 
 class InvalidRedirectUri(InvalidArgument):
-    """A redirect URI cannot be used; the violations say why."""
+    """A redirect URI cannot be used."""
 
     reason = "OAUTH_INVALID_REDIRECT_URI"
 
 
 class InvalidClientMetadata(InvalidArgument):
-    """What the client says of itself cannot be used; the violations say why."""
+    """What the client says of itself cannot be used."""
 
     reason = "OAUTH_INVALID_CLIENT_METADATA"
 

@@ -36,8 +36,6 @@ _PLAIN: Mapping[tuple[type[Exception], ...], Exit] = {
     ),
     (NotConfigured,): Exit.REFUSED,
 }
-# The message of the cluster speaks of violations, which follow here as sentences.
-_OF_VIOLATIONS = "A value is not valid."
 _DATABASE_AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -64,10 +62,12 @@ def failure_of(error: BaseException) -> Failure | None:
 
 def sentence(error: SkeinError) -> str:
     """Say what was refused, which field is wrong, and what to do."""
-    message = _OF_VIOLATIONS if error.reason == "INVALID_FIELD" and error.violations else error.message
+    message = error.message
     parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
-    parts += [f"{violation.field}: {violation.description}." for violation in error.violations]
-    parts += [f"{name}: {value}." for name, value in error.metadata.items()]
+    # Services of this version name the violations in the message already.
+    untold = [violation for violation in error.violations if violation.description not in message]
+    parts += [f"{violation.field}: {violation.description}." for violation in untold]
+    parts += [f"{name}: {value}." for name, value in error.metadata.items() if f"{name}: {value}" not in message]
     if error.reason in _HINTS:
         parts.append(_HINTS[error.reason])
     if isinstance(error, Internal):

@@ -10,6 +10,7 @@ from google.rpc import error_details_pb2
 
 from skein_kit.access import RULES, TENANT_PERMISSIONS
 from skein_kit.errors import code_of, reason_of
+from skein_kit.violations import untold
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -72,6 +73,11 @@ def metadata_of(status: Status) -> dict[str, str]:
 def violations_of(status: Status) -> str:
     """Return what is wrong with which field, in one line; empty when the refusal names none."""
     return "; ".join(f"{field} {description}".strip() for field, description in violations_in(status))
+
+
+def untold_in(status: Status) -> list[tuple[str, str]]:
+    """Return the violations that the message of the status leaves out."""
+    return untold(status.message, violations_in(status))
 
 
 def violations_in(status: Status) -> list[tuple[str, str]]:

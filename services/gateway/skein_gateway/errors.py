@@ -13,6 +13,14 @@ class RecallIncomplete(errors.Unavailable):
     reason = "RECALL_INCOMPLETE"
 
 
+class JsonMethodUnknown(errors.MethodUnknown):
+    """No such method; GET / with accept: application/json lists all, GET /openapi.json describes them."""
+
+
+class OAuthMethodElsewhere(errors.MethodUnknown):
+    """OAuthService answers at OAuth's own endpoints: {endpoint}; GET {metadata} lists the others."""
+
+
 class RecallLate(errors.Refusal):
     """Not everything that was asked answered in time: {arms}. Ask again with more time, or take what there is."""
 

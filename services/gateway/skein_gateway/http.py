@@ -17,8 +17,10 @@ from starlette.routing import Route
 from skein_gateway import challenges, connect
 from skein_gateway.cors import Cors
 from skein_gateway.describing import OPENAPI_PATH, Describing
+from skein_gateway.errors import JsonMethodUnknown, OAuthMethodElsewhere
 from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_gateway.leaving import Leaving
+from skein_gateway.oauth.metadata import METADATA_PATH, endpoint_of
 from skein_gateway.proxies import Proxies
 from skein_gateway.status import VERSION
 from skein_kit import errors
@@ -164,7 +166,7 @@ class Door:
                 call.deadline = asyncio.get_running_loop().time() + limit
             found = self._servicers.answers.get(call.path)
             if found is None:
-                raise errors.MethodUnknown if call.path not in PUBLIC_METHODS else errors.ServiceUnavailable
+                raise _unanswered(call.path)
             if found[0].streams:
                 raise errors.StreamNotCarried
         except errors.Refusal as refusal:
@@ -206,6 +208,15 @@ class PlainBodies:
 
 def _unread(said: str, headers: dict[str, str]) -> Response:
     return Response(connect.unread(said), status_code=415, media_type=connect.JSON, headers=headers)
+
+
+def _unanswered(path: str) -> errors.Refusal:
+    """Return why a path has no handler, and which path has the one that the caller needs."""
+    if path in PUBLIC_METHODS:
+        return errors.ServiceUnavailable()
+    if endpoint := endpoint_of(path):
+        return OAuthMethodElsewhere(endpoint=endpoint, metadata=METADATA_PATH)
+    return JsonMethodUnknown()
 
 
 def entered(request: Request, proxies: Proxies) -> Call:

@@ -191,7 +191,7 @@ class DeliveryNotFound(NotFound):
 
 
 class EventTypeUnknown(InvalidArgument):
-    """No event is of such a type; the violations name those that there are."""
+    """No event has such a type."""
 
     reason = "EVENT_TYPE_UNKNOWN"
 

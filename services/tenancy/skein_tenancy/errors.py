@@ -90,7 +90,7 @@ class ToolDeleted(AlreadyExists):
 
 
 class JsonSchemaInvalid(InvalidArgument):
-    """The document is no JSON Schema; the violation says where it breaks which rule."""
+    """The document is not a JSON Schema."""
 
     reason = "JSON_SCHEMA_INVALID"
 

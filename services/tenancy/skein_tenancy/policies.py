@@ -48,7 +48,9 @@ class Change:
 
         Raises PolicyFieldUnknown for a field that no policy has, in the mask or in the message.
         """
-        unknown = [("update_mask", f"{path} is no field") for path in request.update_mask.paths if path not in _KNOWN]
+        paths = [path for path in request.update_mask.paths if path not in _KNOWN]
+        known = f"a policy has {', '.join(sorted(DEFAULTS))}"
+        unknown = [("update_mask", f"{path[:60]} is no field; {known}") for path in paths]
         unknown += [("policy", f"number {number} is no field") for number in _unknown(request.policy)]
         unknown += [("", f"number {number} is no field") for number in _unknown(request)]
         if unknown:

@@ -11,6 +11,7 @@ from skein_gateway import challenges, connect
 from skein_gateway.oauth.entry import status_of
 from skein_kit.access import MEANINGS
 from skein_kit.errors import code_of, reason_of
+from skein_kit.violations import without_violations
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -64,6 +65,7 @@ def trouble_of(status: Status) -> Trouble:
         text = f"This needs the permission {needed}{meaning}, which you do not have here."
     named = challenges.violations_of(status)
     if named:
+        text = without_violations(text, challenges.violations_in(status))
         text = f"{text.removesuffix('.')}: {named}."
     # 401 belongs to what is asked for by a header, which a person is not.
     shown = 403 if code is grpc.StatusCode.UNAUTHENTICATED else http

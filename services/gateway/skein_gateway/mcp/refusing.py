@@ -11,6 +11,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skein_gateway import challenges
 from skein_kit.errors import code_of, reason_of
+from skein_kit.violations import without_violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +61,14 @@ def must_be_first_page(params: types.PaginatedRequestParams | None) -> None:
 
 def _told(status: Status, named: Callable[[str], str]) -> str:
     """Say what is wrong and what to do."""
-    said = f"{reason_of(status) or code_of(status).name}: {status.message}"
-    facts = ", ".join(f"{name}: {value}" for name, value in challenges.metadata_of(status).items())
+    violations = challenges.violations_in(status)
+    # The model knows the fields by the names of the tool's arguments, so its own lines replace the message's.
+    message = without_violations(status.message, violations)
+    said = f"{reason_of(status) or code_of(status).name}: {message}"
+    untold = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
+    facts = ", ".join(f"{name}: {fact}" for name, fact in untold.items())
     said = f"{said} ({facts})" if facts else said
-    wrong = [f"- {named(field)} {what}".replace("  ", " ") for field, what in challenges.violations_in(status)]
+    wrong = [f"- {named(field)} {what}".replace("  ", " ") for field, what in violations]
     if wrong:
         said = "\n".join([said, *wrong])
     after = challenges.retry_after(status).get("retry-after")

@@ -135,8 +135,8 @@ def refusal_of(error: BaseException) -> str:
 def problem_of(status: Status) -> Problem:
     """Say a refusal in OAuth's words."""
     reason, code = reason_of(status), code_of(status)
-    named = challenges.violations_of(status)
-    said = f"{status.message} ({named})" if named else status.message
+    untold = "; ".join(f"{field} {what}".strip() for field, what in challenges.untold_in(status))
+    said = f"{status.message} ({untold})" if untold else status.message
     if reason.startswith(_OAUTH):
         word = reason.removeprefix(_OAUTH).lower()
         return Problem(status=_STATUS.get(word, 400), error=word, description=said, reason=reason)

@@ -43,6 +43,30 @@ _CLAIMS = (
     "email_verified",
 )
 _AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
+_SERVICE = "/skein.auth.v1.OAuthService/"
+METADATA_PATH = "/.well-known/oauth-authorization-server"
+# Where the methods of OAuthService are reached from outside; a person's browser goes through the pages.
+_ENDPOINTS = {
+    "GetServerMetadata": f"GET {METADATA_PATH}",
+    "RegisterClient": "POST /register",
+    "GetClient": "GET /register/<client_id>",
+    "UpdateClient": "PUT /register/<client_id>",
+    "DeleteClient": "DELETE /register/<client_id>",
+    "CreateAuthorization": "GET /authorize",
+    "ApproveAuthorization": "POST /authorize",
+    "ExchangeToken": "POST /token",
+    "StartDeviceAuthorization": "POST /device_authorization",
+    "GetDeviceAuthorization": "GET /device",
+    "ApproveDevice": "POST /device",
+    "RevokeToken": "POST /revoke",
+    "IntrospectToken": "POST /introspect",
+    "GetUserInfo": "GET /userinfo",
+}
+
+
+def endpoint_of(path: str) -> str:
+    """Return the endpoint that does what a method of OAuthService does; empty for any other method."""
+    return _ENDPOINTS.get(path.removeprefix(_SERVICE), "") if path.startswith(_SERVICE) else ""
 
 
 class Metadata:

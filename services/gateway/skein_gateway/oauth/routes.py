@@ -13,7 +13,7 @@ from skein_gateway.oauth.accounts import Accounts
 from skein_gateway.oauth.authorize import Authorize
 from skein_gateway.oauth.device import Device
 from skein_gateway.oauth.entry import Entry
-from skein_gateway.oauth.metadata import Discovery, Metadata
+from skein_gateway.oauth.metadata import METADATA_PATH, Discovery, Metadata
 from skein_gateway.oauth.pages import STYLE_PATH, style
 from skein_gateway.oauth.people import People
 from skein_gateway.oauth.registration import Registration
@@ -39,7 +39,7 @@ def oauth_routes(host: Host, credentials: Credentials, metadata: Metadata, proxi
     device = Device(entry, metadata, people, oauth)
     accounts = Accounts(entry, metadata, people, auth, tenancy)
     return [
-        Route("/.well-known/oauth-authorization-server", discovery.authorization_server),
+        Route(METADATA_PATH, discovery.authorization_server),
         Route("/.well-known/openid-configuration", discovery.authorization_server),
         Route(RESOURCE_PATH, discovery.protected_resource),
         Route(RESOURCE_PATH + "/{path:path}", discovery.protected_resource),

@@ -1,0 +1,107 @@
+"""The text of violations: which fields of a request are wrong, and how. Knows no transport and no status."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from buf.validate import validate_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import protovalidate
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+MAX_FIELD_CHARACTERS = 255
+MAX_DESCRIPTION_CHARACTERS = 1000
+# gRPC carries the message percent-encoded beside the details, in headers of 8 KiB together.
+_MAX_EXPLANATION_BYTES = 1100
+# The stubs' types do not know extensions.
+_FIELD: Any = validate_pb2.field
+_SUBJECT = re.compile(r"^value (?=is |must |does )")
+
+
+def shortened(violations: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return violations, each no longer than a status can carry."""
+    return tuple((field[:MAX_FIELD_CHARACTERS], text[:MAX_DESCRIPTION_CHARACTERS]) for field, text in violations)
+
+
+def explanation(violations: Sequence[tuple[str, str]], facts: Mapping[str, str] | None = None) -> str:
+    """Return the sentence that follows an error's own: each field with what is wrong, then the facts.
+
+    It starts with a space and is empty when there is nothing to add. What does not fit is counted, not cut.
+    """
+    parts = [_part(field, text) for field, text in violations]
+    parts += [f"{name}: {value}" for name, value in (facts or {}).items()]
+    if not parts:
+        return ""
+    taken = parts[:1]
+    for part in parts[1:]:
+        if _size("; ".join([*taken, part])) > _MAX_EXPLANATION_BYTES:
+            break
+        taken.append(part)
+    more = len(parts) - len(taken)
+    return f" {'; '.join(taken)}{f'; and {more} more' if more else ''}."
+
+
+def untold(message: str, violations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the violations that the message leaves out, as a service of an older version does."""
+    return [(field, text) for field, text in violations if text.removesuffix(".") not in message]
+
+
+def without_violations(message: str, violations: Sequence[tuple[str, str]]) -> str:
+    """Return an error's own sentence, for a reader who gets the violations in another form."""
+    start = message.find(f" {_part(*violations[0])}") if violations else -1
+    return message if start < 0 else message[:start]
+
+
+def description_of(violation: protovalidate.Violation, request: Descriptor) -> str:
+    """Return what protovalidate found, with the names that exist when the field is an enum."""
+    text = _SUBJECT.sub("", violation.proto.message)
+    rule = violation.proto.rule_id
+    field = _field_of(violation, request)
+    if field is None or field.enum_type is None or not (rule == "required" or rule.startswith("enum.")):
+        return text
+    return f"must be one of {', '.join(names_of(field))}"
+
+
+def names_of(field: FieldDescriptor) -> list[str]:
+    """Return the names that an enum field takes: those that stand for something and that no rule excludes."""
+    rules = field.GetOptions().Extensions[_FIELD]
+    rule = rules.repeated.items.enum if field.is_repeated else rules.enum
+    allowed, refused = set(getattr(rule, "in")), {0, *rule.not_in}
+    numbers = (value for value in field.enum_type.values if value.number not in refused)
+    return [value.name for value in numbers if not allowed or value.number in allowed]
+
+
+def _field_of(violation: protovalidate.Violation, request: Descriptor) -> FieldDescriptor | None:
+    elements = violation.proto.field.elements if violation.proto.field is not None else ()
+    kind: Descriptor | None = request
+    field: FieldDescriptor | None = None
+    for element in elements:
+        field = None if kind is None else kind.fields_by_number.get(element.field_number)
+        kind = None if field is None else _value_type(field)
+    return field
+
+
+def _value_type(field: FieldDescriptor) -> Descriptor | None:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return field.message_type.fields_by_name["value"].message_type
+    return field.message_type
+
+
+def _part(field: str, text: str) -> str:
+    said = f"{field}: {text}" if field else text
+    return _cut(said.removesuffix("."))
+
+
+def _size(text: str) -> int:
+    """Return the bytes of a text as gRPC encodes it: three for each byte that is not ASCII."""
+    return sum(1 if letter.isascii() else 3 * len(letter.encode()) for letter in text)
+
+
+def _cut(text: str) -> str:
+    if _size(text) <= _MAX_EXPLANATION_BYTES:
+        return text
+    return text[: _MAX_EXPLANATION_BYTES if text.isascii() else _MAX_EXPLANATION_BYTES // 12]
