@@ -216,7 +216,7 @@ async def test_a_person_without_a_tenant_is_told_of_the_header(cluster: Cluster)
     assert "skein-tenant-id" in (fault.details() or "")
 
 
-async def test_a_missing_permission_is_named(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_missing_permission_is_named(tenant: Tenant) -> None:
     fault = await fault_of(tenant.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest()))
 
     assert "operator" in (fault.details() or "")

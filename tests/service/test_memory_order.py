@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from fix_cluster import Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.pages import write_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +30,14 @@ async def create(tenant: Tenant, content: str, *, days: int, **values: Any) -> s
 async def fill(tenant: Tenant) -> None:
     """Seven memories, made in one order, changed in another, and of several importances."""
     ids = [
-        await create(tenant, str(number), days=40 * number, importance=importance, tags=["odd"] if number % 2 else [])
+        await create(
+            tenant,
+            str(number),
+            days=40 * number,
+            importance=importance,
+            confidence=1 - importance,
+            tags=["odd"] if number % 2 else [],
+        )
         for number, importance in enumerate((0.5, 0.9, 0.1, 0.5, 1.0, 0.0, 0.5))
     ]
     for number in (4, 0, 2, 6, 1, 5, 3):
@@ -53,7 +63,11 @@ ORDERS = {
     "create_time desc": "6543210",
     "create_time": "0123456",
     "update_time desc": "3516204",
+    "update_time": "4026153",
     "importance desc": "4163025",
+    "importance": "5203614",
+    "confidence desc": "5263014",
+    "confidence": "4103625",
     "  importance   desc ": "4163025",
 }
 
@@ -67,7 +81,7 @@ async def test_a_list_comes_in_the_order_asked_for(tenant: Tenant, order_by: str
     assert await listed(tenant, order_by, page_size=100) == list(expected)
 
 
-@pytest.mark.parametrize("order_by", ["create_time", "update_time desc", "importance desc"])
+@pytest.mark.parametrize("order_by", ["create_time", "update_time desc", "importance desc", "confidence"])
 @pytest.mark.parametrize("conditions", [{"tags_any": ["odd"]}, {"where": 'content = "1" OR content = "5"'}])
 async def test_an_order_keeps_to_the_filter(tenant: Tenant, order_by: str, conditions: Any) -> None:
     await fill(tenant)
@@ -89,14 +103,16 @@ async def test_the_oldest_first_can_be_asked_by_id_and_between_times(tenant: Ten
     assert await listed(tenant, "create_time", page_size=1, filter=between) == ["1", "2"]
 
 
-@pytest.mark.parametrize("order_by", ["title", "create_time asc", "update_time", "importance; DROP TABLE x"])
+@pytest.mark.parametrize("order_by", ["title", "create_time asc", "update_times", "importance; DROP TABLE x"])
 async def test_an_order_that_there_is_none_of_is_refused_with_those_that_there_are(
     tenant: Tenant, order_by: str
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "ORDER_UNKNOWN") as caught:
         await tenant.memory.ListMemories(pb.ListMemoriesRequest(order_by=order_by))
 
-    assert "is none of create_time desc, create_time, update_time desc, importance desc" in said(caught)
+    known = "create_time desc, create_time, update_time desc, update_time, importance desc, importance, "
+    known += "confidence desc, confidence, access_count desc, access_count"
+    assert f"order_by: must be one of {known}" in (caught.value.details() or "")
 
 
 async def test_what_was_known_then_comes_in_the_order_of_creation_alone(tenant: Tenant) -> None:
@@ -127,11 +143,62 @@ async def test_a_long_list_ends_pages_early_and_goes_on_where_it_ended(tenant: T
     for number in range(45):
         await create(tenant, f"{number:02d}" + "x" * 90_000, days=number, importance=number % 10 / 10)
 
-    for order_by in ("create_time", "update_time desc", "importance desc"):
+    for order_by in ("create_time", "update_time desc", "importance desc", "confidence", "access_count"):
         found = await listed(tenant, order_by, page_size=1000)
         assert len(found) == len(set(found)) == 45
 
 
-def said(caught: Any) -> str:
-    details = dict(caught.value.trailing_metadata())["grpc-status-details-bin"]
-    return str(details, "utf-8", "replace")
+async def read(tenant: Tenant, content: str, memory_id: str, times: int) -> None:
+    """Read a memory until so many reads are counted."""
+    for _ in range(times):
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))
+    while True:
+        memories = (await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories
+        if next(memory for memory in memories if memory.content == content).access_count == times:
+            return
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 100])
+async def test_a_list_comes_in_the_order_of_its_reads(tenant: Tenant, page_size: int) -> None:
+    ids = {str(number): await create(tenant, str(number), days=number, tags=["all"]) for number in range(6)}
+    for content, times in (("1", 2), ("4", 5), ("5", 2)):
+        await read(tenant, content, ids[content], times)
+
+    # Memories that were never read come last, and first where the order ascends.
+    assert "".join(await listed(tenant, "access_count desc", page_size=page_size)) == "451320"
+    assert "".join(await listed(tenant, "access_count", page_size=page_size)) == "023154"
+    filtered = pb.MemoryFilter(where='content IN ("0", "1", "3", "4")')
+    assert "".join(await listed(tenant, "access_count desc", page_size=page_size, filter=filtered)) == "4130"
+
+
+@pytest.mark.parametrize("order_by", ["confidence desc", "access_count", "access_count desc"])
+async def test_an_order_shows_archived_and_deleted_memories_where_they_are_asked_for(
+    tenant: Tenant, order_by: str
+) -> None:
+    kept, archived, deleted = [await create(tenant, name, days=day) for day, name in enumerate("kad")]
+    change = pb.Memory(memory_id=archived)
+    change.archive_time.GetCurrentTime()
+    await tenant.memory.UpdateMemory(
+        pb.UpdateMemoryRequest(memory=change, update_mask=FieldMask(paths=["archive_time"]))
+    )
+    await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=deleted))
+
+    assert await listed(tenant, order_by) == ["k"]
+    assert set(await listed(tenant, order_by, show_archived=True, show_deleted=True)) == set("kad")
+    assert kept
+
+
+@pytest.mark.parametrize(
+    ("order_by", "place"),
+    [
+        *(("access_count", value) for value in ("-1", "1" * 30, "0.5", "x")),
+        *(("confidence desc", value) for value in ("nan", "inf", "x")),
+    ],
+)
+async def test_a_token_with_a_value_that_no_memory_has_is_refused(tenant: Tenant, order_by: str, place: str) -> None:
+    request = pb.ListMemoriesRequest(order_by=order_by)
+    request.page_token = write_token([str(uuid.uuid4()), place], tenant.tenant_id, request)
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
+        await tenant.memory.ListMemories(request)

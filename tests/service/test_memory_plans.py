@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
 
 from skein_kit.ids import new_id, now
+from skein_kit.sql import completed
+from skein_memory.ordering import Order, Place
+from skein_memory.store.ordered import walk_of
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -39,10 +43,12 @@ FILL = """
     FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
           FROM memory.entries) AS neighbours
     WHERE next_id IS NOT NULL;
+    INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time)
+    SELECT tenant_id, memory_id, get_byte(decode(md5(memory_id::text), 'hex'), 0), now() FROM memory.entries;
     INSERT INTO memory.external_ids SELECT tenant_id, memory_id::text, memory_id FROM memory.entries;
     INSERT INTO memory.fact_keys (tenant_id, subject_id, key, memory_id)
     SELECT tenant_id, 'subject', memory_id::text, memory_id FROM memory.entries;
-    ANALYZE memory.entries, memory.tags, memory.links, memory.external_ids, memory.fact_keys;
+    ANALYZE memory.entries, memory.tags, memory.links, memory.accesses, memory.external_ids, memory.fact_keys;
 """
 
 
@@ -88,3 +94,31 @@ async def test_every_read_uses_an_index(connection: asyncpg.Connection[asyncpg.R
     # A read by id is planned for the one month of the id.
     for name, values in (("get_memories", {"memory_ids": [some]}), ("lock_memory", {"memory_id": some})):
         assert (await plan(connection, name, **values)).count(" on entries_y") == 1
+
+
+@pytest.mark.parametrize(
+    ("order", "index"),
+    [
+        ("update_time", "entries_.*update_time"),
+        ("importance", "entries_.*importance"),
+        ("confidence", "entries_.*confidence"),
+        ("access_count", "accesses_access_count"),
+    ],
+)
+@pytest.mark.parametrize("is_descending", [True, False])
+async def test_every_order_of_a_list_is_read_from_its_index(
+    connection: asyncpg.Connection[asyncpg.Record], order: str, index: str, *, is_descending: bool
+) -> None:
+    last = Place(memory_id=new_id(now()), value=now() if order == "update_time" else 1)
+    wanted = Order(name=order, column=order, is_descending=is_descending)
+    query, values = walk_of(wanted, last)
+    ready = completed(query, "true")
+    bound = ready.bind({"tenant_id": TENANT, "count": 51, **values})
+
+    text = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {ready.text}", *bound))
+
+    assert re.search(index, text), text
+    assert "Seq Scan" not in text, text
+    # A merge of the months' indexes, each of which has the order: nothing of a tenant is sorted before the limit.
+    assert "Limit" in text, text
+    assert not re.search(r"Sort +\(cost", text[text.index("Limit") :]), text

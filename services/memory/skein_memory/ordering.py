@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MICROSECOND = timedelta(microseconds=1)
+# A bigint of Postgres holds no more.
+MAX_COUNT = (1 << 63) - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +34,9 @@ class Order:
         known = {name: order for name, order in ORDERS.items() if not is_past or order.column == "memory_id"}
         if name not in known:
             valid = ", ".join(filter(None, known))
-            raise OrderUnknown(violations=[("order_by", f"is none of {valid}{' with as_of_time' if is_past else ''}")])
+            raise OrderUnknown(
+                violations=[("order_by", f"must be one of {valid}{' with as_of_time' if is_past else ''}")]
+            )
         return known[name]
 
     @property
@@ -49,8 +53,11 @@ ORDERS: Mapping[str, Order] = {
         for order in (
             NEWEST,
             Order(name="create_time", column="memory_id", is_descending=False),
-            Order(name="update_time desc", column="update_time"),
-            Order(name="importance desc", column="importance"),
+            *(
+                Order(name=f"{column} desc" if is_descending else column, column=column, is_descending=is_descending)
+                for column in ("update_time", "importance", "confidence", "access_count")
+                for is_descending in (True, False)
+            ),
         )
     },
 }
@@ -61,7 +68,7 @@ class Place:
     """The last memory of a page, with what it is ordered by where that is not its id."""
 
     memory_id: UUID
-    value: datetime | float | None = None
+    value: datetime | float | int | None = None
 
     @classmethod
     def of(cls, token: Sequence[str] | None, order: Order) -> Self | None:
@@ -84,13 +91,21 @@ class Place:
         return [str(self.memory_id), repr(self.value)]
 
 
-def _read(text: str, order: Order) -> datetime | float:
+def _read(text: str, order: Order) -> datetime | float | int:
     try:
         if order.column == "update_time":
             return EPOCH + int(text) * _MICROSECOND
+        if order.column == "access_count":
+            return _count(int(text))
         value = float(text)
     except (ValueError, OverflowError):
         raise PageTokenInvalid from None
     if not math.isfinite(value):
+        raise PageTokenInvalid
+    return value
+
+
+def _count(value: int) -> int:
+    if not 0 <= value <= MAX_COUNT:
         raise PageTokenInvalid
     return value

@@ -33,6 +33,47 @@ FROM (
 ) AS entries
 ORDER BY entries.importance DESC, entries.memory_id DESC;
 
+-- walk_confident --
+-- Look at the memories of the highest confidence below one, of equal ones the newest first, and say of each whether it
+-- passes.
+SELECT entries.memory_id, entries.confidence AS value, ({condition}) AS passes
+FROM (
+    SELECT * FROM memory.entries
+    WHERE tenant_id = :tenant_id AND (confidence, memory_id) < (:before_value, :before_id)
+    ORDER BY confidence DESC, memory_id DESC
+    LIMIT :count
+) AS entries
+ORDER BY entries.confidence DESC, entries.memory_id DESC;
+
+-- walk_read --
+-- Look at the memories that were read most often below a count, of equal ones the newest first, and say of each whether
+-- it passes. Memories that were never read have no count.
+SELECT entries.memory_id, used.access_count AS value, ({condition}) AS passes
+FROM (
+    SELECT memory_id, access_count FROM memory.accesses
+    WHERE tenant_id = :tenant_id AND (access_count, memory_id) < (:before_value, :before_id) AND access_count > 0
+    ORDER BY access_count DESC, memory_id DESC
+    LIMIT :count
+) AS used
+CROSS JOIN LATERAL (
+    SELECT * FROM memory.entries WHERE tenant_id = :tenant_id AND entries.memory_id = used.memory_id
+) AS entries
+ORDER BY used.access_count DESC, entries.memory_id DESC;
+
+-- walk_unread --
+-- Look at the newest memories below an id, and say of each whether it passes and was never read.
+SELECT entries.memory_id, 0::bigint AS value, ({condition}) AND NOT EXISTS (
+    SELECT FROM memory.accesses AS used
+    WHERE used.tenant_id = :tenant_id AND used.memory_id = entries.memory_id AND used.access_count > 0
+) AS passes
+FROM (
+    SELECT * FROM memory.entries
+    WHERE tenant_id = :tenant_id AND memory_id < :before_id
+    ORDER BY memory_id DESC
+    LIMIT :count
+) AS entries
+ORDER BY entries.memory_id DESC;
+
 -- walk_column --
 -- Look at the newest memories of a range of ids that have one of some values in an indexed column, and say of each
 -- whether it passes. Each value is read in order from the index.
