@@ -25,6 +25,10 @@ async def test_a_source_is_known_by_its_words_whatever_their_case_and_spaces(ten
     read = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source="daily news"))
 
     assert read.source_trust == said
+    assert said.source == said.source_key
+    # What the answer calls it, a request takes.
+    again = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source=said.source))
+    assert again.source_trust == said
     assert (said.source_key, said.trust, said.notes, said.revision) == ("daily news", 0.9, "well kept", 1)
 
 

@@ -191,6 +191,18 @@ async def test_next_actions_are_scored_by_importance_freshness_and_urgency(tenan
     assert [score for _, score in found] == pytest.approx([0.932, 0.832, 0.388, 0.328, 0.288])
     assert [content for content, _ in await next_actions(tenant, limit=2)] == ["major and due", "major"]
     assert [content for content, _ in await next_actions(tenant, objective_id=goal)] == ["due this week"]
+    paged: list[str] = []
+    request = pb.ListNextActionsRequest(page_size=2)
+    while True:
+        page = await tenant.memory.ListNextActions(request)
+        paged += [action.memory.content for action in page.next_actions]
+        if not page.next_page_token:
+            break
+        assert len(page.next_actions) == 2
+        request.page_token = page.next_page_token
+    assert paged == [content for content, _ in found]
+    # A limit is the most of all pages.
+    assert not (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_page_token
 
 
 async def test_of_two_who_complete_a_task_at_once_both_leave_it_done(tenant: Tenant) -> None:

@@ -53,6 +53,23 @@ async def test_update_changes_what_it_names_and_leaves_the_rest(assistant: Assis
     assert (stored.content, stored.source_agent, stored.metadata["cups"]) == ("tea at five", "Kitchen", 2)
 
 
+async def test_every_priority_comes_back_and_is_found_by_its_number(assistant: Assistant, tenant: Tenant) -> None:
+    plain = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="of no importance in particular"))
+    unweighed = (await tenant.memory.CreateMemory(plain)).memory
+    for priority in range(1, 11):
+        answer = await assistant.ask("create", payload={"content": {"text": "tea"}, "priority": priority})
+        memory_id = answer["data"]["memory_id"]
+
+        found = memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(where=f"priority = {priority}"))
+        listed = {memory.memory_id for memory in (await tenant.memory.ListMemories(found)).memories}
+
+        assert (await read(assistant, memory_id))["priority"] == priority
+        stored = (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+        assert listed == {stored.memory_id, *([unweighed.memory_id] if priority == 5 else [])}
+    assert unweighed.importance == 0.5
+    assert (await read(assistant, unweighed.memory_id))["priority"] == 5
+
+
 async def test_update_can_empty_tags_and_metadata(assistant: Assistant) -> None:
     memory_id = await assistant.create("tea", tags=["a"])
     content = {"text": "tea", "metadata": {"a": 1}, "room": "kitchen"}

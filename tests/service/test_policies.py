@@ -10,6 +10,7 @@ import pytest
 from fix_cluster import Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import subjects_pb2 as pb
 
 DEFAULTS = pb.Policy(
@@ -132,6 +133,26 @@ async def test_of_first_changes_at_once_each_counts(tenant: Tenant) -> None:
     await asyncio.gather(*(tenant.tenancy.UpdatePolicy(change(decay_days=days)) for days in range(1, 6)))
 
     assert (await read(tenant)).revision == 6
+
+
+async def test_services_act_by_a_changed_policy_within_a_second(tenant: Tenant) -> None:
+    note = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="c", type="note"))
+    await tenant.memory.CreateMemory(note)
+    await tenant.tenancy.UpdatePolicy(change(memory_types=["fact"]))
+    clock = asyncio.get_running_loop().time
+    changed = last_accepted = clock()
+
+    while True:
+        began = clock()
+        try:
+            await tenant.memory.CreateMemory(note)
+        except grpc.aio.AioRpcError as error:
+            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT  # noqa: PT017 - the refusal ends the wait.
+            break
+        last_accepted = began
+
+    # Half a second for a policy that was being read while it changed.
+    assert last_accepted - changed < 1.5
 
 
 async def test_a_policy_is_its_tenant_s_own(tenant: Tenant, other_tenant: Tenant) -> None:

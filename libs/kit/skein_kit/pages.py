@@ -13,7 +13,7 @@ from skein_kit.errors import MessageTooLarge, PageTokenInvalid
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from uuid import UUID
 
 Item = TypeVar("Item", bound=Message)
@@ -21,6 +21,10 @@ Item = TypeVar("Item", bound=Message)
 DEFAULT_PAGE_SIZE = 50
 # An answer ends early rather than outgrow what a client takes by default (4 MiB).
 PAGE_BYTES = 3 * 1024 * 1024
+# Of a place in a list that is known whole.
+_MOST_DIGITS = 6
+# A short list that is asked for without a size comes whole.
+WHOLE = 1000
 _PAGING_FIELDS = ("page_token", "page_size")
 
 
@@ -39,6 +43,27 @@ def fitting(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
             break
         found.append(item)
     return found
+
+
+def page_of(
+    items: Sequence[Item], key: Callable[[Item], str], request: Message, tenant_id: UUID | None, *, size: int
+) -> tuple[list[Item], str]:
+    """Return the page of a short list that a request asks for, and the token of the next one; empty for none.
+
+    The list is known whole and its order is stable. It goes on after the item that the page before ended with, or at
+    its place where that item is gone. A page ends early rather than outgrow an answer. Raises PageTokenInvalid.
+    """
+    token: str = request.page_token  # type: ignore[attr-defined]  # Every list has one.
+    start = 0
+    if (place := read_token(token, tenant_id, request)) is not None:
+        if len(place) != 2 or not place[1].isdecimal() or len(place[1]) > _MOST_DIGITS:  # noqa: PLR2004
+            raise PageTokenInvalid
+        start = next((index + 1 for index, item in enumerate(items) if key(item) == place[0]), int(place[1]))
+    page = fitting(items[start : start + size])
+    end = start + len(page)
+    if end >= len(items):
+        return page, ""
+    return page, write_token([key(page[-1]), str(end - 1)], tenant_id, request)
 
 
 def must_fit(response: Message) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Database, Transaction
 
-# A change holds after so many seconds at the latest.
-REMEMBER_SECONDS = 5.0
+# A change holds after so many seconds at the latest, as UpdatePolicy promises.
+REMEMBER_SECONDS = 1.0
 _MAX_REMEMBERED = 10_000
 
 
@@ -76,7 +76,7 @@ def policies_of(database: Database) -> Policies:
 
 
 class Policies:
-    """The policies of tenants, each remembered for a few seconds."""
+    """The policies of tenants, each remembered for a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Remember by this clock."""
@@ -86,13 +86,13 @@ class Policies:
         self._known: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
 
     def known(self, tenant_id: UUID) -> Policy | None:
-        """Return a tenant's policy if it was read in the last seconds."""
+        """Return a tenant's policy if it was read in the last second."""
         key = (tenant_id, False)
         policy, until = self._known.get(key, (DEFAULT, 0.0))
         return policy if key in self._known and self._clock() < until else None
 
     async def of(self, tx: Transaction, tenant_id: UUID) -> Policy:
-        """Return the policy of the transaction's tenant; a round trip at most every five seconds."""
+        """Return the policy of the transaction's tenant; a round trip at most every second."""
         at = self._clock()
         key = (tenant_id, tx.database.follows)
         known, until = self._known.get(key, (DEFAULT, at))

@@ -46,6 +46,7 @@ def source_trust(value: SourceTrust) -> pb.SourceTrust:
     return pb.SourceTrust(
         source_trust_id=value.source_trust_id,
         source_key=value.source_key,
+        source=value.source_key,
         trust=value.trust,
         notes=value.notes or "",
         revision=value.revision,

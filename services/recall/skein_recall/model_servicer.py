@@ -13,6 +13,7 @@ from skein_kit import pages
 from skein_kit.access import OPERATOR
 from skein_kit.call import Context, caller
 from skein_kit.ids import now
+from skein_kit.pages import WHOLE, page_of
 from skein_kit.requests import Once
 from skein_recall import wire
 from skein_recall.comparing import Comparison
@@ -57,9 +58,11 @@ class ModelServicer(rpc.RecallServiceServicer):
         self, request: pb.ListEmbeddingModelsRequest, context: Context
     ) -> pb.ListEmbeddingModelsResponse:
         models = await self._parts.store.models.list_models()
-        whole = OPERATOR in caller(context).permissions
+        who = caller(context)
+        whole = OPERATOR in who.permissions
         found = [wire.embedding_model(model, whole=whole) for model in models]
-        return pb.ListEmbeddingModelsResponse(embedding_models=found)
+        page, token = page_of(found, lambda model: model.model, request, who.tenant_id, size=request.page_size or WHOLE)
+        return pb.ListEmbeddingModelsResponse(embedding_models=page, next_page_token=token)
 
     async def RegisterEmbeddingModel(
         self, request: pb.RegisterEmbeddingModelRequest, context: Context

@@ -7,6 +7,7 @@ from uuid import UUID
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.servicer.rpcs import Rpcs
 from skein_kit.call import Context, caller
+from skein_kit.pages import WHOLE, page_of
 from skein_kit.requests import Once
 
 
@@ -35,4 +36,7 @@ class IdentityRpcs(Rpcs):
 
     async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Context) -> pb.ListIdentitiesResponse:
         found = await self._parts.linked.store.list_identities(caller(context).account())
-        return pb.ListIdentitiesResponse(identities=found)
+        page, token = page_of(
+            found, lambda identity: identity.identity_id, request, None, size=request.page_size or WHOLE
+        )
+        return pb.ListIdentitiesResponse(identities=page, next_page_token=token)

@@ -12,6 +12,7 @@ from skein_auth.servicer.rpcs import Rpcs, id_before
 from skein_kit import logs, pages
 from skein_kit.call import Context, caller
 from skein_kit.ids import now
+from skein_kit.pages import WHOLE, page_of
 from skein_kit.requests import Once
 from skein_kit.wire import moment
 
@@ -73,7 +74,8 @@ class KeyRpcs(Rpcs):
 
     async def ListSigningKeys(self, request: pb.ListSigningKeysRequest, context: Context) -> pb.ListSigningKeysResponse:
         keys = await self._parts.keys.list_signing_keys(now(), wire.purpose(request.purpose))
-        return pb.ListSigningKeysResponse(signing_keys=keys)
+        page, token = page_of(keys, lambda key: key.key_id, request, None, size=request.page_size or WHOLE)
+        return pb.ListSigningKeysResponse(signing_keys=page, next_page_token=token)
 
     async def RotateSigningKey(
         self, request: pb.RotateSigningKeyRequest, context: Context

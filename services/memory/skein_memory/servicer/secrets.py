@@ -10,6 +10,7 @@ from google.protobuf.struct_pb2 import Struct
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.call import Context, caller
 from skein_kit.ids import now
+from skein_kit.pages import WHOLE, page_of
 from skein_kit.requests import Once
 from skein_memory import types
 from skein_memory.parts import Rpcs
@@ -22,14 +23,16 @@ class SecretRpcs(Rpcs):
     """What types there are, and what the vault holds."""
 
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
-        policy = await self._parts.memories.policy(caller(context).tenant())
+        tenant_id = caller(context).tenant()
+        policy = await self._parts.memories.policy(tenant_id)
         own = [name for name in policy.memory_types if name not in types.BUILT_IN]
+        found = [
+            *(_type(type_, policy) for type_ in types.BUILT_IN.values()),
+            *(_type(types.Type(name=name, description="The tenant's own."), policy) for name in own),
+        ]
+        page, token = page_of(found, lambda type_: type_.type, request, tenant_id, size=request.page_size or WHOLE)
         return pb.ListMemoryTypesResponse(
-            memory_types=[
-                *(_type(type_, policy) for type_ in types.BUILT_IN.values()),
-                *(_type(types.Type(name=name, description="The tenant's own."), policy) for name in own),
-            ],
-            others_accepted=not policy.memory_types,
+            memory_types=page, others_accepted=not policy.memory_types, next_page_token=token
         )
 
     async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:

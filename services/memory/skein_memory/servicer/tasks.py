@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.call import Context, caller
 from skein_kit.ids import now
-from skein_kit.pages import page_size, write_token
+from skein_kit.pages import page_of, page_size, write_token
 from skein_kit.requests import Once
 from skein_kit.wire import moment
 from skein_memory import levels, tasks, types, wire
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=Message)
 
 _DEFAULT_ACTIONS = 10
+_MOST_ACTIONS = 100
 
 
 class TaskRpcs(Rpcs):
@@ -118,13 +119,14 @@ class TaskRpcs(Rpcs):
         return pb.SetObjectiveResponse.FromString(changed) if isinstance(changed, bytes) else changed.response
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
-        count = request.limit or _DEFAULT_ACTIONS
-        found = await self._parts.tasks.list_next(
-            caller(context).tenant(), request.objective_id or None, count=count, at=now()
-        )
-        answer = Answer[pb.NextAction]()
-        answer.take(pb.NextAction(memory=wire.memory(memory), score=score) for memory, score in found)
-        return pb.ListNextActionsResponse(next_actions=answer.items)
+        tenant_id = caller(context).tenant()
+        size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MOST_ACTIONS
+        # One more tells whether there is a next page.
+        count = most if request.page_token else min(most, size + 1)
+        found = await self._parts.tasks.list_next(tenant_id, request.objective_id or None, count=count, at=now())
+        actions = [pb.NextAction(memory=wire.memory(memory), score=score) for memory, score in found]
+        page, token = page_of(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
+        return pb.ListNextActionsResponse(next_actions=page, next_page_token=token)
 
     async def _change(
         self,

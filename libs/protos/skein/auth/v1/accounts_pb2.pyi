@@ -429,14 +429,20 @@ class UnlinkIdentityResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListIdentitiesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListIdentitiesResponse(_message.Message):
-    __slots__ = ("identities",)
+    __slots__ = ("identities", "next_page_token")
     IDENTITIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     identities: _containers.RepeatedCompositeFieldContainer[Identity]
-    def __init__(self, identities: _Optional[_Iterable[_Union[Identity, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, identities: _Optional[_Iterable[_Union[Identity, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class GetAccountRequest(_message.Message):
     __slots__ = ("account_id", "email")

@@ -165,16 +165,22 @@ class SigningKey(_message.Message):
     def __init__(self, key_id: _Optional[str] = ..., jwk: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListSigningKeysRequest(_message.Message):
-    __slots__ = ("purpose",)
+    __slots__ = ("purpose", "page_size", "page_token")
     PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     purpose: SigningKeyPurpose
-    def __init__(self, purpose: _Optional[_Union[SigningKeyPurpose, str]] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, purpose: _Optional[_Union[SigningKeyPurpose, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListSigningKeysResponse(_message.Message):
-    __slots__ = ("signing_keys",)
+    __slots__ = ("signing_keys", "next_page_token")
     SIGNING_KEYS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     signing_keys: _containers.RepeatedCompositeFieldContainer[SigningKey]
-    def __init__(self, signing_keys: _Optional[_Iterable[_Union[SigningKey, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, signing_keys: _Optional[_Iterable[_Union[SigningKey, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RotateSigningKeyRequest(_message.Message):
     __slots__ = ("request_id", "purpose", "emergency")

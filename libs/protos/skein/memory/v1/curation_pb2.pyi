@@ -48,7 +48,7 @@ CLUSTER_UNIT_DAY: ClusterUnit
 CLUSTER_UNIT_WEEK: ClusterUnit
 
 class SourceTrust(_message.Message):
-    __slots__ = ("source_trust_id", "source_key", "trust", "notes", "revision", "create_time", "update_time", "created_by", "updated_by")
+    __slots__ = ("source_trust_id", "source_key", "trust", "notes", "revision", "create_time", "update_time", "created_by", "updated_by", "source")
     SOURCE_TRUST_ID_FIELD_NUMBER: _ClassVar[int]
     SOURCE_KEY_FIELD_NUMBER: _ClassVar[int]
     TRUST_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +58,7 @@ class SourceTrust(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     source_trust_id: str
     source_key: str
     trust: float
@@ -67,7 +68,8 @@ class SourceTrust(_message.Message):
     update_time: _timestamp_pb2.Timestamp
     created_by: str
     updated_by: str
-    def __init__(self, source_trust_id: _Optional[str] = ..., source_key: _Optional[str] = ..., trust: _Optional[float] = ..., notes: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    source: str
+    def __init__(self, source_trust_id: _Optional[str] = ..., source_key: _Optional[str] = ..., trust: _Optional[float] = ..., notes: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class SetSourceTrustRequest(_message.Message):
     __slots__ = ("source", "trust", "notes", "revision", "request_id", "create_time", "update_time", "keep_times")

@@ -424,8 +424,12 @@ class ReindexMemoriesResponse(_message.Message):
     def __init__(self, reindexed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class ListMemoryTypesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class MemoryType(_message.Message):
     __slots__ = ("type", "description", "json_schema", "built_in", "searched_fields", "accepted")
@@ -444,12 +448,14 @@ class MemoryType(_message.Message):
     def __init__(self, type: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., built_in: _Optional[bool] = ..., searched_fields: _Optional[_Iterable[str]] = ..., accepted: _Optional[bool] = ...) -> None: ...
 
 class ListMemoryTypesResponse(_message.Message):
-    __slots__ = ("memory_types", "others_accepted")
+    __slots__ = ("memory_types", "others_accepted", "next_page_token")
     MEMORY_TYPES_FIELD_NUMBER: _ClassVar[int]
     OTHERS_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     memory_types: _containers.RepeatedCompositeFieldContainer[MemoryType]
     others_accepted: bool
-    def __init__(self, memory_types: _Optional[_Iterable[_Union[MemoryType, _Mapping]]] = ..., others_accepted: _Optional[bool] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, memory_types: _Optional[_Iterable[_Union[MemoryType, _Mapping]]] = ..., others_accepted: _Optional[bool] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RevealSecretRequest(_message.Message):
     __slots__ = ("memory_id", "request_id")
@@ -626,12 +632,16 @@ class ListObjectivesResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListNextActionsRequest(_message.Message):
-    __slots__ = ("limit", "objective_id")
+    __slots__ = ("limit", "objective_id", "page_size", "page_token")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     OBJECTIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     limit: int
     objective_id: str
-    def __init__(self, limit: _Optional[int] = ..., objective_id: _Optional[str] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, limit: _Optional[int] = ..., objective_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class NextAction(_message.Message):
     __slots__ = ("memory", "score")
@@ -642,10 +652,12 @@ class NextAction(_message.Message):
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
 
 class ListNextActionsResponse(_message.Message):
-    __slots__ = ("next_actions",)
+    __slots__ = ("next_actions", "next_page_token")
     NEXT_ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     next_actions: _containers.RepeatedCompositeFieldContainer[NextAction]
-    def __init__(self, next_actions: _Optional[_Iterable[_Union[NextAction, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, next_actions: _Optional[_Iterable[_Union[NextAction, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListMemoryVersionsRequest(_message.Message):
     __slots__ = ("memory_id", "page_size", "page_token")

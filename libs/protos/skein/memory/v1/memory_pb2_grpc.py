@@ -522,6 +522,7 @@ class MemoryServiceServicer:
         importance, as many by due time and by last change. Safe to retry.
 
         Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         - NOT_FOUND, OBJECTIVE_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -271,6 +271,7 @@ class MemoryServiceStub:
     importance, as many by due time and by last change. Safe to retry.
 
     Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - NOT_FOUND, OBJECTIVE_NOT_FOUND.
     """
     ExplainScore: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ExplainScoreRequest, _scores_pb2.ExplainScoreResponse]
@@ -567,6 +568,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     importance, as many by due time and by last change. Safe to retry.
 
     Errors:
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - NOT_FOUND, OBJECTIVE_NOT_FOUND.
     """
     ExplainScore: _aio.UnaryUnaryMultiCallable[_scores_pb2.ExplainScoreRequest, _scores_pb2.ExplainScoreResponse]  # type: ignore[assignment]
@@ -1004,6 +1006,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         importance, as many by due time and by last change. Safe to retry.
 
         Errors:
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         - NOT_FOUND, OBJECTIVE_NOT_FOUND.
         """
 

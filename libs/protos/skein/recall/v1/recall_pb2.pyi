@@ -225,14 +225,20 @@ class EmbeddingModel(_message.Message):
     def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., active: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endpoint: _Optional[str] = ..., remote_model: _Optional[str] = ..., batch_size: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., window_characters: _Optional[int] = ..., followed: _Optional[bool] = ...) -> None: ...
 
 class ListEmbeddingModelsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListEmbeddingModelsResponse(_message.Message):
-    __slots__ = ("embedding_models",)
+    __slots__ = ("embedding_models", "next_page_token")
     EMBEDDING_MODELS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     embedding_models: _containers.RepeatedCompositeFieldContainer[EmbeddingModel]
-    def __init__(self, embedding_models: _Optional[_Iterable[_Union[EmbeddingModel, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, embedding_models: _Optional[_Iterable[_Union[EmbeddingModel, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RegisterEmbeddingModelRequest(_message.Message):
     __slots__ = ("embedding_model", "request_id")

@@ -787,8 +787,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdatePolicy(self, request, context):
-        """UpdatePolicy changes the fields named in update_mask. Repeating a
-        request_id returns the first answer.
+        """UpdatePolicy changes the fields named in update_mask. Every service acts by
+        the change within a second. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.

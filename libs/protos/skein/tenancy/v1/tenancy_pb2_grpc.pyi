@@ -347,8 +347,8 @@ class TenancyServiceStub:
     never set have their defaults. Safe to retry.
     """
     UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdatePolicyRequest, _subjects_pb2.UpdatePolicyResponse]
-    """UpdatePolicy changes the fields named in update_mask. Repeating a
-    request_id returns the first answer.
+    """UpdatePolicy changes the fields named in update_mask. Every service acts by
+    the change within a second. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
@@ -741,8 +741,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     never set have their defaults. Safe to retry.
     """
     UpdatePolicy: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdatePolicyRequest, _subjects_pb2.UpdatePolicyResponse]  # type: ignore[assignment]
-    """UpdatePolicy changes the fields named in update_mask. Repeating a
-    request_id returns the first answer.
+    """UpdatePolicy changes the fields named in update_mask. Every service acts by
+    the change within a second. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
@@ -1384,8 +1384,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.UpdatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.UpdatePolicyResponse, _abc.Awaitable[_subjects_pb2.UpdatePolicyResponse]]:
-        """UpdatePolicy changes the fields named in update_mask. Repeating a
-        request_id returns the first answer.
+        """UpdatePolicy changes the fields named in update_mask. Every service acts by
+        the change within a second. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
