@@ -45,6 +45,8 @@ class Issuer:
     github: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     # What was asked, as "GET /path".
     requests: list[str] = field(default_factory=list)
+    # Recorded answers, as in `requests`: a status and a document.
+    recorded: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     # What is answered with an error, as in `requests`.
     broken: set[str] = field(default_factory=set)
     # What the discovery document says of the issuer, if not the truth.
@@ -95,6 +97,8 @@ class Issuer:
         self.requests.append(asked)
         if asked in self.broken:
             return 503, {}
+        if asked in self.recorded:
+            return self.recorded[asked]
         documents: dict[str, Callable[[], tuple[int, object]]] = {
             "GET /realm/.well-known/openid-configuration": self._discovery,
             "GET /realm/keys": self._public_keys,

@@ -5,6 +5,7 @@ import secrets
 import uuid
 
 import grpc
+import httpx
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from grpc import aio
@@ -49,6 +50,25 @@ async def test_who_shares_the_token_acts_as_a_member_of_its_tenant(cluster: Clus
     )
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
         await calls.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))
+
+
+async def test_it_may_name_its_own_tenant_and_stores_there(cluster: Cluster, tenant: Tenant) -> None:
+    token = await given(cluster, tenant)
+    memory = memory_pb2.Memory(content="by the shared token")
+    named = cluster.with_key(token, **{"skein-tenant-id": str(tenant.tenant_id)})
+
+    stored = (await named.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        answer = await client.post(
+            f"http://{cluster.addresses['http']}/skein.memory.v1.MemoryService/GetMemory",
+            json={"memoryId": stored.memory_id},
+            headers={"authorization": f"Bearer {token}", "skein-tenant-id": str(tenant.tenant_id)},
+        )
+
+    assert stored.created_by == "legacy:bearer"
+    assert answer.json()["memory"]["content"] == "by the shared token"
+    own = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=stored.memory_id))
+    assert own.memory.content == "by the shared token"
 
 
 async def test_it_acts_in_no_other_tenant(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:

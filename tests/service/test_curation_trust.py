@@ -37,8 +37,19 @@ async def test_a_source_nobody_spoke_of_is_not_found_and_spaces_are_none(tenant:
         await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source="unknown"))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await trust(tenant, "   ", trust=0.9)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await trust(tenant, "a", trust=1.1)
+
+
+@pytest.mark.parametrize("value", [-0.01, 1.01, float("nan"), float("inf")])
+async def test_trust_outside_0_to_1_is_refused_with_the_range(tenant: Tenant, value: float) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as caught:
+        await trust(tenant, "a", trust=value)
+
+    assert "trust: must be greater than or equal to 0 and less than or equal to 1" in (caught.value.details() or "")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+async def test_both_ends_of_the_range_are_kept(tenant: Tenant, value: float) -> None:
+    assert (await trust(tenant, "a", trust=value)).trust == value
 
 
 async def test_trust_is_neutral_unless_said(tenant: Tenant) -> None:

@@ -282,6 +282,72 @@ async def test_a_github_token_of_our_app_signs_in_by_the_number_of_the_account(a
     assert (identity.subject, identity.login) == ("42", "anna")
 
 
+# As GitHub's documentation shows them for version 2022-11-28 of its API, shortened where nothing is read.
+CHECK = f"POST /github/applications/{GITHUB_CLIENT_ID}/token"
+RECORDED_USER = {
+    "login": "octocat", "id": 583231, "node_id": "MDQ6VXNlcjU4MzIzMQ==", "gravatar_id": "", "type": "User",
+    "avatar_url": "https://avatars.githubusercontent.com/u/583231?v=4", "url": "https://api.github.com/users/octocat",
+    "html_url": "https://github.com/octocat", "user_view_type": "public", "site_admin": False,
+}  # fmt: skip
+RECORDED_PROFILE = {
+    **RECORDED_USER, "name": "The Octocat", "company": "@github", "blog": "https://github.blog", "email": None,
+    "hireable": None, "bio": None, "twitter_username": None, "public_repos": 8, "followers": 9999, "following": 9,
+    "created_at": "2011-01-25T18:44:36Z", "updated_at": "2024-02-22T12:23:35Z",
+}  # fmt: skip
+RECORDED_CHECK = {
+    "id": 1, "url": "https://api.github.com/authorizations/1", "scopes": [], "token": "gho_recorded",
+    "token_last_eight": "recorded", "hashed_token": "25f94a2a5c7fbaf499c665bc73d67c1c87e496da8985131633ee0a95819db2e8",
+    "app": {"url": "http://my-github-app.com", "name": "my github app", "client_id": GITHUB_CLIENT_ID},
+    "note": None, "note_url": None, "updated_at": "2011-09-06T20:39:23Z", "created_at": "2011-09-06T17:26:27Z",
+    "fingerprint": None, "expires_at": None, "installation": None, "user": RECORDED_USER,
+}  # fmt: skip
+RECORDED_REFUSAL = {
+    "message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404",
+}  # fmt: skip
+
+
+async def test_a_recorded_answer_of_github_signs_in(alone: Alone, issuer: Issuer) -> None:
+    issuer.recorded[CHECK] = (200, RECORDED_CHECK)
+
+    first = await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+    again = await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+
+    assert (first.created, again.created) == (True, False)
+    # The check of a token tells no name, so the login stands for it.
+    assert (first.account.display_name, first.account.email) == ("octocat", "")
+    person = await alone.person(again.tokens, again.account)
+    (identity,) = (await person.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+    assert (identity.subject, identity.login) == ("583231", "octocat")
+    assert issuer.requests == [CHECK, CHECK]
+
+
+async def test_a_recorded_profile_of_github_signs_in_where_any_app_may(database: TestDatabase, issuer: Issuer) -> None:
+    any_app = {"SKEIN_GITHUB_CLIENT_ID": "", "SKEIN_GITHUB_CLIENT_SECRET": "", "SKEIN_GITHUB_ANY_APP": "true"}
+    issuer.recorded["GET /github/user"] = (200, RECORDED_PROFILE)
+    async with settings(database, issuer, **any_app) as alone:
+        signed_in = await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+
+    assert (signed_in.account.display_name, signed_in.account.email) == ("The Octocat", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "code", "reason"),
+    [
+        (404, RECORDED_REFUSAL, grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"),
+        (422, {"message": "Validation Failed", "errors": []}, grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"),
+        (403, {"message": "API rate limit exceeded"}, grpc.StatusCode.UNAVAILABLE, "PROVIDER_UNAVAILABLE"),
+        (200, {**RECORDED_CHECK, "user": None}, grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"),
+    ],
+)
+async def test_a_recorded_refusal_of_github_makes_no_account(
+    alone: Alone, issuer: Issuer, status: int, document: dict[str, Any], code: grpc.StatusCode, reason: str
+) -> None:
+    issuer.recorded[CHECK] = (status, document)
+
+    with refused(code, reason):
+        await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+
+
 async def test_a_github_token_of_another_app_is_refused(alone: Alone, issuer: Issuer) -> None:
     for token in (issuer.github_token(42, "ann", app="Iv1.other"), "gho_unknown"):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):

@@ -119,7 +119,7 @@ async def test_every_read_shows_the_same_scores(tenant: Tenant) -> None:
 
     scores = created.scores
     assert (scores.confidence, scores.importance) == (0.91, 0.685)
-    assert (scores.formula, scores.version) == ("memoryvault-dynamic", 1)
+    assert (scores.formula, scores.version) == ("memoryvault-dynamic", 2)
     assert one.scores == scores
     assert batch.memories[0].scores == listed.memories[0].scores == changed.memory.scores == scores
     # Its own confidence and importance are what was given.

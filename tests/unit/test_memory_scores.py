@@ -196,7 +196,61 @@ def test_a_plain_fact_scores_as_the_formula_says() -> None:
             "example": 0, "supersede": 0, "usage": usage, "recall": 0.08, "recency": 0.12, "contradicts": -0.0225,
         }
     )  # fmt: skip
-    assert (found.scores.formula, found.scores.version) == (DYNAMIC, 1)
+    assert (found.scores.formula, found.scores.version) == (DYNAMIC, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "depth"),
+    [
+        ("x" * 80, 0.0),
+        # Spaces are characters: (290 - 80) / 420 * 0.08.
+        ("word " * 57 + "words", 0.04),
+        ("x" * 500, 0.08),
+        ("x" * 5000, 0.08),
+    ],
+)
+def test_depth_counts_the_characters_of_the_content_beyond_80(content: str, depth: float) -> None:
+    one = memory(content=content, title="a title that does not count", tags=("nor", "tags"))
+
+    terms = {term.name: term.value for term in explain(one, Circumstances(), formula="dynamic", at=AT).importance}
+
+    assert terms["depth"] == pytest.approx(depth)
+
+
+def test_the_terms_of_words_links_and_age_end_where_the_formula_ends_them() -> None:
+    one = memory(
+        content="goal strategy deadline todo must critical; maybe might perhaps probably",
+        type="journal",
+        source="rumor",
+        confidence=0.9,
+        importance=0.2,
+        days=730,
+    )
+    around = Circumstances(
+        incoming={"supports": 9, "example_of": 9, "contradicts": 9}, outgoing={"causes": 9, "supersedes": 9}, links=30,
+        trust=0.0, access_count=1000,
+    )  # fmt: skip
+
+    found = explain(one, around, formula="dynamic", at=AT)
+
+    confidence = {term.name: term.value for term in found.confidence if term.name != "bounds"}
+    importance = {term.name: term.value for term in found.importance if term.name != "bounds"}
+    assert confidence == pytest.approx(
+        {
+            "base": 0.9, "source_bonus": 0.04, "source_trust": -0.2, "certainty": 0, "type": -0.06, "supports": 0.22,
+            "usage": 0.25 * 0.16, "link": 0.35 * 0.18, "example": 0.25 * 0.08, "contradicts": -0.28, "hedge": -0.2,
+            "source_penalty": -0.07, "stale": -0.2,
+        }
+    )  # fmt: skip
+    assert importance == pytest.approx(
+        {
+            "base": 0.2, "keywords": 0.24, "source_trust": -0.07, "depth": 0, "type": 0.01, "link": 0.18,
+            "causes": 0.14, "example": 0.08, "supersede": 0.08, "usage": 0.16, "recall": 0, "recency": -0.18,
+            "contradicts": -0.07,
+        }
+    )  # fmt: skip
+    # 0.273 and 0.77 by hand.
+    assert (found.scores.confidence, found.scores.importance) == (0.273, 0.77)
 
 
 @pytest.mark.parametrize(("days", "recency"), [(0, 0.12), (3, 0.07), (14, 0.03), (60, 0), (425, -0.18), (4000, -0.18)])

@@ -47,7 +47,7 @@ class AuthSettings(Settings):
     # Seconds in which a lost answer to a refresh, or to a device that was let in, can be asked for again.
     refresh_grace_seconds: int = 10
     # Seconds that an authorization code lives, 600 at most.
-    code_seconds: int = 60
+    code_seconds: int = 600
     # Seconds that a device's code lives.
     device_code_seconds: int = 600
     # Who may sign up: anybody (open), who has an invitation to a tenant (invited), or nobody (closed). Invited, unless

@@ -16,9 +16,8 @@ from skein_memory.texts import must_be_storable
 if TYPE_CHECKING:
     from skein.memory.v1 import blocks_pb2 as pb
 
-# The most characters of a value, by label, unless the block says otherwise.
+# The most characters of a value, whatever its label, unless the block says otherwise.
 DEFAULT_LIMIT = 2000
-LIMITS = {"persona": 2000, "human": 2000, "system": 1000}
 NEARLY_FULL = 0.9
 # Blocks of one agent about one person, or about nobody.
 MOST_OF_AN_AGENT = 100
@@ -46,7 +45,7 @@ class BlockDraft:
         return cls(
             label=block.label,
             value=block.value,
-            max_characters=block.limit or LIMITS.get(block.label, DEFAULT_LIMIT),
+            max_characters=block.limit or DEFAULT_LIMIT,
             description=block.description or None,
             read_only=block.read_only,
             is_template=block.is_template,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DYNAMIC = "memoryvault-dynamic"
 WEIGHTED = "agentmem-weighted"
-VERSION = 1
+VERSION = 2
 CONTRADICTS = "contradicts"
 # By the name that a tenant's policy has for them.
 FORMULAS: Mapping[str, str] = {"dynamic": DYNAMIC, "weighted": WEIGHTED}
@@ -199,7 +199,7 @@ class _Terms:
     def importance(self) -> list[Component]:
         weighty, causes, supersedes = hits(self.text, WEIGHTY), self._outgoing("causes"), self._outgoing("supersedes")
         contradicts = self._both(CONTRADICTS)
-        characters = sum(map(len, self.text.split()))
+        characters = len(self.draft.content or self.draft.words or "")
         depth = min(0.08, max(0.0, (characters - 80) / 420) * 0.08)
         return [
             Component(name="base", value=self.draft.importance, detail="as given"),
