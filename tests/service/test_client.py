@@ -45,6 +45,21 @@ async def test_what_is_remembered_is_recalled(skein: Client) -> None:
     assert not found.incomplete
 
 
+async def test_memories_may_be_dicts_with_plain_names_and_arms_have_some(skein: Client) -> None:
+    await skein.remember({"content": "Anna prefers green tea", "scope": "global", "level": None})
+    await skein.remember([{"content": "Tea is at four", "scope": "SCOPE_AGENT", "agent_id": "a"}, "Tea grows in Assam"])
+
+    found = await skein.recall("tea", arms=["memories"])
+
+    scopes = {hit.memory.content: hit.memory.scope for hit in found.hits}
+    assert scopes["Anna prefers green tea"] == memory_pb2.SCOPE_GLOBAL
+    assert scopes["Tea is at four"] == memory_pb2.SCOPE_AGENT
+    with pytest.raises(ValueError, match="Scope is global, agent, user, session, not 'galaxy'"):
+        await skein.remember({"content": "x", "scope": "galaxy"})
+    with pytest.raises(ValueError, match="Arm is memories, messages, blocks, profile, window, not 'all'"):
+        await skein.recall("tea", arms=["all"])  # type: ignore[list-item]  # What a type checker would refuse.
+
+
 async def test_messages_may_be_dicts_with_plain_roles(skein: Client) -> None:
     turns: list[dict[str, str | None]] = [
         {"role": "system", "content": "Be brief", "name": None},

@@ -156,7 +156,7 @@ class Client:
 
     async def remember(
         self,
-        memories: memory_pb2.Memory | str | Iterable[memory_pb2.Memory | str] = (),
+        memories: requests.Remembered | Iterable[requests.Remembered] = (),
         *,
         messages: requests.Said | Iterable[requests.Said] = (),
         session_id: str = "",
@@ -178,7 +178,7 @@ class Client:
         query: str,
         *,
         limit: int = 10,
-        arms: Iterable[gateway_pb2.Arm] = (),
+        arms: Iterable[requests.Arm] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         min_similarity: float = 0.0,
         embedding: Iterable[float] = (),
@@ -224,7 +224,7 @@ class Client:
         token_budget: int = 0,
         session_id: str = "",
         limit: int = 0,
-        arms: Iterable[gateway_pb2.Arm] = (),
+        arms: Iterable[requests.Arm] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         embedding: Iterable[float] = (),
         mode: requests.Mode = "hybrid",

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 Said: TypeAlias = session_pb2.Message | Mapping[str, Any]
 # A search mode as itself, or by its plain name.
 Mode: TypeAlias = recall_pb2.SearchMode | Literal["hybrid", "keyword", "semantic"]
+# A memory as itself, as its content alone, or as a dict of its fields with plain names for enum values.
+Remembered: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
+# An arm as itself, or by its plain name.
+Arm: TypeAlias = gateway_pb2.Arm | Literal["memories", "messages", "blocks", "profile", "window"]
 _ROLES = {
     name.removeprefix("MESSAGE_ROLE_").lower(): number
     for name, number in session_pb2.MessageRole.items()
@@ -42,6 +46,40 @@ def search_mode(mode: Mode) -> recall_pb2.SearchMode:
     return _MODES[mode]
 
 
+def arm(said: Arm) -> gateway_pb2.Arm:
+    """Return an arm that is named, "memories", or one of the contract as it is. Raises ValueError for other names."""
+    if not isinstance(said, str):
+        return said
+    found: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, said))
+    number: gateway_pb2.Arm = found
+    return number
+
+
+def memory(said: Remembered) -> memory_pb2.Memory:
+    """Make a memory of {"content": "Green tea", "scope": "global"}; other keys are fields of Memory, None is unset.
+
+    Raises ValueError for a name that no value of an enum has.
+    """
+    if isinstance(said, memory_pb2.Memory):
+        return said
+    fields: dict[str, Any] = {"content": said} if isinstance(said, str) else dict(said)
+    for name, value in fields.items():
+        field: Any = memory_pb2.Memory.DESCRIPTOR.fields_by_name.get(name)
+        if isinstance(value, str) and field is not None and field.enum_type is not None:
+            fields[name] = _whole_name(field.enum_type, value)
+    return memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
+
+
+def _whole_name(enum: Any, name: str) -> str:
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    for whole in (name, f"{prefix}{name.upper()}"):
+        if whole in enum.values_by_name:
+            return whole
+    names = ", ".join(value.name.removeprefix(prefix).lower() for value in enum.values if value.number)
+    text = f"{enum.name} is {names}, not {name!r}"
+    raise ValueError(text)
+
+
 def message(said: Said) -> session_pb2.Message:
     """Make a message of {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
     if isinstance(said, session_pb2.Message):
@@ -57,7 +95,7 @@ def message(said: Said) -> session_pb2.Message:
 
 
 def remember(
-    memories: memory_pb2.Memory | str | Iterable[memory_pb2.Memory | str],
+    memories: Remembered | Iterable[Remembered],
     messages: Said | Iterable[Said],
     session_id: str,
     request_id: str,
@@ -66,13 +104,13 @@ def remember(
         text = 'say who speaks: messages=[{"role": "user", "content": "..."}]'
         raise TypeError(text)
     # A text is a sequence of texts as well: taken for one, each of its letters would become a memory.
-    items = [memories] if isinstance(memories, str | memory_pb2.Memory) else memories
+    items = [memories] if isinstance(memories, str | memory_pb2.Memory | Mapping) else memories
     return gateway_pb2.RememberRequest(
         session_id=session_id,
         messages=[
             message(said) for said in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
         ],
-        memories=[memory_pb2.Memory(content=item) if isinstance(item, str) else item for item in items],
+        memories=[memory(item) for item in items],
         request_id=request_id,
     )
 
@@ -81,7 +119,7 @@ def recall(
     query: str,
     *,
     limit: int,
-    arms: Iterable[gateway_pb2.Arm],
+    arms: Iterable[Arm],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     min_similarity: float = 0.0,
     embedding: Iterable[float] = (),
@@ -90,7 +128,7 @@ def recall(
     return gateway_pb2.RecallRequest(
         query=query,
         limit=limit,
-        arms=arms,
+        arms=[arm(each) for each in arms],
         filter=filter,
         min_similarity=min_similarity,
         embedding=embedding,
@@ -117,7 +155,7 @@ def build_context(
     token_budget: int,
     session_id: str,
     limit: int,
-    arms: Iterable[gateway_pb2.Arm],
+    arms: Iterable[Arm],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     embedding: Iterable[float],
     mode: Mode,

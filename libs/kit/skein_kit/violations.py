@@ -71,7 +71,8 @@ def names_of(field: FieldDescriptor) -> list[str]:
     rules = field.GetOptions().Extensions[_FIELD]
     rule = rules.repeated.items.enum if field.is_repeated else rules.enum
     allowed, refused = set(getattr(rule, "in")), {0, *rule.not_in}
-    numbers = (value for value in field.enum_type.values if value.number not in refused)
+    enum = field.enum_type
+    numbers = (value for value in (enum.values if enum else ()) if value.number not in refused)
     return [value.name for value in numbers if not allowed or value.number in allowed]
 
 

@@ -96,7 +96,8 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
         text = body.decode("utf-8").strip() or "{}"
     except UnicodeDecodeError:
         raise FieldInvalid(violations=[("", "is not UTF-8")]) from None
-    values = json_names.normalize(strict_json.read(text, kind, _MAX_JSON_DEPTH), kind.DESCRIPTOR)
+    descriptor: Any = kind.DESCRIPTOR
+    values = json_names.normalize(strict_json.read(text, kind, _MAX_JSON_DEPTH), descriptor)
     try:
         return json_format.ParseDict(values, kind(), max_recursion_depth=_MAX_DEPTH)
     except Exception as error:  # noqa: BLE001 - whatever the parser raises is about the caller's text.
