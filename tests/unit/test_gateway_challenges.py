@@ -63,7 +63,7 @@ def test_what_is_wrong_is_named() -> None:
     found = problem_of(errors.FieldInvalid(violations=[("scope", "is too long")]).status())
 
     assert (found.status, found.error) == (400, "invalid_request")
-    assert found.description.endswith("(scope is too long)")
+    assert found.description.endswith(" scope: is too long.")
 
 
 def test_our_own_faults_say_nothing() -> None:
