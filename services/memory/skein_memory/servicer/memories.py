@@ -53,7 +53,8 @@ class MemoryRpcs(Rpcs):
         request.memory.ClearField("secret")
         with speaking_of("memory"):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
-            draft.must_have_readers(at)
+            if not request.keep_times:
+                draft.must_have_readers(at)
         (memory,) = remembered([draft], at=at, by=who.principal)
         if request.keep_times:
             (memory,) = with_times([memory], [request.memory], who, at=at)
@@ -87,7 +88,13 @@ class MemoryRpcs(Rpcs):
         who, at = caller(context), now()
         for asked in request.memories:
             asked.ClearField("secret")
-        drafts = drafts_of(request.memories, at=at, max_content=self._max_content, agent_id=who.agent_id)
+        drafts = drafts_of(
+            request.memories,
+            at=at,
+            max_content=self._max_content,
+            agent_id=who.agent_id,
+            is_import=request.keep_times,
+        )
         memories = remembered(drafts, at=at, by=who.principal)
         if request.keep_times:
             memories = with_times(memories, request.memories, who, at=at)
