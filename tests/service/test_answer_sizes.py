@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import grpc
 from fix_cluster import Tenant, refused
 from google.protobuf.struct_pb2 import Struct
@@ -27,11 +29,15 @@ async def test_sessions_too_large_for_one_page_come_on_several(tenant: Tenant) -
         session = session_pb2.Session(session_id=name, metadata=large())
         await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
 
-    first = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest())
-    rest = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest(page_token=first.next_page_token))
+    page = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest())
+    found, pages = [*page.sessions], 1
+    while page.next_page_token:
+        page = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest(page_token=page.next_page_token))
+        found += page.sessions
+        pages += 1
 
-    assert [session.session_id for session in (*first.sessions, *rest.sessions)] == names[::-1]
-    assert rest.next_page_token == ""
+    assert [session.session_id for session in found] == names[::-1]
+    assert pages == 3
 
 
 async def test_agents_too_large_for_one_page_come_on_several(tenant: Tenant) -> None:
@@ -40,11 +46,15 @@ async def test_agents_too_large_for_one_page_come_on_several(tenant: Tenant) -> 
         agent = tenancy_pb2.Agent(agent_id=name, metadata=large())
         await tenant.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent))
 
-    first = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest())
-    rest = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest(page_token=first.next_page_token))
+    page = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest())
+    found, pages = [*page.agents], 1
+    while page.next_page_token:
+        page = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest(page_token=page.next_page_token))
+        found += page.agents
+        pages += 1
 
-    assert [agent.agent_id for agent in (*first.agents, *rest.agents)] == names
-    assert rest.next_page_token == ""
+    assert [agent.agent_id for agent in found] == names
+    assert pages == 3
 
 
 async def test_memories_that_one_answer_has_no_room_for_are_named_to_be_asked_for_again(tenant: Tenant) -> None:
@@ -64,7 +74,7 @@ async def test_memories_that_one_answer_has_no_room_for_are_named_to_be_asked_fo
         asked = list(answer.deferred)
         calls += 1
 
-    assert (read, missing, calls) == (names, ["nobody", "nothing"], 2)
+    assert (read, missing, calls) == (names, ["nobody", "nothing"], 4)
 
 
 async def test_many_short_memories_are_one_answer(tenant: Tenant) -> None:
@@ -91,7 +101,7 @@ async def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large(t
 
     answer = await tenant.recall.Recall(recall_pb2.RecallRequest(query="dentist", limit=20))
 
-    assert len(answer.hits) == 12
+    assert len(answer.hits) == 6
 
 
 async def test_what_could_not_be_answered_is_not_appended(tenant: Tenant) -> None:
@@ -121,8 +131,8 @@ async def test_the_last_hits_of_all_arms_are_left_out_of_an_answer_that_would_be
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="dentist", limit=20))
 
     # Memories and messages are asked for at once, so what is left out is of either.
-    assert sum(arm.hit_count for arm in answer.arms) == 15
-    assert len(answer.hits) == 15
+    assert sum(arm.hit_count for arm in answer.arms) == 7
+    assert len(answer.hits) == 7
 
 
 async def test_memories_that_could_not_be_answered_are_not_stored(tenant: Tenant) -> None:
@@ -137,3 +147,12 @@ async def test_memories_that_could_not_be_answered_are_not_stored(tenant: Tenant
     assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
     fewer = memory_pb2.BatchCreateMemoriesRequest(memories=memories[:1], request_id="r")
     assert len((await tenant.memory.BatchCreateMemories(fewer)).memories) == 1
+
+
+async def test_what_is_stored_at_once_is_answered_as_text_alone_where_both_forms_have_no_room(tenant: Tenant) -> None:
+    memories = [memory_pb2.Memory(content="x", data=large()) for _ in range(12)]
+
+    answer = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+
+    assert [json.loads(memory.data_json) for memory in answer.memories] == [{"text": LARGE}] * 12
+    assert not any(memory.HasField("data") for memory in answer.memories)

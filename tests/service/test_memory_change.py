@@ -94,9 +94,9 @@ async def test_a_named_field_changes_and_no_other(tenant: Tenant, field: str) ->
     expected = pb.Memory()
     expected.CopyFrom(after)
     # What it is worth follows from what it says.
-    for name in {field, "revision", "update_time", "record_time", "scores"} | (
-        {"content_hash"} if field in {"type", "content", "data"} else set()
-    ):
+    others = {"content_hash"} if field in {"type", "content", "data"} else set()
+    texts = {f"{field}_json"} if field in {"data", "metadata"} else set()
+    for name in {field, "revision", "update_time", "record_time", "scores", *others, *texts}:
         expected.ClearField(name)
         if isinstance(value := getattr(before, name), int | float | str):
             setattr(expected, name, value)

@@ -7,7 +7,9 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_kit.errors import FieldInvalid
-from skein_kit.wire import MAX_JSON_BYTES, json_of, struct
+from skein_kit.exact_json import MAX_JSON_BYTES
+from skein_kit.json_fields import fields
+from skein_kit.wire import json_of
 
 DEEPEST = 30
 
@@ -28,7 +30,7 @@ def test_what_is_stored_can_be_answered_however_deep_it_is_nested(of: str) -> No
     """Protobuf reads 100 levels of messages, and an answer wraps an item in more of them than the request did."""
     text = json_of(memory_of(DEEPEST, of=of), "data")
 
-    hit = recall_pb2.Hit(memory=memory_pb2.Memory(data=struct(text)))
+    hit = recall_pb2.Hit(memory=memory_pb2.Memory(**fields(data=text)))
     answer = gateway_pb2.RecallResponse(hits=[hit])
 
     assert gateway_pb2.RecallResponse.FromString(answer.SerializeToString()) == answer

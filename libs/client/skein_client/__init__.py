@@ -37,6 +37,7 @@ from skein_client.errors import (
     Unimplemented,
     Violation,
 )
+from skein_client.exact import get_json, set_json, with_json
 from skein_client.retries import RetryPolicy
 
 __all__ = [
@@ -72,4 +73,7 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "Violation",
+    "get_json",
+    "set_json",
+    "with_json",
 ]

@@ -9,6 +9,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
+from skein_client import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +27,8 @@ _ROLES = {
     for name, number in session_pb2.MessageRole.items()
     if number != session_pb2.MESSAGE_ROLE_UNSPECIFIED
 }
+# Fields of free JSON: as Python's values they keep every digit.
+_JSON = ("parts", "tool_calls", "tool_returns", "metadata")
 _MODES: Mapping[str, recall_pb2.SearchMode] = {
     "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
     "keyword": recall_pb2.SEARCH_MODE_KEYWORD,
@@ -91,7 +94,8 @@ def message(said: Said) -> session_pb2.Message:
             text = f"a message's role is {', '.join(_ROLES)}, not {role!r}"
             raise ValueError(text)
         role = _ROLES[role]
-    return session_pb2.Message(role=role, **fields)
+    free = {name: fields.pop(name) for name in _JSON if isinstance(fields.get(name), dict | list)}
+    return exact.with_json(session_pb2.Message(role=role, **fields), **free)
 
 
 def remember(

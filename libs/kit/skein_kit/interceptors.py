@@ -37,7 +37,7 @@ from opentelemetry.semconv._incubating.attributes import rpc_attributes
 from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
 
-from skein_kit import errors
+from skein_kit import errors, json_fields
 from skein_kit.access import RULES, Rule
 from skein_kit.call import AUTHORIZATION_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal
@@ -285,6 +285,7 @@ def refusals(method: Method, handler: Handler) -> Handler:
         if isinstance(request, bytes):
             request = parsed(method, request)
         if method.deserializer is not None:
+            json_fields.complete(request)
             spell_mask(request)
             validate(request)
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.wire import list_value, struct, time
+from skein_kit.json_fields import fields, list_fields
+from skein_kit.wire import time
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -23,19 +24,17 @@ def message(row: Record) -> pb.Message:
         name=row["name"],
         subject_id=row["subject_id"],
         agent_id=row["agent_id"],
-        parts=list_value(row["parts"]),
-        tool_calls=list_value(row["tool_calls"]),
         tool_call_id=row["tool_call_id"],
-        tool_returns=list_value(row["tool_returns"]),
         model=row["model"],
         step_id=row["step_id"],
         group_id=row["group_id"],
         sender_id=row["sender_id"],
         offline_thread_id=row["offline_thread_id"],
-        metadata=struct(row["metadata"]),
         create_time=time(row["create_time"]),
         created_by=row["created_by"],
         revision=row["revision"],
         update_time=time(row["update_time"] or row["create_time"]),
         updated_by=row["updated_by"] or row["created_by"],
+        **list_fields(parts=row["parts"], tool_calls=row["tool_calls"], tool_returns=row["tool_returns"]),
+        **fields(metadata=row["metadata"]),
     )

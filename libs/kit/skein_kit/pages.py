@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
+from skein_kit import json_fields
 from skein_kit.errors import MessageTooLarge, PageTokenInvalid
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
@@ -69,8 +70,10 @@ def page_of(
 def must_fit(response: Message) -> None:
     """Refuse, before the work is committed, an answer that is too large to be taken: its caller would not learn of it.
 
-    An answer that repeats what it stored says more than the request did. Raises MessageTooLarge.
+    An answer that repeats what it stored says more than the request did. One that is too large says free JSON as text
+    alone. Raises MessageTooLarge.
     """
+    json_fields.fit(response, MAX_MESSAGE_BYTES)
     if (size := response.ByteSize()) > MAX_MESSAGE_BYTES:
         raise MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
-from google.protobuf import json_format
-
+from skein_kit import exact_json, json_structs
 from skein_kit.errors import FieldInvalid
+from skein_kit.exact_json import JsonInvalid
+from skein_kit.filtering.fields import number_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,6 +45,10 @@ class Match(Protocol):
     def value(self) -> Value:
         """A text, a number or a truth value."""
 
+    @property
+    def value_json(self) -> str:
+        """The same as JSON text; empty for none."""
+
 
 def properties_of(objects: Mapping[str, str | None], *, owner: str) -> frozenset[Property]:
     """Return the properties of JSON objects, by the name that their paths begin with.
@@ -51,7 +57,7 @@ def properties_of(objects: Mapping[str, str | None], *, owner: str) -> frozenset
     """
     found: set[Property] = set()
     for name, text in objects.items():
-        for path, value in _leaves(name, json.loads(text) if text else None):
+        for path, value in _leaves(name, exact_json.loads(text) if text else None):
             found.add((_kept(path, _MAX_PATH_BYTES), _kept(_text(value), _MAX_VALUE_BYTES)))
         if len(found) > MAX_PROPERTIES:
             names = " and ".join(objects)
@@ -66,8 +72,8 @@ def wanted(matches: Iterable[Match]) -> list[Property]:
         if match.value.WhichOneof("kind") not in _SCALARS:
             raise FieldInvalid(violations=[(f"properties[{index}].value", "is no text, number or truth value")])
         try:
-            value = json_format.MessageToDict(match.value)
-        except (ValueError, json_format.SerializeToJsonError):
+            value = exact_json.loads(match.value_json) if match.value_json else json_structs.value_of(match.value)
+        except JsonInvalid:
             raise FieldInvalid(
                 violations=[(f"properties[{index}].value", "is a number that JSON cannot say")]
             ) from None
@@ -88,8 +94,12 @@ def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal):
+        # Tables have the fractions that are doubles in this spelling.
+        is_double = value != value.to_integral_value() and Decimal(repr(float(value))) == value
+        return repr(float(value)) if is_double else number_text(value)
     return json.dumps(value, ensure_ascii=False)
 
 

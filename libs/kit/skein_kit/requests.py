@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from google.protobuf.message import Message
 
+from skein_kit import json_fields
 from skein_kit.errors import RequestIdReused
 from skein_kit.ids import now
 from skein_kit.sql import Queries, in_schema
@@ -54,6 +55,7 @@ class Once:
             rest.CopyFrom(request)
             rest.ClearField("request_id")
             _forget_secrets(rest)
+            json_fields.canonical(rest)
             digest.update(rest.SerializeToString(deterministic=True))
         return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
 

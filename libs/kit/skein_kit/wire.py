@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from google.protobuf import json_format
-from google.protobuf.struct_pb2 import ListValue, Struct
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from skein_kit import exact_json, json_fields, json_structs
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.ids import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from google.protobuf.field_mask_pb2 import FieldMask
     from google.protobuf.message import Message
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _DAY_SECONDS = 86_400
 # A year that every calendar, UUIDv7 and Postgres agree on.
 _LAST_YEAR = 9999
-# Levels of JSON. Protobuf reads 100 of messages: three for each of an object, and some for what wraps the answer.
-_DEEPEST = 30
-# Bytes of JSON (UTF-8) that one Struct or ListValue field may hold; the protos say so where such fields are.
-MAX_JSON_BYTES = 256 * 1024
 
 
 def time(value: datetime | None) -> Timestamp | None:
@@ -57,39 +51,25 @@ def moment(message: Message, field: str, *, before_1970: bool = False) -> dateti
 
 
 def json_of(message: Message, field: str) -> str | None:
-    """Read an optional Struct or ListValue field as JSON text; None when unset.
+    """Return the JSON text of a Struct, ListValue or Value field of a request that is complete; None when unset.
 
     Raises FieldInvalid for NaN and infinities, which JSON cannot say, for what is nested too deep for an answer, and
     for more than MAX_JSON_BYTES.
     """
-    if not message.HasField(field):
-        return None
+    text: str = getattr(message, field + json_fields.TEXT)
+    if text or not message.HasField(field):
+        return text or None
     try:
-        value = json_format.MessageToDict(getattr(message, field))
-        if _levels(value) > _DEEPEST:
-            raise FieldInvalid(violations=[(field, f"is nested more than {_DEEPEST} levels deep")])
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    except (ValueError, json_format.SerializeToJsonError):
-        raise FieldInvalid(violations=[(field, "holds a number that JSON cannot say")]) from None
-    if len(text.encode()) > MAX_JSON_BYTES:
-        raise FieldInvalid(violations=[(field, f"holds more than {MAX_JSON_BYTES // 1024} KiB of JSON")])
-    return text
+        return json_structs.text_of(getattr(message, field))
+    except exact_json.JsonInvalid as invalid:
+        raise FieldInvalid(violations=[(field, str(invalid))]) from None
 
 
-def _levels(value: object) -> int:
-    if not isinstance(value, dict | list):
-        return 0
-    return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)
-
-
-def struct(text: str | None) -> Struct | None:
-    """Convert the JSON text of an object; None stays unset."""
-    return None if text is None else json_format.ParseDict(json.loads(text), Struct())
-
-
-def list_value(text: str | None) -> ListValue | None:
-    """Convert the JSON text of an array; None stays unset."""
-    return None if text is None else json_format.ParseDict(json.loads(text), ListValue())
+def merge_masked(mask: FieldMask, source: Message, target: Message) -> None:
+    """Replace the fields that a mask names, and the JSON texts that belong to them."""
+    texts = [path + json_fields.TEXT for path in mask.paths if path in json_fields.pairs_of(source.DESCRIPTOR)]
+    whole = FieldMask(paths=[*mask.paths, *texts])
+    whole.MergeMessage(source, target, replace_message_field=True, replace_repeated_field=True)
 
 
 def spell_mask(request: Message) -> None:

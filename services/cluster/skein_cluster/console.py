@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from google.protobuf import json_format
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from skein_kit import exact_json, json_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,13 +39,13 @@ def err() -> Console:
 def print_json(value: object) -> None:
     """Print one JSON document on stdout, in ASCII where the stream cannot say more."""
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
-    click.echo(json.dumps(value, indent=2, ensure_ascii=not is_unicode))
+    click.echo(exact_json.dumps(value, indent=2, ensure_ascii=not is_unicode))
 
 
-def as_json(message: Message) -> dict[str, Any]:
+def as_json(message: Message, *, with_texts: bool = True) -> dict[str, Any]:
     """Convert a message with its fields named as in the protos, empty ones included, so that the shape is stable."""
-    return json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    return json_fields.to_values(
+        message, with_texts=with_texts, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from google.protobuf.json_format import MessageToJson
-
 from skein.recall.v1 import recall_pb2
+from skein_kit import exact_json, json_fields
 
 if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
@@ -51,6 +50,7 @@ def components_of(hit: recall_pb2.Hit) -> str:
 
 def profile_of(subject: subjects_pb2.Subject) -> str:
     """Return who a person is, in a line: 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'."""
-    known = [MessageToJson(part, indent=None) for part in (subject.profile, subject.preferences) if part.fields]
+    values = (json_fields.value_of(subject, name) for name in ("profile", "preferences"))
+    known = [exact_json.dumps(value, separators=(", ", ": ")) for value in values if value]
     said = [part for part in (subject.display_name, subject.timezone, *known) if part]
     return f"{subject.subject_id}: {', '.join(said)}" if said else subject.subject_id

@@ -15,7 +15,9 @@ from google.protobuf import json_format
 from google.rpc import error_details_pb2
 
 from skein_gateway import json_names, strict_json
+from skein_kit import exact_json, json_fields
 from skein_kit.errors import FieldInvalid, code_of
+from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,13 +101,15 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
     descriptor: Any = kind.DESCRIPTOR
     values = json_names.normalize(strict_json.read(text, kind, _MAX_JSON_DEPTH), descriptor)
     try:
-        return json_format.ParseDict(values, kind(), max_recursion_depth=_MAX_DEPTH)
+        message = json_format.ParseDict(values, kind(), max_recursion_depth=_MAX_DEPTH)
     except Exception as error:  # noqa: BLE001 - whatever the parser raises is about the caller's text.
         # The parser speaks of nothing but that text, and is the only one who knows what is wrong with it.
         said = str(error).partition("\n")[0]
         raise FieldInvalid(
             violations=[(_field(said), f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]
         ) from None
+    json_fields.fit(message, MAX_MESSAGE_BYTES)
+    return message
 
 
 def _field(said: str) -> str:
@@ -121,8 +125,8 @@ def _field(said: str) -> str:
 
 
 def written_json(message: Message) -> bytes:
-    """Write a message as protobuf's JSON."""
-    return json_format.MessageToJson(message, indent=None, ensure_ascii=False).encode()
+    """Write a message as protobuf's JSON; numbers of free JSON are exact."""
+    return exact_json.dumps(json_fields.to_values(message), separators=(", ", ": ")).encode()
 
 
 def error(status: Status) -> tuple[int, bytes]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING
-
-from google.protobuf.json_format import MessageToDict
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
@@ -17,6 +14,7 @@ from skein_gateway.arms import Outcome, Part, asked, must_do
 from skein_gateway.context import Context, Item, Kind, Style, pack
 from skein_gateway.recalling import AT_ONCE_CHARACTERS
 from skein_gateway.words import terms_of
+from skein_kit import exact_json, json_fields
 from skein_kit.access import RULES
 from skein_kit.budgets import DEFAULT_BUDGET
 from skein_kit.wire import time
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from google.protobuf.struct_pb2 import Struct
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from skein.session.v1 import session_pb2_grpc
@@ -191,21 +188,23 @@ def _of_message(message: session_pb2.Message, score: float, *, is_part: bool = F
 def _of_profile(subject: subjects_pb2.Subject) -> Item:
     named = [("name", subject.display_name), ("time zone", subject.timezone)]
     said = [f"{name}: {value}" for name, value in named if value]
+    lines = [*said, *_properties(subject, "profile"), *_properties(subject, "preferences")]
     return Item(
         kind=Kind.PROFILE,
         item_id=subject.subject_id,
-        text="\n".join([*said, *_properties(subject.profile), *_properties(subject.preferences)]) or subject.subject_id,
+        text="\n".join(lines) or subject.subject_id,
         is_part=True,
     )
 
 
-def _properties(struct: Struct) -> list[str]:
+def _properties(subject: subjects_pb2.Subject, field: str) -> list[str]:
     """Return a line for each property, in order of their names."""
-    values = MessageToDict(struct)
-    return [
-        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)}"
-        for name, value in sorted(values.items())
-    ]
+    values = json_fields.value_of(subject, field) or {}
+    return [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in sorted(values.items())]
+
+
+def _json(value: object) -> str:
+    return exact_json.dumps(value, sort_keys=True, separators=(", ", ": "))
 
 
 def _moment(at: Timestamp) -> datetime | None:

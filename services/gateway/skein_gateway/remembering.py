@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
+from skein_kit import json_fields
 from skein_kit.access import RULES
+from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2_grpc
@@ -22,12 +24,14 @@ def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesReq
     """Return the session's part of a request; None when it has none."""
     if not request.messages:
         return None
-    return session_pb2.AppendMessagesRequest(
+    part = session_pb2.AppendMessagesRequest(
         session_id=request.session_id,
         messages=request.messages,
         create_session=True,
         request_id=_part(request.request_id, "messages"),
     )
+    json_fields.fit(part, MAX_MESSAGE_BYTES)
+    return part
 
 
 def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemoriesRequest | None:
@@ -39,6 +43,7 @@ def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemorie
     )
     for memory in part.memories:
         memory.session_id = memory.session_id or request.session_id
+    json_fields.fit(part, MAX_MESSAGE_BYTES)
     return part
 
 
@@ -64,11 +69,13 @@ class Remembering:
             _CREATE.check(caller)
         created = await self._create(creating)
         appended = await self._append(appending)
-        return pb.RememberResponse(
+        answer = pb.RememberResponse(
             messages=appended.messages,
             memories=created.memories,
             pending_embedding_count=appended.pending_embedding_count + created.pending_embedding_count,
         )
+        json_fields.fit(answer, MAX_MESSAGE_BYTES)
+        return answer
 
     async def _append(self, request: session_pb2.AppendMessagesRequest | None) -> session_pb2.AppendMessagesResponse:
         if request is None:

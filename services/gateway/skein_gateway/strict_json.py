@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from skein_kit import exact_json, json_fields
 from skein_kit.errors import FieldInvalid
 
 if TYPE_CHECKING:
@@ -33,14 +34,20 @@ class JsonObject(dict[str, Any]):
 def read(text: str, kind: type[Message], max_depth: int) -> Any:
     """Return the values of a JSON text that is to be a message of this kind. Raises FieldInvalid.
 
+    Numbers inside of free JSON go into the text beside it, exactly as they are written; the values have floats.
     What is nested deeper than `max_depth` levels is not looked at: protobuf's parser refuses it.
     """
     try:
-        found = json.loads(text, object_pairs_hook=_object)
+        found = json.loads(
+            text, object_pairs_hook=_object, parse_int=exact_json.integer, parse_float=exact_json.decimal
+        )
     except (ValueError, RecursionError) as error:
         raise FieldInvalid(violations=[("", f"is not JSON: {error}")]) from None
     _check_message(found, kind.DESCRIPTOR, "", max_depth)
-    return found
+    try:
+        return json_fields.prepared(found, kind.DESCRIPTOR)
+    except RecursionError:
+        raise FieldInvalid(violations=[("", "is nested too deeply")]) from None
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> JsonObject:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from skein_kit import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +29,8 @@ def fields_of(memory: Memory) -> dict[str, object]:
     return {
         **{name: getattr(draft, name) for name in _PLAIN},
         "memory_id": str(memory.memory_id),
-        "metadata": json.loads(draft.metadata) if draft.metadata else {},
-        "data": json.loads(draft.data) if draft.data else {},
+        "metadata": exact_json.loads(draft.metadata) if draft.metadata else {},
+        "data": exact_json.loads(draft.data) if draft.data else {},
         "content_hash": draft.content_hash.hex(),
         "is_active": memory.is_active,
         "revision": memory.revision,
@@ -45,6 +46,7 @@ def fields_of_row(row: Mapping[str, Any], tags: Sequence[str]) -> dict[str, obje
     return {
         **row,
         **{name: datetime.fromisoformat(row[name]) for name in _TIMES if row[name] is not None},
+        **{name: float(row[name]) for name in ("confidence", "importance")},
         "metadata": row["metadata"] or {},
         "data": row["data"] or {},
         "content_hash": row["content_hash"].removeprefix("\\x"),

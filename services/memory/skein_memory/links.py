@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from skein_kit import exact_json
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
 from skein_kit.wire import json_of
@@ -118,19 +118,17 @@ class Link:
     @property
     def state(self) -> str:
         """Return, as JSON, what is kept of it when it changes or goes."""
-        return json.dumps(
+        return exact_json.dumps(
             {
                 "relation": self.relation,
                 "label": self.label,
                 "weight": self.weight,
-                "metadata": None if self.metadata is None else json.loads(self.metadata),
+                "metadata": None if self.metadata is None else exact_json.loads(self.metadata),
                 "create_time": self.create_time.isoformat(),
                 "update_time": self.update_time.isoformat(),
                 "created_by": self.created_by,
                 "updated_by": self.updated_by,
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
+            }
         )
 
     def must_be(self, revision: int) -> None:
@@ -157,9 +155,7 @@ class Link:
 
     def _has(self, metadata: str | None) -> bool:
         # The database writes JSON in a form of its own.
-        if self.metadata is None or metadata is None:
-            return self.metadata is metadata
-        return bool(json.loads(self.metadata) == json.loads(metadata))
+        return exact_json.equal(self.metadata, metadata)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,11 +6,11 @@ tables. Its ids become external ids, as they are not made from times; its times 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from skein_kit import exact_json
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.portable import LINE_INVALID, Given, Trouble, given
 
@@ -21,7 +21,7 @@ _NAMES = ("format", "schema", "schema_version", "export_version", "version")
 def given_document(text: str) -> Iterator[Given | Trouble]:
     """Read a document, or one with a part of its lists. Raises ImportFormatUnknown."""
     try:
-        document = json.loads(text)
+        document = exact_json.loads(text)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
@@ -107,7 +107,7 @@ def _conflict(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    return None if seconds is None else datetime.fromtimestamp(float(seconds), UTC).isoformat().replace("+00:00", "Z")
 
 
 _LISTS: tuple[tuple[str, tuple[str, ...], Callable[[Mapping[str, Any]], dict[str, Any]]], ...] = (

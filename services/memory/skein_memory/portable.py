@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
+from skein_kit import exact_json, json_fields
+from skein_kit.errors import FieldInvalid
+from skein_kit.wire import json_of
 from skein_memory.errors import ImportFormatUnknown
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def header(as_of: str) -> str:
 
 def line_of(item: Item) -> str:
     """Return an item as a line, with its end."""
-    return _line({item.kind: json_format.MessageToDict(item.message, preserving_proto_field_name=True)})
+    return _line({item.kind: json_fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)})
 
 
 def given_lines(text: str) -> Iterator[Given | Trouble]:
@@ -92,7 +94,7 @@ def given_lines(text: str) -> Iterator[Given | Trouble]:
         if not line.strip():
             continue
         try:
-            said = json.loads(line)
+            said = exact_json.loads(line)
         except (ValueError, RecursionError):
             said = None
         if isinstance(said, dict) and "format" in said:
@@ -110,7 +112,10 @@ def given(place: int, said: object) -> Given | Trouble:
     if kind not in MESSAGES:
         return Trouble(place=place, kind="", reason=LINE_INVALID)
     try:
-        message = json_format.ParseDict(value, MESSAGES[kind]())
+        message = MESSAGES[kind]()
+        json_fields.from_values(value, message)
+    except FieldInvalid as refusal:
+        return Trouble(place=place, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
         return Trouble(place=place, kind=kind, reason=LINE_INVALID)
     return Given(place=place, kind=kind, message=message)
@@ -121,15 +126,24 @@ def differing(before: Message, after: Message) -> list[str]:
     if isinstance(before, snapshots_pb2.PortableBlock) and isinstance(after, snapshots_pb2.PortableBlock):
         agents = [] if list(before.agent_ids) == list(after.agent_ids) else ["agent_ids"]
         return [*differing(before.block, after.block), *agents]
-    names = [field.name for field in before.DESCRIPTOR.fields if field.name not in _RECORD]
-    return [name for name in names if getattr(before, name) != getattr(after, name)]
+    free = json_fields.pairs_of(before.DESCRIPTOR)
+    names = [
+        field.name for field in before.DESCRIPTOR.fields if field.name not in _RECORD and not json_fields.is_text(field)
+    ]
+    return [
+        name
+        for name in names
+        if (
+            not exact_json.equal(json_of(before, name), json_of(after, name))
+            if name in free
+            else getattr(before, name) != getattr(after, name)
+        )
+    ]
 
 
 def same_json(one: str | None, other: str | None) -> bool:
     """Say whether two JSON texts say the same: the database writes them in a form of its own."""
-    if one is None or other is None:
-        return one is other
-    return bool(json.loads(one) == json.loads(other))
+    return exact_json.equal(one, other)
 
 
 def counted(kinds: Sequence[str]) -> dict[str, int]:
@@ -138,5 +152,5 @@ def counted(kinds: Sequence[str]) -> dict[str, int]:
 
 
 def _line(said: object) -> str:
-    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    text = exact_json.dumps(said)
     return text.translate(_OTHER_ENDS) + "\n"

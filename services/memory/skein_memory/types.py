@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
+from skein_kit import exact_json
 from skein_memory import data_text
 from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
 
@@ -153,7 +153,7 @@ def check(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -
     validator = _VALIDATORS.get(type_name)
     if validator is None or data is None:
         return
-    values = json.loads(data)
+    values = exact_json.loads(data)
     given = {name for name in _SAME if said.get(name)}
     violations = list(islice(_violations(validator, BUILT_IN[type_name], values, given), _MOST_VIOLATIONS))
     if violations:
@@ -173,7 +173,7 @@ def words_of(type_name: str, data: str | None, *, beside: Sequence[str | None] =
     """
     if data is None:
         return None
-    values, searched = json.loads(data), searched_of(type_name)
+    values, searched = exact_json.loads(data), searched_of(type_name)
     if searched == (ALL_TEXTS,):
         found = data_text.texts_of(values, beside=beside)
     else:
@@ -183,7 +183,7 @@ def words_of(type_name: str, data: str | None, *, beside: Sequence[str | None] =
 
 def time_of(data: str | None, name: str) -> datetime | None:
     """Return a time that data (JSON text) holds; None when it holds none."""
-    value = None if data is None else json.loads(data).get(name)
+    value = None if data is None else exact_json.loads(data).get(name)
     return None if value is None else _moment(value)
 
 
@@ -202,21 +202,21 @@ def vault_data(data: str | None, *, secret: str, length: str) -> str:
     `secret` is a new one; without one the memory has one of this `length` already. Raises MemoryDataInvalid when it
     has neither, or when the data holds what belongs into the secret.
     """
-    values: dict[str, object] = {} if data is None else json.loads(data)
+    values: dict[str, object] = {} if data is None else exact_json.loads(data)
     if misplaced := sorted(values.keys() & _BELONGS_SEALED):
         violations = [(f"data.{name}", "belongs into secret_value, where it is sealed") for name in misplaced]
         raise MemoryDataInvalid(violations=violations, type=VAULT)
     if not secret and length not in _LENGTHS:
         raise MemoryDataInvalid(violations=[("secret_value", f"is required of {VAULT}")], type=VAULT)
     values[SECRET_LENGTH] = length_class(secret) if secret else length
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return exact_json.dumps(values)
 
 
 def secret_length_of(type_name: str, data: str | None) -> str | None:
     """Return how long the secret of a vault's memory is; None for any other memory."""
     if type_name != VAULT or data is None:
         return None
-    length = json.loads(data).get(SECRET_LENGTH)
+    length = exact_json.loads(data).get(SECRET_LENGTH)
     return length if isinstance(length, str) else None
 
 

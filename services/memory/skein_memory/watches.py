@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
-from skein_kit import filtering
+from skein_kit import exact_json, filtering
 from skein_kit.errors import FieldInvalid
 from skein_kit.wire import masked
 from skein_memory.errors import EventTypeUnknown
@@ -156,7 +155,7 @@ def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) 
         "timestamp": create_time.isoformat(),
         "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
     }
-    return json.dumps(told, separators=(",", ":")).encode()
+    return exact_json.dumps(told, ensure_ascii=True).encode()
 
 
 def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2, history_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.wire import struct, time
+from skein_kit.json_fields import fields
+from skein_kit.wire import time
 from skein_memory import types
 from skein_memory.graph import TOLD_TAGS, TOLD_TITLE
 from skein_memory.links import DEFAULT_RELATION
@@ -44,7 +45,6 @@ def memory(value: Memory) -> pb.Memory:
         title=draft.title or "",
         key=draft.key or "",
         content=draft.content,
-        data=struct(draft.data),
         tags=draft.tags,
         source=draft.source or "",
         source_agent=draft.source_agent or "",
@@ -59,7 +59,6 @@ def memory(value: Memory) -> pb.Memory:
         archive_time=time(draft.archive_time),
         valid_from_time=time(draft.valid_from_time),
         valid_to_time=time(draft.valid_to_time),
-        metadata=struct(draft.metadata),
         content_hash=draft.content_hash.hex(),
         revision=value.revision,
         create_time=time(draft.create_time),
@@ -72,6 +71,7 @@ def memory(value: Memory) -> pb.Memory:
         scores=scores(worth.scores) if worth else None,
         access_count=worth.access_count if worth else 0,
         last_access_time=time(worth.last_access_time) if worth else None,
+        **fields(data=draft.data, metadata=draft.metadata),
     )
 
 
@@ -96,13 +96,13 @@ def link(value: Link) -> pb.Link:
         relation=value.relation,
         label=value.label or "",
         weight=value.weight,
-        metadata=struct(value.metadata),
         create_time=time(value.create_time),
         created_by=value.created_by,
         revision=value.revision,
         update_time=time(value.update_time),
         record_time=time(value.record_time),
         updated_by=value.updated_by,
+        **fields(metadata=value.metadata),
     )
 
 
@@ -137,7 +137,6 @@ def block(value: Block) -> blocks_pb2.Block:
         is_template=draft.is_template,
         template_name=draft.template_name or "",
         subject_id=draft.subject_id,
-        metadata=struct(draft.metadata),
         revision=value.revision,
         create_time=time(value.create_time),
         update_time=time(value.update_time),
@@ -147,6 +146,7 @@ def block(value: Block) -> blocks_pb2.Block:
         updated_by=value.updated_by,
         character_count=len(draft.value),
         nearly_full=value.is_nearly_full,
+        **fields(metadata=draft.metadata),
     )
 
 
@@ -159,7 +159,7 @@ def change(value: Change) -> history_pb2.Change:
         entity_type=value.entity_type,
         entity_id=value.entity_id,
         summary=value.summary,
-        payload=struct(value.payload),
         principal=value.principal,
         create_time=time(value.create_time),
+        **fields(payload=value.payload),
     )

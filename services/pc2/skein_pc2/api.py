@@ -7,6 +7,7 @@ import random
 import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from google.protobuf.message import Message
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
@@ -22,6 +23,7 @@ from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
 from skein_kit.errors import Overloaded
+from skein_kit.marked_numbers import read_texts, write_texts
 from skein_pc2.errors import STORAGE_ERROR, Rejected, reason_of_call, retry_seconds
 from skein_pc2.sessions import Known
 from skein_pc2.settings import has_own_identity, identity_of
@@ -100,14 +102,20 @@ class Api:
         after as long as the gateway asks for, but after half of the time that is left at most.
         """
         pause = _PAUSE_SECONDS
+        if isinstance(request, Message):
+            write_texts(request)
         while True:
             try:
-                return await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
+                reply = await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
             except aio.AioRpcError as error:
                 left = errand.seconds()
                 if reason_of_call(error) != Overloaded.reason or left <= 2 * pause:
                     raise
                 asked = retry_seconds(error)
+            else:
+                if isinstance(reply, Message):
+                    read_texts(reply)
+                return reply
             spread = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
             await asyncio.sleep(min(max(asked, pause) * spread, left / 2))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.struct_pb2 import Struct, Value
 
+from skein_kit import exact_json
+from skein_kit.exact_json import JsonInvalid
+from skein_kit.marked_numbers import marked, number_in
 from skein_pc2.errors import VALIDATION_ERROR, Rejected
 
 if TYPE_CHECKING:
@@ -103,7 +106,10 @@ def struct(value: dict[str, Any], field: str) -> Struct:
         raise invalid(field, f"is nested more than {_DEEPEST} levels deep")
     result = Struct()
     try:
-        result.update(value)
+        exact_json.check_numbers(exact_json.exactly(value))
+        result.update(marked(value))
+    except JsonInvalid as no:
+        raise invalid(field, str(no)) from None
     except (ValueError, OverflowError, TypeError):
         raise invalid(field, "holds something too large or not text for a JSON object") from None
     return result
@@ -126,7 +132,8 @@ def plain(values: Struct) -> dict[str, Any]:
 def _plain(value: Value) -> Any:
     match value.WhichOneof("kind"):
         case "string_value":
-            return value.string_value
+            exact = number_in(value.string_value)
+            return value.string_value if exact is None else exact
         case "number_value":
             number = value.number_value
             return int(number) if number.is_integer() else number

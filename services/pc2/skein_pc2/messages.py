@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from skein_kit import exact_json
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,7 +57,7 @@ class Frames:
 
     def answered(self, reply: Message) -> list[bytes]:
         """Return the frames of the answer, in the framing of the message."""
-        return [*self.route, _REPLIES.encode(reply).encode("ascii")]
+        return [*self.route, _written(reply, (", ", ": ")).encode("ascii")]
 
 
 def parsed(body: bytes) -> Message:
@@ -90,7 +92,8 @@ def repeatable(message: Message) -> str:
     if not message.get("request_id"):
         return ""
     said = {name: value for name, value in message.items() if name != "timestamp"}
-    return f"pc2-{hashlib.sha256(_CANONICAL.encode(said).encode('ascii')).hexdigest()[:32]}"
+    text = _written(said, (",", ":"), sort_keys=True)
+    return f"pc2-{hashlib.sha256(text.encode('ascii')).hexdigest()[:32]}"
 
 
 def timestamp(time: datetime | None = None) -> str:
@@ -109,16 +112,19 @@ def _no_constant(name: str) -> None:
 
 
 def _finite(text: str) -> float:
-    value = float(text)
+    value = exact_json.ExactFloat.read(text)
     if not math.isfinite(value):
         raise ValueError(text)
     return value
 
 
-# Made once: making them takes as long as using them.
+def _written(message: Message, separators: tuple[str, str], *, sort_keys: bool = False) -> str:
+    said = exact_json.exactly(message)
+    return exact_json.dumps(said, ensure_ascii=True, separators=separators, sort_keys=sort_keys)
+
+
+# Made once: making it takes as long as using it.
 _MESSAGES = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
-_REPLIES = json.JSONEncoder(allow_nan=False)
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def _must_be_bounded(message: Message) -> None:

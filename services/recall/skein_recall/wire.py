@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import json_fields
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import parse_id
 from skein_kit.messages import message
 from skein_kit.pages import fitting
-from skein_kit.wire import struct, time
+from skein_kit.wire import time
 from skein_recall.comparing import Agreement
 
 if TYPE_CHECKING:
@@ -208,8 +209,8 @@ def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:
         if (value := time(row[name])) is not None:
             getattr(memory, name).CopyFrom(value)
     for name in ("data", "metadata"):
-        if (value := struct(row[name])) is not None:
-            getattr(memory, name).CopyFrom(value)
+        if (text := row[name]) is not None:
+            json_fields.write(memory, name, text)
     if (secret := _masked(row)) is not None:
         memory.secret.CopyFrom(secret)
 

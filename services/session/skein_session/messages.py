@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +10,7 @@ from typing import Self
 from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit import json_fields
 from skein_kit.errors import (
     ContentEmpty,
     ContentTooLong,
@@ -77,8 +78,8 @@ class Batch:
         changes = [_changed(message, time, at, request) for message, time in zip(request.messages, times, strict=True)]
         ids = _ids(times)
         messages = tuple(
-            _complete(message, request.session_id, id_, created, changed, by)
-            for message, id_, created, changed in zip(request.messages, ids, times, changes, strict=True)
+            _complete(message, request.session_id, id_, created, changed, by, texts)
+            for message, id_, created, changed, texts in zip(request.messages, ids, times, changes, stored, strict=True)
         )
         return cls(
             session_id=request.session_id,
@@ -237,7 +238,13 @@ def _ids(times: Sequence[datetime]) -> list[UUID]:
 
 
 def _complete(
-    given: pb.Message, session_id: str, message_id: UUID, created: datetime, changed: datetime, by: str
+    given: pb.Message,
+    session_id: str,
+    message_id: UUID,
+    created: datetime,
+    changed: datetime,
+    by: str,
+    texts: Mapping[str, str | None],
 ) -> pb.Message:
     message = pb.Message()
     message.CopyFrom(given)
@@ -248,6 +255,9 @@ def _complete(
     message.revision = 1
     message.update_time.FromDatetime(changed)
     message.updated_by = by
+    for field, text in texts.items():
+        if text is not None:
+            json_fields.write(message, field, text)
     return message
 
 

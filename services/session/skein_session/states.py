@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
-from google.protobuf import json_format
-
 from skein.session.v1 import states_pb2 as pb
+from skein_kit import exact_json
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
+from skein_kit.exact_json import MAX_JSON_BYTES
 from skein_kit.ids import EPOCH
 from skein_kit.row_times import RowTimes
-from skein_kit.wire import MAX_JSON_BYTES, json_of, moment
+from skein_kit.wire import json_of, moment
 from skein_session.errors import AgentStateExists, AgentStateNotFound
 
 if TYPE_CHECKING:
@@ -182,7 +181,7 @@ def merged(document: str, patch: str) -> str:
 
     All are JSON text. Raises FieldInvalid when more comes out than a state may hold.
     """
-    text = json.dumps(_patched(json.loads(document), json.loads(patch)), ensure_ascii=False, separators=(",", ":"))
+    text = exact_json.dumps(_patched(exact_json.loads(document), exact_json.loads(patch)))
     if len(text.encode()) > MAX_JSON_BYTES:
         raise FieldInvalid(
             violations=[("state.state_data", f"makes a state of more than {MAX_JSON_BYTES // 1024} KiB of JSON")]
@@ -225,8 +224,3 @@ def _lifetime(request: Message, field: str, most: timedelta) -> timedelta | None
     if not MIN_TTL <= lifetime <= most:
         raise FieldInvalid(violations=[(field, f"must be between 1 second and {most.days} days")])
     return lifetime
-
-
-def value_of(text: str) -> Any:
-    """Convert JSON text of any kind to a protobuf Value."""
-    return json_format.ParseDict(json.loads(text), pb.PutItemRequest().value)

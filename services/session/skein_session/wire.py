@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
-from skein_kit.wire import struct, time
+from skein_kit.json_fields import fields, value_fields
+from skein_kit.wire import time
 from skein_session.lifecycle import Standing
-from skein_session.states import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,6 @@ def session(record: Record) -> pb.Session:
         session_type=record["session_type"],
         subject_id=record["subject_id"],
         agent_id=record["agent_id"],
-        metadata=struct(record["metadata"]),
         summary=record["summary"],
         end_reason=record["end_reason"],
         message_count=record["message_count"],
@@ -54,6 +53,7 @@ def session(record: Record) -> pb.Session:
         archive_time=time(record["archive_time"]),
         store_time=time(record["store_time"]),
         created_by=record["created_by"],
+        **fields(metadata=record["metadata"]),
     )
 
 
@@ -89,13 +89,13 @@ def state(record: Record | Mapping[str, Any]) -> states_pb2.AgentState:
     return states_pb2.AgentState(
         agent_id=record["agent_id"],
         session_id=record["session_id"],
-        state_data=struct(record["state_data"]),
         revision=record["revision"],
         expire_time=time(record["expire_time"]),
         create_time=time(record["create_time"]),
         update_time=time(record["update_time"]),
         created_by=record["created_by"],
         updated_by=record["updated_by"],
+        **fields(state_data=record["state_data"]),
     )
 
 
@@ -104,9 +104,9 @@ def item(record: Record) -> states_pb2.SessionItem:
     return states_pb2.SessionItem(
         session_id=record["session_id"],
         key=record["key"],
-        value=value_of(record["value"]),
         expire_time=time(record["expire_time"]),
         create_time=time(record["create_time"]),
         update_time=time(record["update_time"]),
         created_by=record["created_by"],
+        **value_fields(value=record["value"]),
     )

@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit import wire
+from skein_kit.json_fields import fields
 from skein_tenancy import quotas
 from skein_tenancy.policies import DEFAULTS
 
@@ -33,10 +34,10 @@ def organization(row: asyncpg.Record) -> pb.Organization:
         organization_id=str(row["organization_id"]),
         display_name=row["display_name"],
         slug=row["slug"],
-        metadata=wire.struct(row["metadata"]),
         revision=row["revision"],
         create_time=wire.time(row["create_time"]),
         update_time=wire.time(row["update_time"]),
+        **fields(metadata=row["metadata"]),
     )
 
 
@@ -46,12 +47,12 @@ def tenant(row: asyncpg.Record) -> pb.Tenant:
         organization_id=str(row["organization_id"]),
         display_name=row["display_name"],
         slug=row["slug"],
-        metadata=wire.struct(row["metadata"]),
         revision=row["revision"],
         create_time=wire.time(row["create_time"]),
         update_time=wire.time(row["update_time"]),
         # Only what was read for an account says what the account is there.
         role=role(row.get("role")),
+        **fields(metadata=row["metadata"]),
     )
 
 
@@ -63,10 +64,6 @@ def agent(row: asyncpg.Record) -> pb.Agent:
         description=row["description"],
         system_prompt=row["system_prompt"],
         topic=row["topic"],
-        metadata=wire.struct(row["metadata"]),
-        llm_config=wire.struct(row["llm_config"]),
-        embedding_config=wire.struct(row["embedding_config"]),
-        tool_rules=wire.struct(row["tool_rules"]),
         mcp_servers=row["mcp_servers"],
         message_ids=row["message_ids"],
         revision=row["revision"],
@@ -75,6 +72,12 @@ def agent(row: asyncpg.Record) -> pb.Agent:
         created_by=row["created_by"],
         updated_by=row["updated_by"],
         delete_time=wire.time(row["delete_time"]),
+        **fields(
+            metadata=row["metadata"],
+            llm_config=row["llm_config"],
+            embedding_config=row["embedding_config"],
+            tool_rules=row["tool_rules"],
+        ),
     )
 
 
@@ -139,8 +142,6 @@ def subject(row: asyncpg.Record) -> subjects_pb2.Subject:
         display_name=row["display_name"],
         status=f"SUBJECT_STATUS_{row['status'].upper()}",
         timezone=row["timezone"],
-        profile=wire.struct(row["profile"]),
-        preferences=wire.struct(row["preferences"]),
         account_id=str(row["account_id"] or ""),
         revision=row["revision"],
         create_time=wire.time(row["create_time"]),
@@ -148,6 +149,7 @@ def subject(row: asyncpg.Record) -> subjects_pb2.Subject:
         created_by=row["created_by"],
         updated_by=row["updated_by"],
         delete_time=wire.time(row["delete_time"]),
+        **fields(profile=row["profile"], preferences=row["preferences"]),
     )
 
 
@@ -156,17 +158,16 @@ def tool(row: asyncpg.Record) -> subjects_pb2.Tool:
         tool_id=row["tool_id"],
         name=row["name"],
         description=row["description"],
-        json_schema=wire.struct(row["json_schema"]),
         source_type=row["source_type"],
         source_code=row["source_code"],
         tags=row["tags"],
-        metadata=wire.struct(row["metadata"]),
         revision=row["revision"],
         create_time=wire.time(row["create_time"]),
         update_time=wire.time(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
         delete_time=wire.time(row["delete_time"]),
+        **fields(json_schema=row["json_schema"], metadata=row["metadata"]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -101,10 +102,17 @@ def _compared(value: Any, operator: str, operand: Any) -> bool:
 
 def _ordered(value: Any, operand: Any) -> tuple[Any, Any]:
     """Return what can be put in order, as numbers where both are, else as texts where both are; else nothing."""
+    if _is_number(value) and _is_number(operand):
+        # As they are: rounded, large ones are alike.
+        return value, operand
     try:
         return float(value), float(operand)
     except (TypeError, ValueError):
         return (value, operand) if isinstance(value, str) and isinstance(operand, str) else (None, None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _texts(path: str, wanted: Mapping[str, Any], depth: int) -> Iterable[tuple[str, str]]:

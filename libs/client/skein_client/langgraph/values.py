@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from google.protobuf.struct_pb2 import Struct
 from langgraph.store.base import Item, SearchItem, get_text_at_path
 
 from skein.memory.v1 import memory_pb2
+from skein_client import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,23 +54,22 @@ class Draft:
 
     def memory(self, root: Root, kind: str, now: datetime) -> memory_pb2.Memory:
         """Return the memory that the item is. Raises TypeError or ValueError for a value that is no JSON."""
-        plain: dict[str, Any] = json.loads(json.dumps(dict(self.value), allow_nan=False))
+        plain: dict[str, Any] = exact.loads(exact.dumps(dict(self.value)))
         own: dict[str, Any] = {"namespace": list(self.namespace), "key": self.key}
-        data = _struct(_pruned(plain) or _EMPTY)
-        if _text(_plain(data)) != _text(plain):
-            # Data has one kind of number, and a depth.
-            own["exact"] = json.dumps(plain, ensure_ascii=False)
+        data = _pruned(plain) or _EMPTY
+        if _text(_plain(_struct(data))) != _text(plain):
+            # Data has one kind of number, 1 and 1.0 alike, and a depth.
+            own["exact"] = exact.dumps(plain)
         if self.ttl is not None:
             own["ttl_minutes"] = self.ttl
         made = memory_pb2.Memory(
             external_id=root.item_id(self.namespace, self.key),
             type=kind,
             content=searched_text(plain, self.index),
-            data=data,
             tags=root.item_tags(self.namespace),
-            metadata=_struct({root.name: own}),
             source="langgraph",
         )
+        exact.with_json(made, data=data, metadata={root.name: own})
         if self.ttl is not None:
             made.expire_time.FromDatetime(now + timedelta(minutes=self.ttl))
         return made
@@ -77,18 +77,15 @@ class Draft:
 
 def registered(root: Root, kind: str, namespace: Namespace) -> memory_pb2.Memory:
     """Return the memory that says that a namespace is there; nothing in it is searched."""
-    return memory_pb2.Memory(
-        external_id=root.namespace_id(namespace),
-        type=kind,
-        data=_struct({"namespace": list(namespace)}),
-        tags=root.registry_tags(namespace),
-        source="langgraph",
+    made = memory_pb2.Memory(
+        external_id=root.namespace_id(namespace), type=kind, tags=root.registry_tags(namespace), source="langgraph"
     )
+    return exact.with_json(made, data={"namespace": list(namespace)})
 
 
 def namespace_of(memory: memory_pb2.Memory, root: Root) -> Namespace | None:
     """Return the namespace that such a memory speaks of; None for one that somebody else gave the same tag."""
-    found = _labels(_plain(memory.data).get("namespace"))
+    found = _labels((exact.get_json(memory, "data") or {}).get("namespace"))
     return found if found is not None and memory.external_id == root.namespace_id(found) else None
 
 
@@ -125,7 +122,8 @@ def refreshed(memory: memory_pb2.Memory, root: Root, now: datetime) -> memory_pb
         return None
     # Being read is no change of the item.
     own["updated_at"] = _updated_at(memory, own).isoformat()
-    made = memory_pb2.Memory(memory_id=memory.memory_id, metadata=_struct({root.name: own}), revision=memory.revision)
+    made = memory_pb2.Memory(memory_id=memory.memory_id, revision=memory.revision)
+    exact.set_json(made, "metadata", {root.name: own})
     made.expire_time.FromDatetime(now + life)
     return made
 
@@ -142,7 +140,8 @@ def searched_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str
 
 def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
     own = _own(memory, root)
-    value = json.loads(own["exact"]) if "exact" in own else _plain(memory.data)
+    # Names are in order: what is read goes into prompts, and should be the same each time.
+    value = exact.loads(own["exact"]) if "exact" in own else _ordered(exact.get_json(memory, "data") or {})
     return {
         "namespace": tuple(own["namespace"]),
         "key": own["key"],
@@ -153,7 +152,7 @@ def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
 
 
 def _own(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
-    found = _plain(memory.metadata).get(root.name)
+    found = (exact.get_json(memory, "metadata") or {}).get(root.name)
     return found if isinstance(found, dict) else {}
 
 
@@ -171,17 +170,28 @@ def _moment(memory: memory_pb2.Memory, field: str) -> datetime:
     return moment
 
 
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _ordered(value[name]) for name in sorted(value)}
+    return [_ordered(below) for below in value] if isinstance(value, list) else value
+
+
 def _struct(value: Mapping[str, Any]) -> Struct:
     made = Struct()
-    made.update(value)
+    made.update(_rounded(value))
     return made
 
 
-def _plain(struct: Struct) -> dict[str, Any]:
-    """Return data as Python has it: numbers without a fraction are whole.
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(below) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_rounded(below) for below in value]
+    return float(value) if isinstance(value, Decimal) else value
 
-    Messages keep no order of names. What is read goes into prompts, and should be the same each time.
-    """
+
+def _plain(struct: Struct) -> dict[str, Any]:
+    """Return what a Struct keeps of data: numbers without a fraction are whole."""
     return {name: _value(struct.fields[name]) for name in sorted(struct.fields)}
 
 
@@ -199,7 +209,7 @@ def _value(value: Value) -> Any:
 
 def _pruned(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict | list) and depth >= _MAX_DEPTH:
-        return json.dumps(value, ensure_ascii=False)
+        return exact.dumps(value)
     if isinstance(value, dict):
         return {name: _pruned(below, depth + 1) for name, below in value.items()}
     if isinstance(value, list):
@@ -208,7 +218,7 @@ def _pruned(value: Any, depth: int = 0) -> Any:
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    return exact.dumps(value, sort_keys=True)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from skein_kit import exact_json
 from skein_kit.filtering.fields import FIELDS, Kind
 from skein_kit.filtering.tree import And, Compare, Contains, Expression, Has, In, Not, Or, Path, Tags, Value
 
@@ -109,7 +110,7 @@ class _Compiler:
     def _compare(self, path: Path, sign: str, value: Value) -> str:
         kind = FIELDS[path[0]].kind
         if kind is Kind.PROPERTIES:
-            said = self._value(json.dumps({"v": value}))
+            said = self._value(exact_json.dumps({"v": value}))
             return self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{said}::jsonb")
         if kind is Kind.DIGEST:
             return f"({self._column(path)} {sign} :{self._value(bytes.fromhex(str(value)))}::bytea)"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from skein_kit import exact_json
 from skein_kit.filtering.tree import Value
 
 
@@ -89,15 +89,16 @@ def property_text(value: Value) -> str:
     """Return a value as the table of properties has it; a long one as its digest."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = value if isinstance(value, str) else number_text(float(value))  # type: ignore[arg-type]  # No times in JSON.
+    text = value if isinstance(value, str) else number_text(value)  # type: ignore[arg-type]  # No times in JSON.
     if len(text) <= MAX_PROPERTY_CHARACTERS:
         return text
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def number_text(value: float) -> str:
-    """Return a number in decimal digits, without a needless zero."""
-    text = format(Decimal(repr(value)).normalize(), "f")
+def number_text(value: float | Decimal) -> str:
+    """Return a number in decimal digits, all of them, without a needless zero."""
+    text = format(Decimal(str(value)), "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
 
 
@@ -110,7 +111,7 @@ def properties_of(metadata: str | None, data: str | None) -> list[tuple[str, str
     for root, text in (("metadata", metadata), ("data", data)):
         if text is None:
             continue
-        for name, value in _leaves(root, json.loads(text)):
+        for name, value in _leaves(root, exact_json.loads(text)):
             found.add((name, property_text(value)))
             if len(found) > MAX_PROPERTIES or len(name) > MAX_PROPERTY_CHARACTERS:
                 return [OVERFLOW]
@@ -124,5 +125,5 @@ def _leaves(name: str, value: object) -> Iterator[tuple[str, Value]]:
     elif isinstance(value, list):
         for item in value:
             yield from _leaves(name, item)
-    elif isinstance(value, str | int | float):
+    elif isinstance(value, str | int | float | Decimal):
         yield name, value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from skein_kit.filtering.fields import FIELDS, Kind, priority_of
@@ -64,9 +65,13 @@ def _compare(path: Path, sign: str, value: Value, memory: Mapping[str, object]) 
 def _property(sign: str, item: object, value: Value) -> bool:
     if isinstance(item, bool) or isinstance(value, bool):
         return sign == "=" and isinstance(item, bool) and item is value
-    if isinstance(item, int | float) and isinstance(value, int | float):
-        return _OPERATORS[sign](float(item), value)
+    if isinstance(item, int | float | Decimal) and isinstance(value, int | float | Decimal):
+        return _OPERATORS[sign](_exact(item), _exact(value))
     return isinstance(item, str) and isinstance(value, str) and _OPERATORS[sign](item, value)
+
+
+def _exact(number: float | Decimal) -> Decimal:
+    return Decimal(str(number)) if isinstance(number, float) else Decimal(number)
 
 
 def _plain(path: Path, memory: Mapping[str, object]) -> object:

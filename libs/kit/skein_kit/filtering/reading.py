@@ -7,9 +7,12 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import NoReturn, TypeVar
 
+from skein_kit import exact_json
 from skein_kit.errors import FilterFieldUnknown, FilterInvalid
+from skein_kit.exact_json import MAX_NUMBER_CHARACTERS
 from skein_kit.filtering.fields import FIELDS, Field, Kind
 from skein_kit.filtering.tree import (
     WORD,
@@ -309,7 +312,7 @@ def _typed(field: Field, said: str, *, is_bare: bool) -> Value | None:  # noqa: 
             if not is_bare:
                 return said
             known = {"true": True, "false": False}.get(said)
-            number = _number(said) if known is None else known
+            number = _exact(said) if known is None else known
             return said if number is None else number
         case Kind.TAGS:
             return None
@@ -320,6 +323,12 @@ def _number(said: str) -> float | None:
         return None
     number = float(said)
     return number if math.isfinite(number) else None
+
+
+def _exact(said: str) -> Decimal | None:
+    """Return a number as it is written; None for what is none, or beyond what a double can say."""
+    number = _number(said)
+    return None if number is None or len(said) > MAX_NUMBER_CHARACTERS else exact_json.decimal(said)
 
 
 def _time(said: str) -> datetime | None:

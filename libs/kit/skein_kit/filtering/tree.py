@@ -1,4 +1,7 @@
-"""What a condition is made of. Values are of the field's kind: text, float, bool or time with its zone."""
+"""What a condition is made of. Values are of the field's kind: text, number, bool or time with its zone.
+
+Numbers are float, but of properties Decimal: these are compared exactly.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
-Value: TypeAlias = str | float | bool | datetime
+Value: TypeAlias = str | float | Decimal | bool | datetime
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 Mode: TypeAlias = Literal["any", "all", "none"]
 # A field's name: of one part, or of `metadata` or `data` and the names of properties, one inside another.
@@ -121,7 +125,7 @@ def literal(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return quoted(value) if isinstance(value, str) else repr(value)
+    return quoted(value) if isinstance(value, str) else str(value)
 
 
 def quoted(text: str) -> str:

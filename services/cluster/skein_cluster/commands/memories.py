@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ from skein.memory.v1 import memory_pb2
 from skein_cluster import console, options
 from skein_cluster.calling import as_tenant
 from skein_cluster.listing import first
+from skein_kit import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    for name, value in console.as_json(memory).items():
+    for name, value in console.as_json(memory, with_texts=False).items():
         if value not in ("", [], None):
             grid.add_row(name, Text(_shown(value)))
     for link in links:
@@ -110,7 +110,7 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False)
+        return exact_json.dumps(value, separators=(", ", ": "))
     text = str(value)
     return next((text.removeprefix(prefix).lower() for prefix in ("SCOPE_", "LEVEL_") if text.startswith(prefix)), text)
 

@@ -19,6 +19,8 @@ from skein_cluster.transfer.report import Report
 from skein_cluster.transfer.sources.base import Tally
 from skein_cluster.transfer.writers import WRITERS
 from skein_cluster.transfer.writers.base import Shared, is_expired
+from skein_kit import exact_json, json_fields
+from skein_kit.wire import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -146,12 +148,25 @@ def _hold(writer: Writer, record: Record, found: Message | None, comparison: Com
 def differing(wanted: Message, found: Message, but: Iterable[str]) -> list[str]:
     """Return the fields that `wanted` has and `found` has otherwise; what the source leaves open may be anything."""
     names: list[str] = []
+    texts = {descriptor.name for descriptor, _ in wanted.ListFields() if json_fields.is_text(descriptor)}
     for descriptor, value in wanted.ListFields():
         if descriptor.name in set(but) or descriptor.name not in found.DESCRIPTOR.fields_by_name:
             continue
-        if not _alike(value, getattr(found, descriptor.name)):
+        if json_fields.is_text(descriptor):
+            if not exact_json.equal(value, _text(found, descriptor.name)):
+                names.append(descriptor.name.removesuffix(json_fields.TEXT))
+        elif descriptor.name + json_fields.TEXT in texts:
+            # Its text says more.
+            continue
+        elif not _alike(value, getattr(found, descriptor.name)):
             names.append(descriptor.name)
     return names
+
+
+def _text(found: Message, name: str) -> str | None:
+    """Return a JSON text; of a service that writes none, what the message beside it says."""
+    text: str = getattr(found, name)
+    return text or json_of(found, name.removesuffix(json_fields.TEXT))
 
 
 def _alike(wanted: Any, found: Any) -> bool:

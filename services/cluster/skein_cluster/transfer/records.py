@@ -5,27 +5,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
-from google.protobuf.struct_pb2 import ListValue, Struct
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
+from skein_cluster.transfer.derived_ids import derived_id
+from skein_kit import exact_json, json_fields
+from skein_kit.errors import FieldInvalid
+from skein_kit.marked_numbers import write_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
-
-    from google.protobuf.message import Message
 
 
 class Kind(StrEnum):
@@ -71,6 +72,11 @@ class Record:
     item: Any
     # Of which table of its source; empty where a source has none.
     table: str = ""
+
+    def __post_init__(self) -> None:
+        """Let messages have the exact numbers that sources mark."""
+        if isinstance(self.item, Message):
+            write_texts(self.item)
 
     @property
     def name(self) -> str:
@@ -120,6 +126,8 @@ class Field:
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
     required: bool = False
+    # Free JSON: what is read goes into the field and its text.
+    is_json: bool = False
 
 
 def _text(value: Any) -> str:
@@ -129,7 +137,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise RecordInvalid("should be a number")
     return float(value)
 
@@ -152,18 +160,6 @@ def _time(value: Any) -> Timestamp:
     return result
 
 
-def _object(value: Any) -> Struct:
-    if not isinstance(value, dict):
-        raise RecordInvalid("should be a JSON object")
-    return json_format.ParseDict(value, Struct())
-
-
-def _array(value: Any) -> ListValue:
-    if not isinstance(value, list):
-        raise RecordInvalid("should be a JSON array")
-    return json_format.ParseDict(value, ListValue())  # type: ignore[arg-type]  # A list of JSON.
-
-
 def _same(value: Any) -> Any:
     return value
 
@@ -182,16 +178,20 @@ def _at(name: str) -> Field:
 
 def _ordered(value: Message) -> Any:
     """Return JSON with its keys in order: protobuf keeps none, and the same item must give the same line."""
-    written = json_format.MessageToDict(value, preserving_proto_field_name=True)
-    return json.loads(json.dumps(written, sort_keys=True))
+    return _sorted(json_fields.to_values(value, with_texts=False, preserving_proto_field_name=True))
 
 
-def _structured(name: str) -> Field:
-    return Field(name, _object, _ordered)
+def _sorted(value: Any) -> Any:
+    return exact_json.loads(exact_json.canonical(value))
 
 
-def _list(name: str) -> Field:
-    return Field(name, _array, _ordered)
+def _json(name: str, kind: type = dict) -> Field:
+    def read(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise RecordInvalid(f"should be a JSON {'object' if kind is dict else 'array'}")
+        return value
+
+    return Field(name, read, _sorted, is_json=True)
 
 
 def _measure(name: str) -> Field:
@@ -226,7 +226,7 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "summary": _optional("summary"),
         "state": _named("state", session_pb2.SessionState),
         "end_reason": _optional("end_reason"),
-        "metadata": _structured("metadata"),
+        "metadata": _json("metadata"),
     },
     Kind.MESSAGE: {
         "external_id": _required("external_id"),
@@ -238,22 +238,22 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "agent_id": _optional("agent_id"),
         "create_time": _at("create_time"),
         "update_time": _at("update_time"),
-        "parts": _list("parts"),
-        "tool_calls": _list("tool_calls"),
+        "parts": _json("parts", list),
+        "tool_calls": _json("tool_calls", list),
         "tool_call_id": _optional("tool_call_id"),
-        "tool_returns": _list("tool_returns"),
+        "tool_returns": _json("tool_returns", list),
         "model": _optional("model"),
         "step_id": _optional("step_id"),
         "group_id": _optional("group_id"),
         "sender_id": _optional("sender_id"),
         "offline_thread_id": _optional("offline_thread_id"),
-        "metadata": _structured("metadata"),
+        "metadata": _json("metadata"),
     },
     Kind.MEMORY: {
         # Made of the line where there is none.
         "external_id": _optional("external_id"),
         "content": _optional("content"),
-        "data": _structured("data"),
+        "data": _json("data"),
         "type": _optional("type"),
         "key": _optional("key"),
         "title": _optional("title"),
@@ -273,7 +273,7 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "valid_to_time": _at("valid_to_time"),
         "source": _optional("source"),
         "source_agent": _optional("source_agent"),
-        "metadata": _structured("metadata"),
+        "metadata": _json("metadata"),
     },
     Kind.LINK: {
         "from": _required("from_memory_id"),
@@ -283,7 +283,7 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "create_time": _at("create_time"),
         "update_time": _at("update_time"),
         "weight": _measure("weight"),
-        "metadata": _structured("metadata"),
+        "metadata": _json("metadata"),
     },
 }
 _MESSAGES: Mapping[Kind, type[Message]] = {
@@ -324,14 +324,12 @@ _EXAMPLES: Mapping[Kind, str] = {
     Kind.MEMORY: '{"content": "Anna prefers tea to coffee", "tags": ["drinks"]}',
     Kind.LINK: '{"record": "link", "from": "memory-1", "to": "memory-2", "relation": "supports"}',
 }
-_DERIVED_PREFIX = "jsonl-"
-_DERIVED_DIGITS = 32
 
 
 def parse(where: str, line: str | bytes) -> Record:
     """Read one line. Raises RecordInvalid."""
     try:
-        values = json.loads(line)
+        values = exact_json.loads(line)
     except (ValueError, RecursionError) as error:
         raise RecordInvalid(f"is not JSON in UTF-8: {error}", _hint(None)) from None
     if not isinstance(values, dict):
@@ -360,7 +358,7 @@ def _checked_item(kind: Kind, given: dict[str, Any]) -> Message:
     if missing:
         raise RecordInvalid(f"{missing[0]}: is needed")
     if kind is Kind.MEMORY and not given.get("external_id"):
-        given = {**given, "external_id": _derived_id(given)}
+        given = {**given, "external_id": derived_id(given)}
     return _item(kind, given)
 
 
@@ -368,12 +366,6 @@ def _needed(kind: Kind, given: Mapping[str, Any]) -> list[str]:
     needed = [name for name, field in FIELDS[kind].items() if field.required]
     instead = _INSTEAD_OF_CONTENT.get(kind, ())
     return [*needed, "content"] if instead and not any(name in given for name in instead) else needed
-
-
-def _derived_id(given: Mapping[str, Any]) -> str:
-    """Return the id of a memory that has none: the same for the same line, so that a repeated import adds nothing."""
-    digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
-    return f"{_DERIVED_PREFIX}{digest[:_DERIVED_DIGITS]}"
 
 
 def _hint(kind: Kind | None) -> str:
@@ -400,13 +392,14 @@ def line_of(kind: Kind, item: Message) -> str:
     values: dict[str, Any] = {"record": str(kind)}
     if kind in ITEMS:
         values["item"] = _ordered(item)
-        return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
+        return exact_json.dumps(values, separators=(", ", ": "))
     for name, field in FIELDS[kind].items():
         descriptor = item.DESCRIPTOR.fields_by_name[field.name]
         present = item.HasField(field.name) if descriptor.has_presence else bool(getattr(item, field.name))
         if present:
-            values[name] = field.write(getattr(item, field.name))
-    return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
+            read = json_fields.value_of(item, field.name) if field.is_json else getattr(item, field.name)
+            values[name] = field.write(read)
+    return exact_json.dumps(values, separators=(", ", ": "))
 
 
 def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
@@ -426,9 +419,14 @@ def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:
     if set(given) != {"item"} or not isinstance(given["item"], dict):
         raise RecordInvalid(f"item: a {kind} has this field alone, a JSON object")
     try:
-        return json_format.ParseDict(given["item"], ITEMS[kind]())
+        item = ITEMS[kind]()
+        json_fields.from_values(given["item"], item)
+    except FieldInvalid as error:
+        field, what = error.violations[0]
+        raise RecordInvalid(f"item: {field} {what}") from None
     except (ValueError, RecursionError, json_format.ParseError) as error:
         raise RecordInvalid(f"item: cannot be read ({error})") from None
+    return item
 
 
 def _item(kind: Kind, given: Mapping[str, Any]) -> Message:
@@ -437,14 +435,18 @@ def _item(kind: Kind, given: Mapping[str, Any]) -> Message:
         field = FIELDS[kind][name]
         try:
             read = field.read(value)
-            if isinstance(read, list):
+            if field.is_json:
+                json_fields.set_value(item, field.name, read)
+            elif isinstance(read, list):
                 getattr(item, field.name).extend(read)
-            elif isinstance(read, Struct | ListValue | Timestamp):
+            elif isinstance(read, Timestamp):
                 getattr(item, field.name).CopyFrom(read)
             else:
                 setattr(item, field.name, read)
         except RecordInvalid as error:
             raise RecordInvalid(f"{name}: {error}") from None
+        except FieldInvalid as error:
+            raise RecordInvalid(f"{name}: {error.violations[0][1]}") from None
         except (ValueError, RecursionError, json_format.ParseError) as error:
             raise RecordInvalid(f"{name}: cannot be read ({error})") from None
     return item

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
+from skein_kit import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _documents(text: str) -> Iterator[tuple[int, str]]:
     """Cut MemoryVault's document into documents with a part of its lists each, memories first."""
-    document = json.loads(text)
+    document = exact_json.loads(text)
     inner = document.get("data") if isinstance(document, dict) else None
     lists = inner if isinstance(inner, dict) else document
     if not isinstance(lists, dict):
@@ -95,11 +95,11 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
         rows: list[object] = []
         first, size = 1, 0
         for number, row in enumerate(lists[name], 1):
-            length = len(json.dumps(row, ensure_ascii=False).encode()) + 2
+            length = len(exact_json.dumps(row).encode()) + 2
             if rows and (len(rows) == _LINES or size + length > _BYTES):
-                yield first, json.dumps({**head, name: rows}, ensure_ascii=False)
+                yield first, exact_json.dumps({**head, name: rows})
                 rows, first, size = [], number, 0
             rows.append(row)
             size += length
         if rows:
-            yield first, json.dumps({**head, name: rows}, ensure_ascii=False)
+            yield first, exact_json.dumps({**head, name: rows})

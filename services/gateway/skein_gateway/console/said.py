@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-
-from google.protobuf import json_format
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
+from skein_kit import exact_json, json_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,10 +104,9 @@ def colour(name: str) -> str:
     return f"s{_COLOURS.get(name, 9)}"
 
 
-def written(message: Message) -> str:
+def written(message: Message, field: str) -> str:
     """Return structured content as indented JSON; its end is left out when it is very long."""
-    value = json_format.MessageToDict(message)
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = exact_json.dumps(json_fields.value_of(message, field), indent=2)
     return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}\n…"
 
 

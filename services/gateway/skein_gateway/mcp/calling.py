@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from skein_kit.interceptors import Admit
     from skein_kit.service import Servicers
 
+Made = TypeVar("Made")
 # Where the door leaves the exchange for the handlers.
 SCOPE_KEY = "skein.mcp"
 # The resource below the issuer that access tokens for MCP are made for (RFC 8707, RFC 9728).
@@ -45,6 +46,8 @@ class Exchange:
     toolsets: frozenset[str]
     # Its body is so large that reading it twice would hold up every other call.
     large: bool = False
+    # What a tool is called with, where the SDK's reading loses digits.
+    arguments: dict[str, Any] | None = None
     # An RPC was called for it, and counted as a call of its caller's.
     paid: bool = False
     # The HTTP status instead of 200, and headers to go with it.
@@ -59,7 +62,7 @@ class Exchange:
         call.client_address, call.user_agent = entered.client_address, entered.user_agent
         return call
 
-    async def aside(self, make: Callable[[Any], Message], given: Any) -> Message:
+    async def aside(self, make: Callable[[Any], Made], given: Any) -> Made:
         """Make something of what came in; of much, beside the loop."""
         return await asyncio.to_thread(make, given) if self.large else make(given)
 

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from skein_gateway import challenges, connect
 from skein_gateway.mcp.calling import LARGE_BYTES, MCP_PATH, SCOPE_KEY, Exchange
+from skein_gateway.mcp.exact_numbers import arguments_in, unmarked
 from skein_gateway.mcp.toolsets import ToolsetUnknown, named, tools_of
 from skein_gateway.proxies import Proxies
 from skein_kit import errors
@@ -131,6 +132,7 @@ class McpDoor:
             return _error(400, said, code=types.INVALID_REQUEST)
         call.caller = caller
         exchange = Exchange(call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=is_large)
+        exchange.arguments = await exchange.aside(arguments_in, body)
         await self._handed_on(request, body, exchange, send)
         return None
 
@@ -162,8 +164,10 @@ class McpDoor:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = _marked(message, exchange)
-            elif not message.get("more_body", False):
-                answered.set()
+            else:
+                message = {**message, "body": unmarked(message.get("body", b""))}
+                if not message.get("more_body", False):
+                    answered.set()
             await send(message)
 
         async def hangs_up() -> None:

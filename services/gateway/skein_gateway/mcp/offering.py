@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -17,6 +16,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.mcp import refusing
 from skein_gateway.mcp.calling import LARGE_BYTES, Rpcs, exchange_of
 from skein_gateway.mcp.shapes import plain
+from skein_kit import exact_json
 from skein_kit.call import Ended
 from skein_kit.errors import Refusal
 
@@ -117,7 +117,7 @@ class Offering:
                 f"There is nothing at {uri[:200]}: resources are {MEMORIES}… and {SESSIONS}….",
                 context.protocol_version,
             )
-        text = json.dumps(found, ensure_ascii=False)
+        text = exact_json.dumps(found, separators=(", ", ": "))
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=text)])
 
     async def _session(self, context: Context, session_id: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from skein_gateway.challenges import retry_after
 from skein_gateway.mcp import refusing, rendering
 from skein_gateway.mcp.calling import LARGE_BYTES, Exchange, Rpcs, exchange_of
+from skein_gateway.mcp.exact_numbers import marked
 from skein_gateway.mcp.offering import Offering
 from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_gateway.status import VERSION
@@ -122,7 +123,8 @@ class Tools:
         if tool is None or SET_OF[tool.name] not in exchange.toolsets:
             raise MCPError(types.INVALID_PARAMS, _unknown(params.name, tool))
         try:
-            result = await self._called(tool, exchange, params.arguments or {})
+            given = params.arguments or {} if exchange.arguments is None else exchange.arguments
+            result = await self._called(tool, exchange, given)
         except Ended as ended:
             return self._refused(tool, ended.status)
         except Refusal as refusal:
@@ -145,7 +147,7 @@ class Tools:
 def _told(tool: Tool, response: Message) -> types.CallToolResult:
     answer = tool.answer(response)
     text = rendering.cut(tool.render(answer))
-    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=answer)
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=marked(answer))
 
 
 def _unknown(name: str, tool: Tool | None) -> str:

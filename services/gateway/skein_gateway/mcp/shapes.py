@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
@@ -10,6 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from skein_gateway import constraints
 from skein_gateway.mcp.spelling import short
 from skein_gateway.schemas import LOCAL, Schema, Schemas
+from skein_kit import exact_json, json_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -48,7 +50,7 @@ class Asked(Schemas):
         """Return the schema of a message, with the protos' names."""
         if descriptor.full_name.startswith(_WELL_KNOWN):
             return super().message(descriptor)
-        return {**self.some(descriptor, [field.name for field in descriptor.fields])}
+        return {**self.some(descriptor, [field.name for field in descriptor.fields if not json_fields.is_text(field)])}
 
     def some(self, descriptor: Descriptor, names: Collection[str]) -> Schema:
         """Return the schema of a message of which only these fields are told."""
@@ -96,7 +98,9 @@ class Answered:
         return {**found, "$defs": dict(sorted(self.defs.items()))} if self.defs else found
 
     def _message(self, descriptor: Descriptor) -> Schema:
-        fields = [field for field in descriptor.fields if field.name not in self._omit]
+        fields = [
+            field for field in descriptor.fields if field.name not in self._omit and not json_fields.is_text(field)
+        ]
         return {"type": "object", "properties": {field.name: self._field(field) for field in fields}}
 
     def _field(self, field: FieldDescriptor) -> Schema:
@@ -123,10 +127,13 @@ def plain(message: Message, omit: Collection[str] = ()) -> Any:
     if message.DESCRIPTOR.full_name.startswith(_WELL_KNOWN):
         return json_format.MessageToDict(message)
     found: dict[str, Any] = {}
+    free = json_fields.pairs_of(message.DESCRIPTOR)
     for field, value in message.ListFields():
-        if field.name in omit:
+        if field.name in omit or json_fields.is_text(field):
             continue
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        if field.name in free:
+            found[field.name] = _with_floats(json_fields.value_of(message, field.name))
+        elif field.message_type is not None and field.message_type.GetOptions().map_entry:
             of = field.message_type.fields_by_name["value"]
             found[field.name] = {str(key): _value(of, each, omit) for key, each in value.items()}
         elif field.is_repeated:
@@ -134,6 +141,15 @@ def plain(message: Message, omit: Collection[str] = ()) -> Any:
         else:
             found[field.name] = _value(field, value, omit)
     return found
+
+
+def _with_floats(value: Any) -> Any:
+    """Return free JSON with floats for the fractions that have all their digits so."""
+    if isinstance(value, dict):
+        return {name: _with_floats(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(inner) for inner in value]
+    return float(value) if isinstance(value, Decimal) and exact_json.is_double(value) else value
 
 
 def _value(field: FieldDescriptor, value: Any, omit: Collection[str]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import enum
 import functools
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from skein_gateway.mcp.rendering import listed, outlined
 from skein_gateway.mcp.shapes import NOISE, Answered, Asked, plain
 from skein_gateway.mcp.spelling import spelled
 from skein_gateway.schemas import Schema
+from skein_kit import exact_json
 from skein_kit.access import RULES
 from skein_kit.errors import FieldInvalid
 
@@ -161,7 +161,10 @@ class Tool:
                 raise FieldInvalid(violations=[("", "nothing is given that is to change")])
             asked[_MASK] = ",".join(changed)
         try:
-            return connect.read_json(json.dumps(asked).encode(), PUBLIC_METHODS[self.path].request)
+            return connect.read_json(
+                exact_json.dumps(exact_json.exactly(asked), ensure_ascii=True).encode(),
+                PUBLIC_METHODS[self.path].request,
+            )
         except FieldInvalid as refusal:
             raise FieldInvalid(
                 violations=[(self.named(path), _told(said)) for path, said in refusal.violations]

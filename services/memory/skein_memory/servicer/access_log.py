@@ -9,8 +9,9 @@ from uuid import UUID
 from skein.memory.v1 import access_log_pb2 as pb
 from skein_kit.call import Context, caller
 from skein_kit.ids import first_id, now
+from skein_kit.json_fields import fields
 from skein_kit.pages import fitting, page_size, write_token
-from skein_kit.wire import moment, struct, time
+from skein_kit.wire import moment, time
 from skein_memory.parts import Rpcs
 from skein_memory.servicer.places import place_of
 from skein_memory.store.access_log import AccessQuestion
@@ -66,10 +67,10 @@ def _entry(row: asyncpg.Record) -> pb.AccessLogEntry:
         claimed_session_id=row["claimed_session_id"] or "",
         subject_id=row["subject_id"] or "",
         item_count=row["item_count"],
-        request_data=struct(row["request_data"]),
         success=row["success"],
         error_reason=row["error_reason"] or "",
         client_address=row["client_address"] or "",
         call_request_id=row["request_id"],
         create_time=time(row["create_time"]),
+        **fields(request_data=row["request_data"]),
     )

@@ -14,7 +14,7 @@ from skein_kit.ids import now
 from skein_kit.pages import page_size, read_token, write_token
 from skein_kit.requests import Once
 from skein_kit.row_times import RowTimes
-from skein_kit.wire import masked, time
+from skein_kit.wire import masked, merge_masked, time
 from skein_memory import block_text, wire
 from skein_memory.answers import Answer
 from skein_memory.blocks import Block, BlockDraft
@@ -116,9 +116,7 @@ class BlockRpcs(Rpcs):
         def change(block: Block) -> Block:
             block.must_be(request.block.revision)
             said = wire.block(block)
-            request.update_mask.MergeMessage(
-                request.block, said, replace_message_field=True, replace_repeated_field=True
-            )
+            merge_masked(request.update_mask, request.block, said)
             with speaking_of("block"):
                 draft = BlockDraft.of(said)
             return block.revised(draft, at=at, by=who.principal)
@@ -356,6 +354,7 @@ def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) ->
             setattr(said, field, value)
     if given.HasField("metadata"):
         said.metadata.CopyFrom(given.metadata)
+        said.metadata_json = given.metadata_json
     said.block_id = given.block_id
     said.value = block_text.filled(template.draft.value, variables)
     said.read_only = given.read_only or template.draft.read_only

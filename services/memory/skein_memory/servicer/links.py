@@ -12,7 +12,7 @@ from skein_kit.ids import now, parse_id
 from skein_kit.pages import fitting, must_fit, page_size, write_token
 from skein_kit.requests import Once
 from skein_kit.row_times import RowTimes
-from skein_kit.wire import masked, moment
+from skein_kit.wire import masked, merge_masked, moment
 from skein_memory import wire
 from skein_memory.links import Link, LinkDraft, LinkFilter
 from skein_memory.memories import speaking_of
@@ -97,7 +97,7 @@ class LinkRpcs(Rpcs):
         def change(link: Link) -> Link:
             link.must_be(request.link.revision)
             said = wire.link(link)
-            request.update_mask.MergeMessage(request.link, said, replace_message_field=True)
+            merge_masked(request.update_mask, request.link, said)
             with speaking_of("link"):
                 return link.revised(LinkDraft.of(said), at=at, by=who.principal)
 

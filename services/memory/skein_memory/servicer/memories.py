@@ -11,7 +11,7 @@ from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.ids import now
 from skein_kit.pages import must_fit
 from skein_kit.requests import Once
-from skein_kit.wire import masked, moment, time
+from skein_kit.wire import masked, merge_masked, moment, time
 from skein_memory import wire
 from skein_memory.answers import Answer
 from skein_memory.errors import MemoryNotFound
@@ -164,9 +164,7 @@ class MemoryRpcs(Rpcs):
             memory.must_be_visible(at)
             memory.must_be(request.memory.revision)
             said = wire.memory(memory)
-            request.update_mask.MergeMessage(
-                request.memory, said, replace_message_field=True, replace_repeated_field=True
-            )
+            merge_masked(request.update_mask, request.memory, said)
             with speaking_of("memory"):
                 draft = Draft.of(said, at=at, max_content=self._max_content)
                 # What an import stored may be for a user who is not named: its other fields can change.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from google.protobuf import json_format
-from google.protobuf.struct_pb2 import Struct
-
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit import exact_json
 from skein_kit.call import Context, caller
 from skein_kit.ids import now
+from skein_kit.json_fields import fields
 from skein_kit.pages import WHOLE, page_of
 from skein_kit.requests import Once
 from skein_memory import types
@@ -56,8 +55,8 @@ def _type(type_: types.Type, policy: Policy) -> pb.MemoryType:
     return pb.MemoryType(
         type=type_.name,
         description=type_.description,
-        json_schema=json_format.ParseDict(type_.schema, Struct()),
         built_in=type_.name in types.BUILT_IN,
         searched_fields=type_.searched,
         accepted=not policy.memory_types or type_.name in policy.memory_types,
+        **fields(json_schema=exact_json.dumps(type_.schema)),
     )

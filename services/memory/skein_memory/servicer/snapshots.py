@@ -11,9 +11,10 @@ from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
 from skein_kit.ids import now, parse_id
+from skein_kit.json_fields import fields
 from skein_kit.pages import DEFAULT_PAGE_SIZE, PAGE_BYTES, fitting, page_size, read_token, write_token
 from skein_kit.requests import Once
-from skein_kit.wire import struct, time
+from skein_kit.wire import time
 from skein_memory import memoryvault, portable
 from skein_memory.arriving import Mode
 from skein_memory.parts import Rpcs
@@ -199,9 +200,9 @@ def _snapshot(value: Snapshot) -> pb.Snapshot:
         state=pb.SNAPSHOT_STATE_READY if value.state == READY else pb.SNAPSHOT_STATE_CREATING,
         as_of_time=time(value.as_of_time),
         item_counts=json.loads(value.counts),
-        policy=struct(value.policy),
         create_time=time(value.create_time),
         created_by=value.created_by,
+        **fields(policy=value.policy),
     )
 
 

@@ -6,7 +6,6 @@ and conflicts, of which there are few, what is said of them now is taken for wha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
+from skein_kit import exact_json
 from skein_kit.ids import parse_id
 from skein_kit.wire import time
 from skein_memory import wire
@@ -219,10 +219,11 @@ def _link(link: Link) -> Item:
 
 
 def _former_link(row: asyncpg.Record) -> Link:
-    said = json.loads(row["state"])
+    said = exact_json.loads(row["state"])
     metadata = said.pop("metadata")
     known = {
         **said,
+        "weight": float(said["weight"]),
         "link_id": UUID(row["item_id"]),
         "from_memory_id": row["memory_id"],
         "to_memory_id": row["other_memory_id"],
@@ -231,7 +232,7 @@ def _former_link(row: asyncpg.Record) -> Link:
         # An older version kept no update_time beside it.
         "update_time": datetime.fromisoformat(said["update_time"]) if "update_time" in said else row["from_time"],
         "create_time": datetime.fromisoformat(said["create_time"]),
-        "metadata": None if metadata is None else json.dumps(metadata, ensure_ascii=False, separators=(",", ":")),
+        "metadata": None if metadata is None else exact_json.dumps(metadata),
     }
     return Link(**{field.name: known[field.name] for field in fields(Link)})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit import filtering
+from skein_kit import exact_json, filtering
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import new_ids
 from skein_memory.conditions import fields_of
@@ -397,7 +396,7 @@ def _told(row: asyncpg.Record) -> dict[str, object]:
         "entity_type": row["entity_type"],
         "entity_id": row["entity_id"],
         "summary": row["summary"],
-        "payload": json.loads(payload) if payload else {},
+        "payload": exact_json.loads(payload) if payload else {},
     }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit import exact_json
 from skein_pc2.dialects import answer_by_type, is_health, is_health_by_type
 from skein_pc2.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
 from skein_pc2.messages import Frames, Malformed, Message, repeatable
@@ -108,7 +108,11 @@ class Memories:
 
 def memory_of(user: str, value: Any) -> pb.Memory:
     """Make the memory of a person that keeps a JSON value."""
-    kept = {_VALUE: value} if words.is_storable(value) else {_VALUE_JSON: json.dumps(value)}
+    kept = (
+        {_VALUE: value}
+        if words.is_storable(value)
+        else {_VALUE_JSON: exact_json.dumps(exact_json.exactly(value), ensure_ascii=True)}
+    )
     metadata = words.struct(kept, "memory")
     # As it will be read, so that whoever reads it sees whether somebody has changed the words since.
     stored = words.plain_value(metadata.fields[_VALUE]) if _VALUE in kept else value
@@ -122,7 +126,7 @@ def value_of(memory: pb.Memory) -> Any:
         value = words.plain_value(kept[_VALUE])
     else:
         try:
-            value = json.loads(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
+            value = exact_json.loads_mixed(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
         except ValueError:
             return _described(memory)
     if _content(value).strip() == memory.content:

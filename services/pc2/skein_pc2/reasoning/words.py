@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
+from skein_kit import exact_json
+from skein_kit.marked_numbers import number_in
 from skein_pc2 import fields
 from skein_pc2.errors import VALIDATION_ERROR, Rejected
 
@@ -110,6 +111,8 @@ def plain_value(value: Value) -> Any:
     if kind == "number_value":
         number = value.number_value
         return int(number) if number.is_integer() and abs(number) <= _LARGEST_WHOLE else number
+    if kind == "string_value" and (exact := number_in(value.string_value)) is not None:
+        return exact
     return None if kind in (None, "null_value") else getattr(value, str(kind))
 
 
@@ -152,7 +155,7 @@ def clean(value: str) -> str:
 
 def compact(value: Any) -> str:
     """Write a JSON value as short text, always the same one."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return exact_json.dumps(exact_json.exactly(value), sort_keys=True)
 
 
 def shown(value: object) -> str:

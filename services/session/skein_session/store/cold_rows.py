@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from skein_kit import postings
+from skein_kit import exact_json, postings
 from skein_kit.messages import message as wired
 from skein_kit.sql import Queries
 from skein_session.errors import SessionTooLong
@@ -89,7 +88,7 @@ async def held(tx: Transaction, tenant_id: UUID, session_id: str) -> Held:
 
 def headed(lines: Sequence[str]) -> list[str]:
     """Return the lines of a file, which begin with what it is; no two files are the same one."""
-    return [json.dumps({"format": _FORMAT, "file_id": str(uuid4())}), *lines]
+    return [exact_json.dumps({"format": _FORMAT, "file_id": str(uuid4())}), *lines]
 
 
 def read(lines: Sequence[str]) -> Rows:
@@ -97,7 +96,7 @@ def read(lines: Sequence[str]) -> Rows:
     rows = Rows(messages=[], order=[])
     tables = {"messages": rows.messages, "order": rows.order}
     for line in lines[1:]:
-        said = json.loads(line)
+        said = exact_json.loads(line)
         tables[said["table"]].append(said["row"])
     return rows
 
@@ -108,7 +107,7 @@ async def put_back(tx: Transaction, tenant_id: UUID, rows: Rows, *, is_active: b
     # Places only of what can be read.
     for query, found in (("warm_messages", messages), ("warm_order", rows.order if is_active else [])):
         for start in range(0, len(found), SLICE):
-            await tx.execute(_QUERIES[query], tenant_id=tenant_id, rows=json.dumps(found[start : start + SLICE]))
+            await tx.execute(_QUERIES[query], tenant_id=tenant_id, rows=exact_json.dumps(found[start : start + SLICE]))
     documents: list[Document] = []
     for start in range(0, len(messages), SLICE):
         shown = await records(tx, tenant_id, [row for row in messages[start : start + SLICE] if row["is_active"]])
@@ -122,7 +121,7 @@ async def records(tx: Transaction, tenant_id: UUID, rows: Sequence[dict[str, Any
     """Return messages from a file as the tables would return them, in their order."""
     if not rows:
         return []
-    found = await tx.rows(_QUERIES["read_cold_messages"], tenant_id=tenant_id, rows=json.dumps(rows))
+    found = await tx.rows(_QUERIES["read_cold_messages"], tenant_id=tenant_id, rows=exact_json.dumps(rows))
     by_id = {row["message_id"]: row for row in found}
     return [by_id[UUID(row["message_id"])] for row in rows]
 

@@ -28,7 +28,7 @@ ACCESS_OPERATION_DELETE: AccessOperation
 ACCESS_OPERATION_SEARCH: AccessOperation
 
 class AccessLogEntry(_message.Message):
-    __slots__ = ("access_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id")
+    __slots__ = ("access_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "request_data_json", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id")
     ACCESS_ID_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class AccessLogEntry(_message.Message):
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     ITEM_COUNT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_DATA_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_DATA_JSON_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
     ERROR_REASON_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +57,7 @@ class AccessLogEntry(_message.Message):
     subject_id: str
     item_count: int
     request_data: _struct_pb2.Struct
+    request_data_json: str
     success: bool
     error_reason: str
     client_address: str
@@ -63,7 +65,7 @@ class AccessLogEntry(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     claimed_agent_id: str
     claimed_session_id: str
-    def __init__(self, access_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, access_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
 
 class ListAccessLogRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time", "claimed_agent_id", "claimed_session_id")

@@ -14,7 +14,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Block(_message.Message):
-    __slots__ = ("block_id", "label", "value", "limit", "description", "read_only", "is_template", "template_name", "subject_id", "metadata", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "character_count", "nearly_full", "record_time")
+    __slots__ = ("block_id", "label", "value", "limit", "description", "read_only", "is_template", "template_name", "subject_id", "metadata", "metadata_json", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "character_count", "nearly_full", "record_time")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,7 @@ class Block(_message.Message):
     TEMPLATE_NAME_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +45,7 @@ class Block(_message.Message):
     template_name: str
     subject_id: str
     metadata: _struct_pb2.Struct
+    metadata_json: str
     revision: int
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
@@ -53,7 +55,7 @@ class Block(_message.Message):
     character_count: int
     nearly_full: bool
     record_time: _timestamp_pb2.Timestamp
-    def __init__(self, block_id: _Optional[str] = ..., label: _Optional[str] = ..., value: _Optional[str] = ..., limit: _Optional[int] = ..., description: _Optional[str] = ..., read_only: _Optional[bool] = ..., is_template: _Optional[bool] = ..., template_name: _Optional[str] = ..., subject_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., character_count: _Optional[int] = ..., nearly_full: _Optional[bool] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, block_id: _Optional[str] = ..., label: _Optional[str] = ..., value: _Optional[str] = ..., limit: _Optional[int] = ..., description: _Optional[str] = ..., read_only: _Optional[bool] = ..., is_template: _Optional[bool] = ..., template_name: _Optional[str] = ..., subject_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., character_count: _Optional[int] = ..., nearly_full: _Optional[bool] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class BlockRevision(_message.Message):
     __slots__ = ("block", "until_time", "changed_by")

@@ -15,7 +15,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Change(_message.Message):
-    __slots__ = ("change_id", "position", "event_type", "entity_type", "entity_id", "summary", "payload", "principal", "create_time")
+    __slots__ = ("change_id", "position", "event_type", "entity_type", "entity_id", "summary", "payload", "payload_json", "principal", "create_time")
     CHANGE_ID_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     EVENT_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class Change(_message.Message):
     ENTITY_ID_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     change_id: str
@@ -32,9 +33,10 @@ class Change(_message.Message):
     entity_id: str
     summary: str
     payload: _struct_pb2.Struct
+    payload_json: str
     principal: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, change_id: _Optional[str] = ..., position: _Optional[str] = ..., event_type: _Optional[str] = ..., entity_type: _Optional[str] = ..., entity_id: _Optional[str] = ..., summary: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., principal: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, change_id: _Optional[str] = ..., position: _Optional[str] = ..., event_type: _Optional[str] = ..., entity_type: _Optional[str] = ..., entity_id: _Optional[str] = ..., summary: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., payload_json: _Optional[str] = ..., principal: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ChangeFilter(_message.Message):
     __slots__ = ("event_types", "entity_type", "entity_id")

@@ -64,7 +64,7 @@ LINK_DIRECTION_OUTGOING: LinkDirection
 LINK_DIRECTION_INCOMING: LinkDirection
 
 class Memory(_message.Message):
-    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding", "record_time")
+    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "data_json", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "metadata_json", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding", "record_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class Memory(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    DATA_JSON_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +88,7 @@ class Memory(_message.Message):
     VALID_FROM_TIME_FIELD_NUMBER: _ClassVar[int]
     VALID_TO_TIME_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     CONTENT_HASH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +111,7 @@ class Memory(_message.Message):
     key: str
     content: str
     data: _struct_pb2.Struct
+    data_json: str
     tags: _containers.RepeatedScalarFieldContainer[str]
     source: str
     source_agent: str
@@ -124,6 +127,7 @@ class Memory(_message.Message):
     valid_from_time: _timestamp_pb2.Timestamp
     valid_to_time: _timestamp_pb2.Timestamp
     metadata: _struct_pb2.Struct
+    metadata_json: str
     content_hash: str
     revision: int
     create_time: _timestamp_pb2.Timestamp
@@ -139,7 +143,7 @@ class Memory(_message.Message):
     last_access_time: _timestamp_pb2.Timestamp
     embedding: _containers.RepeatedScalarFieldContainer[float]
     record_time: _timestamp_pb2.Timestamp
-    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., data_json: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class MaskedSecret(_message.Message):
     __slots__ = ("masked", "length_class")
@@ -196,7 +200,7 @@ class MemoryFilter(_message.Message):
     def __init__(self, types: _Optional[_Iterable[str]] = ..., tags_any: _Optional[_Iterable[str]] = ..., tags_all: _Optional[_Iterable[str]] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scopes: _Optional[_Iterable[_Union[Scope, str]]] = ..., source: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., min_importance: _Optional[float] = ..., key: _Optional[str] = ..., where: _Optional[str] = ..., valid_at_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_importance: _Optional[float] = ..., visible_to: _Optional[_Union[ScopeContext, _Mapping]] = ...) -> None: ...
 
 class Link(_message.Message):
-    __slots__ = ("link_id", "from_memory_id", "to_memory_id", "relation", "label", "weight", "metadata", "create_time", "created_by", "revision", "update_time", "updated_by", "record_time")
+    __slots__ = ("link_id", "from_memory_id", "to_memory_id", "relation", "label", "weight", "metadata", "metadata_json", "create_time", "created_by", "revision", "update_time", "updated_by", "record_time")
     LINK_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     TO_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +208,7 @@ class Link(_message.Message):
     LABEL_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -217,13 +222,14 @@ class Link(_message.Message):
     label: str
     weight: float
     metadata: _struct_pb2.Struct
+    metadata_json: str
     create_time: _timestamp_pb2.Timestamp
     created_by: str
     revision: int
     update_time: _timestamp_pb2.Timestamp
     updated_by: str
     record_time: _timestamp_pb2.Timestamp
-    def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateMemoryRequest(_message.Message):
     __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding", "keep_times")
@@ -432,20 +438,22 @@ class ListMemoryTypesRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class MemoryType(_message.Message):
-    __slots__ = ("type", "description", "json_schema", "built_in", "searched_fields", "accepted")
+    __slots__ = ("type", "description", "json_schema", "json_schema_json", "built_in", "searched_fields", "accepted")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     JSON_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    JSON_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     BUILT_IN_FIELD_NUMBER: _ClassVar[int]
     SEARCHED_FIELDS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     type: str
     description: str
     json_schema: _struct_pb2.Struct
+    json_schema_json: str
     built_in: bool
     searched_fields: _containers.RepeatedScalarFieldContainer[str]
     accepted: bool
-    def __init__(self, type: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., built_in: _Optional[bool] = ..., searched_fields: _Optional[_Iterable[str]] = ..., accepted: _Optional[bool] = ...) -> None: ...
+    def __init__(self, type: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., json_schema_json: _Optional[str] = ..., built_in: _Optional[bool] = ..., searched_fields: _Optional[_Iterable[str]] = ..., accepted: _Optional[bool] = ...) -> None: ...
 
 class ListMemoryTypesResponse(_message.Message):
     __slots__ = ("memory_types", "others_accepted", "next_page_token")

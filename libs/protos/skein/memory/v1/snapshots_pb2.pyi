@@ -54,7 +54,7 @@ IMPORT_FORMAT_SKEIN_EXPORT_V1: ImportFormat
 IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1: ImportFormat
 
 class Snapshot(_message.Message):
-    __slots__ = ("snapshot_id", "label", "summary", "state", "as_of_time", "item_counts", "policy", "create_time", "created_by")
+    __slots__ = ("snapshot_id", "label", "summary", "state", "as_of_time", "item_counts", "policy", "policy_json", "create_time", "created_by")
     class ItemCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,7 @@ class Snapshot(_message.Message):
     AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     ITEM_COUNTS_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_JSON_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     snapshot_id: str
@@ -78,9 +79,10 @@ class Snapshot(_message.Message):
     as_of_time: _timestamp_pb2.Timestamp
     item_counts: _containers.ScalarMap[str, int]
     policy: _struct_pb2.Struct
+    policy_json: str
     create_time: _timestamp_pb2.Timestamp
     created_by: str
-    def __init__(self, snapshot_id: _Optional[str] = ..., label: _Optional[str] = ..., summary: _Optional[str] = ..., state: _Optional[_Union[SnapshotState, str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., item_counts: _Optional[_Mapping[str, int]] = ..., policy: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+    def __init__(self, snapshot_id: _Optional[str] = ..., label: _Optional[str] = ..., summary: _Optional[str] = ..., state: _Optional[_Union[SnapshotState, str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., item_counts: _Optional[_Mapping[str, int]] = ..., policy: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., policy_json: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
 
 class PortableBlock(_message.Message):
     __slots__ = ("block", "agent_ids")

@@ -66,7 +66,7 @@ SUMMARY_METHOD_EXTRACTIVE: SummaryMethod
 SUMMARY_METHOD_MODEL: SummaryMethod
 
 class Session(_message.Message):
-    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "archive_time", "store_time")
+    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "metadata_json", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "archive_time", "store_time")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class Session(_message.Message):
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     END_REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +93,7 @@ class Session(_message.Message):
     subject_id: str
     agent_id: str
     metadata: _struct_pb2.Struct
+    metadata_json: str
     summary: str
     end_reason: str
     message_count: int
@@ -103,10 +105,10 @@ class Session(_message.Message):
     created_by: str
     archive_time: _timestamp_pb2.Timestamp
     store_time: _timestamp_pb2.Timestamp
-    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "tool_calls", "tool_call_id", "tool_returns", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "create_time", "created_by", "revision", "update_time", "updated_by")
+    __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "parts_json", "tool_calls", "tool_calls_json", "tool_call_id", "tool_returns", "tool_returns_json", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "metadata_json", "create_time", "created_by", "revision", "update_time", "updated_by")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -117,15 +119,19 @@ class Message(_message.Message):
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    PARTS_JSON_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_JSON_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_RETURNS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_RETURNS_JSON_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     SENDER_ID_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -141,29 +147,35 @@ class Message(_message.Message):
     subject_id: str
     agent_id: str
     parts: _struct_pb2.ListValue
+    parts_json: str
     tool_calls: _struct_pb2.ListValue
+    tool_calls_json: str
     tool_call_id: str
     tool_returns: _struct_pb2.ListValue
+    tool_returns_json: str
     model: str
     step_id: str
     group_id: str
     sender_id: str
     offline_thread_id: str
     metadata: _struct_pb2.Struct
+    metadata_json: str
     create_time: _timestamp_pb2.Timestamp
     created_by: str
     revision: int
     update_time: _timestamp_pb2.Timestamp
     updated_by: str
-    def __init__(self, message_id: _Optional[str] = ..., external_id: _Optional[str] = ..., session_id: _Optional[str] = ..., sequence: _Optional[int] = ..., role: _Optional[_Union[MessageRole, str]] = ..., content: _Optional[str] = ..., name: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., parts: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_calls: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_call_id: _Optional[str] = ..., tool_returns: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., model: _Optional[str] = ..., step_id: _Optional[str] = ..., group_id: _Optional[str] = ..., sender_id: _Optional[str] = ..., offline_thread_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    def __init__(self, message_id: _Optional[str] = ..., external_id: _Optional[str] = ..., session_id: _Optional[str] = ..., sequence: _Optional[int] = ..., role: _Optional[_Union[MessageRole, str]] = ..., content: _Optional[str] = ..., name: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., parts: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., parts_json: _Optional[str] = ..., tool_calls: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., tool_returns: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., tool_returns_json: _Optional[str] = ..., model: _Optional[str] = ..., step_id: _Optional[str] = ..., group_id: _Optional[str] = ..., sender_id: _Optional[str] = ..., offline_thread_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class SessionProperty(_message.Message):
-    __slots__ = ("path", "value")
+    __slots__ = ("path", "value", "value_json")
     PATH_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_JSON_FIELD_NUMBER: _ClassVar[int]
     path: str
     value: _struct_pb2.Value
-    def __init__(self, path: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
+    value_json: str
+    def __init__(self, path: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., value_json: _Optional[str] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
     __slots__ = ("session", "request_id", "keep_times")

@@ -23,10 +23,11 @@ STATE_MODE_REPLACE: StateMode
 STATE_MODE_MERGE: StateMode
 
 class AgentState(_message.Message):
-    __slots__ = ("agent_id", "session_id", "state_data", "revision", "expire_time", "create_time", "update_time", "created_by", "updated_by")
+    __slots__ = ("agent_id", "session_id", "state_data", "state_data_json", "revision", "expire_time", "create_time", "update_time", "created_by", "updated_by")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_DATA_FIELD_NUMBER: _ClassVar[int]
+    STATE_DATA_JSON_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -36,13 +37,14 @@ class AgentState(_message.Message):
     agent_id: str
     session_id: str
     state_data: _struct_pb2.Struct
+    state_data_json: str
     revision: int
     expire_time: _timestamp_pb2.Timestamp
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
     created_by: str
     updated_by: str
-    def __init__(self, agent_id: _Optional[str] = ..., session_id: _Optional[str] = ..., state_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
+    def __init__(self, agent_id: _Optional[str] = ..., session_id: _Optional[str] = ..., state_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., state_data_json: _Optional[str] = ..., revision: _Optional[int] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ...) -> None: ...
 
 class PutAgentStateRequest(_message.Message):
     __slots__ = ("state", "mode", "must_not_exist", "ttl", "request_id", "keep_times")
@@ -117,10 +119,11 @@ class DeleteAgentStateResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class SessionItem(_message.Message):
-    __slots__ = ("session_id", "key", "value", "expire_time", "create_time", "update_time", "created_by")
+    __slots__ = ("session_id", "key", "value", "value_json", "expire_time", "create_time", "update_time", "created_by")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_JSON_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -128,17 +131,19 @@ class SessionItem(_message.Message):
     session_id: str
     key: str
     value: _struct_pb2.Value
+    value_json: str
     expire_time: _timestamp_pb2.Timestamp
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
     created_by: str
-    def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+    def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., value_json: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
 
 class PutItemRequest(_message.Message):
-    __slots__ = ("session_id", "key", "value", "ttl", "request_id", "create_time", "update_time", "expire_time", "keep_times")
+    __slots__ = ("session_id", "key", "value", "value_json", "ttl", "request_id", "create_time", "update_time", "expire_time", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_JSON_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -148,13 +153,14 @@ class PutItemRequest(_message.Message):
     session_id: str
     key: str
     value: _struct_pb2.Value
+    value_json: str
     ttl: _duration_pb2.Duration
     request_id: str
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
     expire_time: _timestamp_pb2.Timestamp
     keep_times: bool
-    def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
+    def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., value_json: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class PutItemResponse(_message.Message):
     __slots__ = ("item",)

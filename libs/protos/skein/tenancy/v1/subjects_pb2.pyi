@@ -32,13 +32,15 @@ IMPORTANCE_FORMULA_DYNAMIC: ImportanceFormula
 IMPORTANCE_FORMULA_WEIGHTED: ImportanceFormula
 
 class Subject(_message.Message):
-    __slots__ = ("subject_id", "display_name", "status", "timezone", "profile", "preferences", "account_id", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time")
+    __slots__ = ("subject_id", "display_name", "status", "timezone", "profile", "profile_json", "preferences", "preferences_json", "account_id", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time")
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     TIMEZONE_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_JSON_FIELD_NUMBER: _ClassVar[int]
     PREFERENCES_FIELD_NUMBER: _ClassVar[int]
+    PREFERENCES_JSON_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -51,7 +53,9 @@ class Subject(_message.Message):
     status: SubjectStatus
     timezone: str
     profile: _struct_pb2.Struct
+    profile_json: str
     preferences: _struct_pb2.Struct
+    preferences_json: str
     account_id: str
     revision: int
     create_time: _timestamp_pb2.Timestamp
@@ -59,26 +63,30 @@ class Subject(_message.Message):
     created_by: str
     updated_by: str
     delete_time: _timestamp_pb2.Timestamp
-    def __init__(self, subject_id: _Optional[str] = ..., display_name: _Optional[str] = ..., status: _Optional[_Union[SubjectStatus, str]] = ..., timezone: _Optional[str] = ..., profile: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., preferences: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., account_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, subject_id: _Optional[str] = ..., display_name: _Optional[str] = ..., status: _Optional[_Union[SubjectStatus, str]] = ..., timezone: _Optional[str] = ..., profile: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., profile_json: _Optional[str] = ..., preferences: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., preferences_json: _Optional[str] = ..., account_id: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PropertyMatch(_message.Message):
-    __slots__ = ("path", "value")
+    __slots__ = ("path", "value", "value_json")
     PATH_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_JSON_FIELD_NUMBER: _ClassVar[int]
     path: str
     value: _struct_pb2.Value
-    def __init__(self, path: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
+    value_json: str
+    def __init__(self, path: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., value_json: _Optional[str] = ...) -> None: ...
 
 class Tool(_message.Message):
-    __slots__ = ("tool_id", "name", "description", "json_schema", "source_type", "source_code", "tags", "metadata", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time")
+    __slots__ = ("tool_id", "name", "description", "json_schema", "json_schema_json", "source_type", "source_code", "tags", "metadata", "metadata_json", "revision", "create_time", "update_time", "created_by", "updated_by", "delete_time")
     TOOL_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     JSON_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    JSON_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     SOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_CODE_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -89,17 +97,19 @@ class Tool(_message.Message):
     name: str
     description: str
     json_schema: _struct_pb2.Struct
+    json_schema_json: str
     source_type: str
     source_code: str
     tags: _containers.RepeatedScalarFieldContainer[str]
     metadata: _struct_pb2.Struct
+    metadata_json: str
     revision: int
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
     created_by: str
     updated_by: str
     delete_time: _timestamp_pb2.Timestamp
-    def __init__(self, tool_id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., source_type: _Optional[str] = ..., source_code: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, tool_id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., json_schema_json: _Optional[str] = ..., source_type: _Optional[str] = ..., source_code: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Policy(_message.Message):
     __slots__ = ("decay_days", "max_inferred_edges", "min_link_suggestion_score", "retention_days", "private_mode", "snapshot_retention", "path_max_hops", "subgraph_default_radius", "importance_formula", "memory_types", "revision", "update_time", "audit_strict", "audit_query_text", "session_idle_minutes", "archive_days", "watch_max_failures", "levels_capped", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual", "search_language", "recall_fusion", "recall_weights", "expiry_grace_hours")

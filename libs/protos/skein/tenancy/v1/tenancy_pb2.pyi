@@ -17,11 +17,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Organization(_message.Message):
-    __slots__ = ("organization_id", "display_name", "slug", "metadata", "revision", "create_time", "update_time")
+    __slots__ = ("organization_id", "display_name", "slug", "metadata", "metadata_json", "revision", "create_time", "update_time")
     ORGANIZATION_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     SLUG_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -29,18 +30,20 @@ class Organization(_message.Message):
     display_name: str
     slug: str
     metadata: _struct_pb2.Struct
+    metadata_json: str
     revision: int
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
-    def __init__(self, organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Tenant(_message.Message):
-    __slots__ = ("tenant_id", "organization_id", "display_name", "slug", "metadata", "revision", "create_time", "update_time", "role")
+    __slots__ = ("tenant_id", "organization_id", "display_name", "slug", "metadata", "metadata_json", "revision", "create_time", "update_time", "role")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     ORGANIZATION_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     SLUG_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -50,14 +53,15 @@ class Tenant(_message.Message):
     display_name: str
     slug: str
     metadata: _struct_pb2.Struct
+    metadata_json: str
     revision: int
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
     role: _members_pb2.Role
-    def __init__(self, tenant_id: _Optional[str] = ..., organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., role: _Optional[_Union[_members_pb2.Role, str]] = ...) -> None: ...
+    def __init__(self, tenant_id: _Optional[str] = ..., organization_id: _Optional[str] = ..., display_name: _Optional[str] = ..., slug: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., role: _Optional[_Union[_members_pb2.Role, str]] = ...) -> None: ...
 
 class Agent(_message.Message):
-    __slots__ = ("agent_id", "display_name", "agent_type", "description", "system_prompt", "topic", "metadata", "llm_config", "embedding_config", "tool_rules", "mcp_servers", "revision", "create_time", "update_time", "created_by", "updated_by", "message_ids", "delete_time")
+    __slots__ = ("agent_id", "display_name", "agent_type", "description", "system_prompt", "topic", "metadata", "metadata_json", "llm_config", "llm_config_json", "embedding_config", "embedding_config_json", "tool_rules", "tool_rules_json", "mcp_servers", "revision", "create_time", "update_time", "created_by", "updated_by", "message_ids", "delete_time")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -65,9 +69,13 @@ class Agent(_message.Message):
     SYSTEM_PROMPT_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
     LLM_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    LLM_CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_CONFIG_JSON_FIELD_NUMBER: _ClassVar[int]
     TOOL_RULES_FIELD_NUMBER: _ClassVar[int]
+    TOOL_RULES_JSON_FIELD_NUMBER: _ClassVar[int]
     MCP_SERVERS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -83,9 +91,13 @@ class Agent(_message.Message):
     system_prompt: str
     topic: str
     metadata: _struct_pb2.Struct
+    metadata_json: str
     llm_config: _struct_pb2.Struct
+    llm_config_json: str
     embedding_config: _struct_pb2.Struct
+    embedding_config_json: str
     tool_rules: _struct_pb2.Struct
+    tool_rules_json: str
     mcp_servers: _containers.RepeatedScalarFieldContainer[str]
     revision: int
     create_time: _timestamp_pb2.Timestamp
@@ -94,7 +106,7 @@ class Agent(_message.Message):
     updated_by: str
     message_ids: _containers.RepeatedScalarFieldContainer[str]
     delete_time: _timestamp_pb2.Timestamp
-    def __init__(self, agent_id: _Optional[str] = ..., display_name: _Optional[str] = ..., agent_type: _Optional[str] = ..., description: _Optional[str] = ..., system_prompt: _Optional[str] = ..., topic: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., llm_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., embedding_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tool_rules: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., mcp_servers: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, agent_id: _Optional[str] = ..., display_name: _Optional[str] = ..., agent_type: _Optional[str] = ..., description: _Optional[str] = ..., system_prompt: _Optional[str] = ..., topic: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., llm_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., llm_config_json: _Optional[str] = ..., embedding_config: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., embedding_config_json: _Optional[str] = ..., tool_rules: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tool_rules_json: _Optional[str] = ..., mcp_servers: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateOrganizationRequest(_message.Message):
     __slots__ = ("organization", "request_id")

@@ -28,6 +28,7 @@ from skein_cluster.transfer.sources.rows import Row, Unusable, iso, parsed, stam
 from skein_cluster.transfer.sources.sqlite import Table, open_sqlite, seconds
 from skein_cluster.transfer.sources.stores import brought, metadata_of, one_realm, tags_of
 from skein_kit.filtering.fields import importance_of
+from skein_kit.marked_numbers import marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -158,7 +159,7 @@ class Duyetbot:
         except (ValueError, RecursionError, json_format.ParseError):
             value = row.text("value")
             row.coerced("value", "no JSON: kept as a text")
-        put.value.CopyFrom(json_format.ParseDict(value, Value()))
+        put.value.CopyFrom(json_format.ParseDict(marked(value), Value()))
         put.ttl.FromTimedelta(timedelta(seconds=math.floor(min(left, _LONGEST_LIFE).total_seconds())))
         put.expire_time.CopyFrom(stamp(self._now + min(left, _LONGEST_LIFE)))
         yield Record(where=row.where, kind=Kind.ITEM, item=put, table=row.table)

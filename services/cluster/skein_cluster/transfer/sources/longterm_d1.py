@@ -6,7 +6,6 @@ has the row's id.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import tempfile
 from contextlib import closing, contextmanager
@@ -21,6 +20,7 @@ from skein_cluster.transfer.sources.rows import Row, stamp
 from skein_cluster.transfer.sources.slugs import slug_of
 from skein_cluster.transfer.sources.sqlite import Table, open_sqlite
 from skein_cluster.transfer.sources.stores import brought, metadata_of, vector_of
+from skein_kit import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +123,7 @@ class Vectors:
         if found is None:
             return None
         self._file.seek(found[0])
-        entry = json.loads(self._file.readline())
+        entry = exact_json.loads_mixed(self._file.readline())
         return next(entry[name] for name in _VALUES if name in entry)
 
     def left(self, database: Database) -> Iterator[str]:
@@ -147,7 +147,7 @@ class Vectors:
         if not line.strip():
             return
         try:
-            entry = json.loads(line)
+            entry = exact_json.loads_mixed(line)
             identity = next(entry[name] for name in _IDS if name in entry)
             next(name for name in _VALUES if name in entry)
         except (ValueError, TypeError, KeyError, StopIteration, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from skein_cluster.transfer.sources.base import Realm, SourceInvalid
 from skein_cluster.transfer.sources.memoryvault import TABLES, Brain
 from skein_cluster.transfer.sources.rows import moment_of
 from skein_cluster.transfer.sources.slugs import slug_of
+from skein_kit import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,7 +99,7 @@ _ENDS: Mapping[str, tuple[str, ...]] = {
 def open_source(source: str) -> Iterator[Export]:
     """Read a file, which is small: its server wrote it in one piece. Raises SourceInvalid."""
     try:
-        document = json.loads(Path(source).read_bytes())
+        document = exact_json.loads_mixed(Path(source).read_bytes())
     except OSError as error:
         message = f"{source} cannot be read ({error.strerror}): check its name and who may read it."
         raise SourceInvalid(message) from None

@@ -20,6 +20,8 @@ from google.protobuf.struct_pb2 import ListValue, Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein_cluster.transfer.records import Kind
+from skein_kit import exact_json
+from skein_kit.marked_numbers import marked
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -32,7 +34,6 @@ _NAME = 64
 # Seconds of the year 5138; what is more counts milliseconds, and what is more than a thousand times that microseconds.
 _SECONDS = 100_000_000_000
 # Whole numbers beyond are not exact in JSON as messages have it.
-_EXACT = 2**53
 # Three levels of messages hold one of JSON, and a message has 100.
 _DEEPEST = 30
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
@@ -48,13 +49,13 @@ class Unusable(Exception):
 def parsed(text: str) -> Any:
     """Read JSON as the standard has it. Raises ValueError."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, parse_float=exact_json.ExactFloat.read)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
 
 
 def storable(value: Any, depth: int = 0) -> Any:
-    """Return JSON as the cluster keeps it: no NUL, no half characters, numbers beyond 2^53 and NaN as text.
+    """Return JSON as the cluster keeps it: no NUL, no half characters, numbers beyond a double and NaN as text.
 
     Raises ValueError for what is nested more deeply than messages may be.
     """
@@ -68,14 +69,21 @@ def storable(value: Any, depth: int = 0) -> Any:
         return [storable(inner, depth + 1) for inner in value]
     if isinstance(value, bool):
         return value
-    is_exact = not isinstance(value, int | float) or (math.isfinite(value) and abs(value) <= _EXACT)
-    return value if is_exact else str(value)
+    return value if not isinstance(value, int | float) or _is_kept(value) else str(value)
+
+
+def _is_kept(number: float) -> bool:
+    try:
+        exact_json.check_numbers(exact_json.exactly(number))
+    except exact_json.JsonInvalid:
+        return False
+    return True
 
 
 def struct(values: Mapping[str, Any]) -> Struct:
-    """Return a JSON object as a message. Raises ValueError for what no message holds."""
+    """Return a JSON object as a message, marked where no double has its numbers. Raises ValueError."""
     try:
-        return json_format.ParseDict(dict(values), Struct())
+        return json_format.ParseDict(marked(dict(values)), Struct())
     except (json_format.ParseError, OverflowError, RecursionError, UnicodeError) as error:
         raise ValueError("is too deep or no text") from error
 
@@ -83,7 +91,7 @@ def struct(values: Mapping[str, Any]) -> Struct:
 def list_value(values: Iterable[Any]) -> ListValue:
     """Return a JSON array as a message. Raises ValueError for what no message holds."""
     try:
-        return json_format.ParseDict(list(values), ListValue())  # type: ignore[arg-type]  # A list is one, too.
+        return json_format.ParseDict(marked(list(values)), ListValue())
     except (json_format.ParseError, OverflowError, RecursionError, UnicodeError) as error:
         raise ValueError("is too deep or no text") from error
 

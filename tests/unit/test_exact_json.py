@@ -1,0 +1,120 @@
+"""JSON text whose numbers stay as they are written."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from google.protobuf.struct_pb2 import Struct
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit import exact_json, json_fields, json_structs, marked_numbers
+from skein_kit.errors import FieldInvalid
+
+NUMBERS = (
+    st.integers(min_value=-(10**300), max_value=10**300)
+    | st.floats(allow_nan=False, allow_infinity=False).map(repr).map(Decimal)
+    | st.decimals(min_value=-(10**9), max_value=10**9, places=30)
+)
+VALUES = st.recursive(
+    NUMBERS | st.text(st.characters(exclude_categories=["Cs"])) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+@given(OBJECTS)
+def test_what_is_written_is_read_equal(value: dict[str, Any]) -> None:
+    assert exact_json.parse(exact_json.written(value)) == value
+    assert exact_json.loads(exact_json.canonical(value)) == value
+
+
+@given(OBJECTS)
+def test_a_struct_agrees_with_the_text_that_it_is_rounded_from(value: dict[str, Any]) -> None:
+    memory = pb.Memory()
+
+    json_fields.set_value(memory, "data", value)
+    json_fields.complete(memory)
+
+    assert json_fields.value_of(memory, "data") == value
+
+
+@given(OBJECTS)
+def test_marked_numbers_survive_a_struct(value: dict[str, Any]) -> None:
+    memory = pb.Memory()
+    memory.data.update(marked_numbers.marked(value))
+
+    marked_numbers.write_texts(memory)
+
+    if memory.data_json:
+        assert exact_json.loads(memory.data_json) == value
+    else:
+        assert json_structs.agrees(memory.data, value)
+
+
+@given(OBJECTS)
+def test_json_goes_through_a_message_and_back(value: dict[str, Any]) -> None:
+    memory = pb.Memory()
+
+    json_fields.from_values({"content": "x", "data": value, "confidence": Decimal("0.5")}, memory)
+    found = json_fields.to_values(memory, with_texts=False)
+
+    assert found == {"content": "x", "data": value, "confidence": 0.5}
+
+
+def test_true_is_not_one() -> None:
+    assert not exact_json.equal('{"a": true}', '{"a": 1}')
+    assert exact_json.equal('{"a": 1.0, "b": 2}', '{"b": 2, "a": 1}')
+
+
+def test_spaces_do_not_count_towards_the_size_of_a_text() -> None:
+    text = '{"a":"' + "x" * (exact_json.MAX_JSON_BYTES - 8) + '"}'
+
+    assert exact_json.parse(text.replace(":", ":" + " " * 1000)) == exact_json.parse(text)
+    with pytest.raises(exact_json.JsonInvalid):
+        exact_json.parse(text.replace("x", "xx", 1))
+
+
+@pytest.mark.parametrize(
+    ("number", "spelled"),
+    [
+        ("1e300", "1E+300"),
+        ("1" + "0" * 300, "1E+300"),
+        ("1e30", "1" + "0" * 30),
+        ("-0.0", "0.0"),
+        ("1.10", "1.10"),
+        ("2e-7", "0.0000002"),
+    ],
+)
+def test_a_number_has_one_spelling_in_replies(number: str, spelled: str) -> None:
+    """The database writes numbers in a form of its own; a reply that repeats a request has the same."""
+    assert exact_json.canonical(exact_json.loads(f"[{number}]")) == f"[{spelled}]"
+
+
+def test_an_empty_object_is_set() -> None:
+    memory = pb.Memory(data_json="{}")
+
+    json_fields.complete(memory)
+
+    assert memory.HasField("data")
+
+
+def test_a_place_in_a_list_is_named() -> None:
+    request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(), pb.Memory(metadata_json="[]")])
+
+    with pytest.raises(FieldInvalid) as caught:
+        json_fields.complete(request)
+
+    assert caught.value.violations == (("memories[1].metadata_json", "is not the JSON of an object"),)
+
+
+def test_a_truth_value_beside_a_number_is_a_disagreement() -> None:
+    struct = Struct()
+    struct.update({"a": True})
+
+    with pytest.raises(FieldInvalid):
+        json_fields.complete(pb.Memory(data=struct, data_json='{"a":1}'))
