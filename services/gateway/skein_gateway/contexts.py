@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from skein.session.v1 import session_pb2_grpc
@@ -159,7 +160,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
     memory = hit.memory
     title = memory.title or memory.key
     # A memory may say everything in its data; that of the vault says how long a secret is.
-    body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory.data)))
+    body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory, "data")))
     return Item(
         kind=Kind.MEMORY,
         item_id=hit.item_id,
@@ -197,9 +198,9 @@ def _of_profile(subject: subjects_pb2.Subject) -> Item:
     )
 
 
-def _properties(subject: subjects_pb2.Subject, field: str) -> list[str]:
+def _properties(message: Message, field: str) -> list[str]:
     """Return a line for each property, in order of their names."""
-    values = json_fields.value_of(subject, field) or {}
+    values = json_fields.value_of(message, field) or {}
     return [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in sorted(values.items())]
 
 
