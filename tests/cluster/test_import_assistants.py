@@ -124,6 +124,7 @@ async def test_sessions_of_the_session_agent_come_with_what_was_said(
     session = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s1"))).session
     assert (session.summary, session.subject_id) == ("Light was asked for.", "ann")
     assert session.create_time.ToJsonString() == AT
+    assert session.update_time.ToJsonString() == "2026-03-02T08:00:00Z"
     assert json_format.MessageToDict(session.metadata) == {
         "device": "kitchen",
         "mood": "calm",
