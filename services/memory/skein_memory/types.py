@@ -47,7 +47,7 @@ class Type:
     description: str
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     required: tuple[str, ...] = ()
-    # Fields whose words are searched, in the order in which they are read; of free data every text.
+    # Fields whose words are searched, in the order in which they are read; of free data every text, or none.
     searched: tuple[str, ...] = (ALL_TEXTS,)
 
     @property
@@ -81,6 +81,11 @@ BUILT_IN: Mapping[str, Type] = {
         Type(name="agent_state", description="What an agent notes about itself."),
         Type(name="entity", description="Somebody or something that is spoken of."),
         Type(name="interaction", description="An exchange between an agent and somebody."),
+        Type(
+            name="langgraph",
+            description="A value of LangGraph's store; the content is what its index says to search.",
+            searched=(),
+        ),
         Type(
             name="episodic",
             description="Something that happened.",

@@ -81,7 +81,7 @@ class Record:
     @property
     def name(self) -> str:
         """Return the id by which the record is known in its file."""
-        return " ".join(str(getattr(self.item, name)) for name in _NAMES[self.kind]).strip()
+        return " ".join(str(getattr(self.item, name)) for name in _NAMES.get(self.kind, ())).strip()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +95,7 @@ class Unreadable:
     hint: str = ""
 
 
-# The fields of an item that name it.
+# The fields that name it; a policy has none.
 _NAMES: Mapping[Kind, tuple[str, ...]] = {
     Kind.SUBJECT: ("subject_id",),
     Kind.AGENT: ("agent_id",),
@@ -113,7 +113,6 @@ _NAMES: Mapping[Kind, tuple[str, ...]] = {
     Kind.TRUST: ("source",),
     Kind.ALIAS: ("alias_memory_id",),
     Kind.CONFLICT: ("a_memory_id", "b_memory_id"),
-    Kind.POLICY: (),
     Kind.WATCH: ("display_name",),
 }
 
@@ -200,9 +199,8 @@ def _measure(name: str) -> Field:
 
 def _named(name: str, enum: Any, *, required: bool = False) -> Field:
     """Return a field whose values are those of a protobuf enum, in lower case and without the prefix."""
-    first = enum.Name(0)
-    prefix = first.removesuffix("UNSPECIFIED")
-    allowed = [value.removeprefix(prefix).lower() for value in enum.keys() if value != first]  # noqa: SIM118 - no dict.
+    prefix = enum.Name(0).removesuffix("UNSPECIFIED")
+    allowed = [value.removeprefix(prefix).lower() for value in enum.keys()[1:]]
 
     def read(value: Any) -> int:
         if value not in allowed:

@@ -171,13 +171,15 @@ def _tags(memory: Memory) -> list[dict[str, object]]:
 
 async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
     ids = [memory.memory_id for memory in memories]
+    expired_ids = {memory.memory_id for memory in memories if memory.is_expired(at)}
     places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
     wanted = [(name, ids[place]) for name, place in places.items()]
-    held = await names.claim_external_ids(tx, tenant_id, wanted, at=at)
+    held = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
     if held is not None:
         raise ExternalIdTaken(external_id=held, index=places[held])
     facts = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
-    key = await names.claim_fact_keys(tx, tenant_id, [(key, ids[place]) for key, place in facts.items()], at=at)
+    keys = [(key, ids[place]) for key, place in facts.items()]
+    key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
     if key is not None:
         raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=facts[key])
 

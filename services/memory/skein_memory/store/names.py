@@ -9,7 +9,7 @@ from skein_kit.ids import new_id, parse_id, time_of
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -51,12 +51,18 @@ async def read_one(tx: Transaction, query: Query, tenant_id: UUID, name: str) ->
 
 
 async def claim_external_ids(
-    tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[str, UUID]], *, at: datetime
+    tx: Transaction,
+    tenant_id: UUID,
+    wanted: Sequence[tuple[str, UUID]],
+    *,
+    at: datetime,
+    expired_ids: Container[UUID] = (),
 ) -> str | None:
     """Take external ids for memories; return one that another memory holds, which the caller must refuse.
 
-    A memory that has expired loses its id to the next one that wants it. Ids are taken in one order everywhere, so that
-    two batches cannot wait for each other.
+    A memory that has expired loses its id to the next one that wants it, unless that is among `expired_ids` itself: an
+    import that is repeated finds what it brought. Ids are taken in one order everywhere, so that two batches cannot
+    wait for each other.
     """
     if not wanted:
         return None
@@ -65,7 +71,8 @@ async def claim_external_ids(
     if await tx.insert(claim, tenant_id, rows) == len(rows):
         return None
     held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
-    if await _released(tx, tenant_id, QUERIES["erase_external_ids"], held.values(), at=at):
+    holders = [held[name] for name, id_ in wanted if name in held and id_ not in expired_ids]
+    if await _released(tx, tenant_id, QUERIES["erase_external_ids"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
     return next((name for name, id_ in wanted if held.get(name) != id_), None)
@@ -81,12 +88,17 @@ async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[
 
 
 async def claim_fact_keys(
-    tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[FactKey, UUID]], *, at: datetime
+    tx: Transaction,
+    tenant_id: UUID,
+    wanted: Sequence[tuple[FactKey, UUID]],
+    *,
+    at: datetime,
+    expired_ids: Container[UUID] = (),
 ) -> FactKey | None:
     """Take keys for facts; return one that another fact holds, which the caller must refuse.
 
-    A fact that has expired loses its key to the next one that wants it. Keys are taken in the order of their folded
-    form, so that two batches cannot wait for each other.
+    A fact that has expired loses its key to the next one that wants it, unless that is among `expired_ids` itself.
+    Keys are taken in the order of their folded form, so that two batches cannot wait for each other.
     """
     if not wanted:
         return None
@@ -98,7 +110,8 @@ async def claim_fact_keys(
     if await tx.insert(claim, tenant_id, rows) == len(rows):
         return None
     held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
-    if await _released(tx, tenant_id, QUERIES["erase_fact_keys"], held.values(), at=at):
+    holders = [held[key] for key, id_ in wanted if key in held and id_ not in expired_ids]
+    if await _released(tx, tenant_id, QUERIES["erase_fact_keys"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
     return next((key for key, id_ in wanted if held.get(key) != id_), None)

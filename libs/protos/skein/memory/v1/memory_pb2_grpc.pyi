@@ -52,7 +52,8 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
-      scope is user and subject_id is not set. ImportData takes both.
+      scope is user and subject_id is not set. Imports may give both: keep_times
+      is set, or the call is ImportData.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
       cluster has no key to seal it with.
@@ -349,7 +350,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
-      scope is user and subject_id is not set. ImportData takes both.
+      scope is user and subject_id is not set. Imports may give both: keep_times
+      is set, or the call is ImportData.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
       cluster has no key to seal it with.
@@ -649,7 +651,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
-          scope is user and subject_id is not set. ImportData takes both.
+          scope is user and subject_id is not set. Imports may give both: keep_times
+          is set, or the call is ImportData.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
           cluster has no key to seal it with.
