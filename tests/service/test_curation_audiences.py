@@ -21,7 +21,9 @@ def long_ago() -> Timestamp:
 
 
 async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[str]:
-    request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(**{"content": "x", **said}) for said in memories])
+    drafts = [pb.Memory(**{"content": "x", **said}) for said in memories]
+    # Imports may bring what has expired.
+    request = pb.BatchCreateMemoriesRequest(memories=drafts, keep_times=True)
     return [memory.memory_id for memory in (await tenant.memory.BatchCreateMemories(request)).memories]
 
 
