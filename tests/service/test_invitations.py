@@ -79,10 +79,36 @@ async def test_a_repeated_invitation_is_made_once_and_its_token_shown_once(
 async def test_nobody_invites_to_a_role_above_their_own(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     admin = (await tenancy.joined(tenant_id, "admin")).caller(tenant_id, "admin")
 
-    for who in (admin, key_of(tenant_id, "members.write")):
+    for who in (admin, key_of(tenant_id, *access.ROLES["admin"])):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "ROLE_TOO_LOW"):
             await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=OWNER))
         await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=ADMIN))
+
+
+async def test_who_lacks_a_permission_of_a_role_invites_nobody_to_it(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+    only_invites = tenancy.calls(key_of(tenant_id, "members.write"))
+
+    for role in (VIEWER, MEMBER, ADMIN):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+            await only_invites.CreateInvitation(pb.CreateInvitationRequest(email="m@x.invalid", role=role))
+
+    assert await open_ones(tenancy, tenant_id) == []
+
+
+async def test_invitations_end_with_the_role_that_they_were_made_by(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+    admin, successor = await tenancy.joined(tenant_id, "admin"), Person.new()
+    acting = tenancy.calls(admin.caller(tenant_id, "admin"))
+    above = await acting.CreateInvitation(pb.CreateInvitationRequest(email=successor.email, role=ADMIN))
+    within = await acting.CreateInvitation(pb.CreateInvitationRequest(email="ann@example.com", role=MEMBER))
+    lower = pb.UpdateMemberRequest(account_id=str(admin.account_id), role=MEMBER)
+
+    await tenancy.calls(key_of(tenant_id)).UpdateMember(lower)
+
+    with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
+        await tenancy.calls(successor.caller()).AcceptInvitation(accept(above.token))
+    assert await open_ones(tenancy, tenant_id) == [within.invitation]
+    await tenancy.calls(key_of(tenant_id)).RemoveMember(pb.RemoveMemberRequest(account_id=str(admin.account_id)))
+    assert await open_ones(tenancy, tenant_id) == []
 
 
 async def test_who_is_a_member_is_not_invited(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:

@@ -132,6 +132,22 @@ async def test_nobody_changes_or_removes_who_is_above_them(tenancy: Tenancy, ten
     assert set((await tenancy.roles(tenant_id)).values()) == {"admin", "owner"}
 
 
+async def test_a_key_gives_no_role_that_may_do_more_than_the_key(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+    member, owner = await tenancy.joined(tenant_id, "member"), await tenancy.joined(tenant_id, "owner")
+    only_members = tenancy.calls(key_of(tenant_id, "members.write"))
+
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        await only_members.UpdateMember(update(member, ADMIN))
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        await tenancy.calls(key_of(tenant_id, "tenant.own")).TransferOwnership(
+            pb.TransferOwnershipRequest(account_id=str(member.account_id), from_account_id=str(owner.account_id))
+        )
+    lowered = await only_members.UpdateMember(update(member, VIEWER))
+
+    assert lowered.member.role == VIEWER
+    assert set((await tenancy.roles(tenant_id)).values()) == {"viewer", "owner"}
+
+
 async def test_members_and_viewers_manage_nobody(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     member, viewer = await tenancy.joined(tenant_id, "member"), await tenancy.joined(tenant_id, "viewer")
 

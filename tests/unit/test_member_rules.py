@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from skein_kit.access import OPERATOR_PERMISSIONS, ROLES
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, PermissionWidened
 from skein_kit.identity import Caller
 from skein_kit.tokens import Token
 from skein_tenancy import invitations, members
@@ -59,6 +59,46 @@ def test_an_operator_reaches_every_role() -> None:
     operator = Caller(principal="operator:1", tenant_id=TENANT, permissions=frozenset(OPERATOR_PERMISSIONS))
 
     assert reaches(operator) == list(ROLES)
+
+
+def covers(caller: Caller, *, instead_of: str = "") -> list[str]:
+    covered = []
+    for role in ROLES:
+        try:
+            members.Authority.of(caller).must_cover(role, instead_of=instead_of)
+        except (RoleTooLow, PermissionWidened):
+            continue
+        covered.append(role)
+    return covered
+
+
+def test_a_role_is_given_by_who_has_all_of_its_permissions() -> None:
+    assert covers(key("members.write")) == []
+    assert covers(key("members.write", *ROLES["viewer"])) == ["viewer"]
+    assert covers(key(*ROLES["admin"])) == ["viewer", "member", "admin"]
+    assert covers(key(*ROLES["owner"])) == ["viewer", "member", "admin", "owner"]
+    assert covers(account("owner", "members.write", *ROLES["viewer"])) == ["viewer"]
+    assert covers(account("admin")) == ["viewer", "member", "admin"]
+
+
+def test_a_role_without_what_the_member_has_already_is_given_by_who_has_the_rest() -> None:
+    assert covers(key("members.write"), instead_of="member") == ["viewer", "member"]
+    assert covers(
+        key("members.write", "members.read", "memory.write", "session.write", "subject.write"), instead_of="viewer"
+    ) == ["viewer", "member"]
+
+
+def test_who_is_bound_to_an_agent_gives_no_permission_to_a_person() -> None:
+    bound = Caller(principal="api_key:1", tenant_id=TENANT, permissions=ROLES["owner"], agent_id="butler")
+
+    assert covers(bound) == []
+    assert covers(bound, instead_of="member") == ["viewer", "member"]
+
+
+def test_an_operator_gives_every_role() -> None:
+    operator = Caller(principal="operator:1", tenant_id=TENANT, permissions=frozenset(OPERATOR_PERMISSIONS))
+
+    assert covers(operator) == list(ROLES)
 
 
 def test_what_is_asked_for_several_roles_is_asked_for_the_highest() -> None:

@@ -247,6 +247,12 @@ class PermissionMissing(PermissionDenied):
     reason = "PERMISSION_MISSING"
 
 
+class PermissionWidened(PermissionDenied):
+    """Only permissions that the caller has can be passed on, to a member, a key or a service account."""
+
+    reason = "PERMISSION_WIDENED"
+
+
 class AccountNeeded(PermissionDenied):
     """Only an account's own sign-in may do this, not a key and not an application."""
 

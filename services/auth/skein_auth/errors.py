@@ -14,12 +14,6 @@ from skein_kit.errors import (
 )
 
 
-class PermissionWidened(PermissionDenied):
-    """No key and no service account carries more than its creator has, and no key more than its service account."""
-
-    reason = "PERMISSION_WIDENED"
-
-
 class ApiKeyNotFound(NotFound):
     """The tenant has no such API key."""
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
-from skein_auth.errors import PermissionWidened
 from skein_kit.database import NO_TENANT
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, PermissionWidened
 from skein_kit.tokens import Token
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_auth.errors import PermissionWidened
 from skein_kit.access import TENANT_PERMISSIONS
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, PermissionWidened
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:

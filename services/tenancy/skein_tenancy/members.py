@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.access import OPERATOR, ROLES
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, PermissionWidened
 from skein_tenancy.errors import LastOwner, RoleTooLow
 
 if TYPE_CHECKING:
@@ -32,9 +32,13 @@ _ABOVE_ALL = len(_RANKS) + 1
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """How high the roles are that a caller may give, take and change."""
+    """How high the roles are that a caller may take and change, and what it may pass on."""
 
     rank: int
+    # None: all that there is, as an operator does.
+    permissions: frozenset[str] | None = None
+    # The agent that the caller is bound to. People are bound to none.
+    agent_id: str = ""
 
     @classmethod
     def of(cls, caller: Caller) -> Authority:
@@ -45,12 +49,28 @@ class Authority:
         if OPERATOR in caller.permissions:
             return cls(_ABOVE_ALL)
         held = max((_RANKS[role] for role, mark in _MARKS.items() if mark in caller.permissions), default=_NOBODY)
-        return cls(held if caller.account_id is None else min(held, _RANKS.get(caller.role, _NOBODY)))
+        rank = held if caller.account_id is None else min(held, _RANKS.get(caller.role, _NOBODY))
+        return cls(rank, caller.permissions, caller.agent_id)
 
     def must_reach(self, *roles: str) -> None:
         """Refuse with RoleTooLow when one of the roles is above the caller's own."""
         if any(_RANKS[role] > self.rank for role in roles):
             raise RoleTooLow
+
+    def must_cover(self, role: str, *, instead_of: str = "") -> None:
+        """Refuse to give a role, `instead_of` the one that a member has, above the caller's own or its permissions.
+
+        Raises RoleTooLow, or PermissionWidened for what the new role may do and neither the caller nor the old one may.
+        """
+        self.must_reach(role)
+        if self.permissions is None:
+            return
+        added = ROLES[role] - ROLES.get(instead_of, frozenset())
+        lacking = sorted(added - self.permissions)
+        if lacking:
+            raise PermissionWidened(permission=" ".join(lacking))
+        if added and self.agent_id:
+            raise PermissionWidened(agent_id=self.agent_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +123,11 @@ class Joining:
             display_name="",
             created_by=caller.principal,
         )
+
+
+def roles_up_to(role: str) -> list[str]:
+    """Return a role and those below it, the lowest first."""
+    return [name for name, rank in _RANKS.items() if rank <= _RANKS[role]]
 
 
 def must_leave_an_owner(tenant_id: UUID, owners: Iterable[UUID], *, without: UUID) -> None:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
 from skein_auth import permissions, wire
-from skein_auth.errors import ApiKeyNotFound, ApiKeyOver, PermissionWidened, ServiceAccountNotFound
+from skein_auth.errors import ApiKeyNotFound, ApiKeyOver, ServiceAccountNotFound
 from skein_auth.identities import NOBODY, Stored
 from skein_auth.keys import Bounds, Key
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
 from skein_kit.access import TENANT_PERMISSIONS
+from skein_kit.errors import PermissionWidened
 from skein_kit.ids import new_id, now
 from skein_kit.requests import Requests
 

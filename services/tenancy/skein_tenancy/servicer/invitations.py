@@ -22,7 +22,7 @@ class InvitationRpcs(Rpcs):
     ) -> pb.CreateInvitationResponse:
         who = caller(context)
         draft = Draft.of(request, created_by=who.principal)
-        Authority.of(who).must_reach(draft.role)
+        Authority.of(who).must_cover(draft.role)
         return await self._parts.inviting.invite(who.tenant(), draft, Once.of(who, request))
 
     async def ListInvitations(self, request: pb.ListInvitationsRequest, context: Context) -> pb.ListInvitationsResponse:

@@ -11,7 +11,7 @@ from skein_kit.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.requests import Once
 from skein_tenancy import wire
-from skein_tenancy.members import Authority, Change, Transfer
+from skein_tenancy.members import OWNER, Authority, Change, Transfer
 from skein_tenancy.servicer.rpcs import Rpcs
 
 
@@ -66,6 +66,7 @@ class MemberRpcs(Rpcs):
         who = caller(context)
         from_account_id = UUID(request.from_account_id) if request.from_account_id else None
         transfer = Transfer.of(who, UUID(request.account_id), from_account_id)
+        Authority.of(who).must_cover(OWNER)
         return await self._parts.members.transfer_ownership(who.tenant(), transfer, Once.of(who, request))
 
 

@@ -61,6 +61,13 @@ SET revoke_time = :revoke_time
 WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id AND use_time IS NULL AND revoke_time IS NULL
   AND expire_time > :revoke_time;
 
+-- revoke_invitations_of --
+-- End the open invitations that a principal made to other roles than these.
+UPDATE tenancy.invitations
+SET revoke_time = :revoke_time
+WHERE tenant_id = :tenant_id AND created_by = :created_by AND use_time IS NULL AND revoke_time IS NULL
+  AND expire_time > :revoke_time AND role <> ALL (:roles::text[]);
+
 -- delete_expired_invitations --
 -- Remove the tenant's invitations whose time is over, however they ended.
 DELETE FROM tenancy.invitations

@@ -67,7 +67,8 @@ class MemberStore(Tables):
                 return pb.UpdateMemberResponse.FromString(first)
             locked = await self._locked(tx, tenant_id, change.account_id)
             current = _one_of(locked, change.account_id)
-            by.must_reach(current["role"], change.role)
+            by.must_reach(current["role"])
+            by.must_cover(change.role, instead_of=current["role"])
             refuse_stale(change.revision, current)
             if current["role"] == members.OWNER != change.role:
                 members.must_leave_an_owner(tenant_id, _owners(locked), without=change.account_id)
@@ -152,6 +153,7 @@ class MemberStore(Tables):
         row = await tx.row(
             QUERIES["update_member"], tenant_id=tenant_id, account_id=account_id, role=role, update_time=now()
         )
+        await self._revoke_invitations(tx, tenant_id, account_id, members.roles_up_to(role))
         return wire.member(there(row))
 
     async def _end(
@@ -163,8 +165,20 @@ class MemberStore(Tables):
 
     async def _delete(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> int:
         deleted = await tx.execute(QUERIES["delete_member"], tenant_id=tenant_id, account_id=account_id)
+        await self._revoke_invitations(tx, tenant_id, account_id, roles=[])
         await self._quotas.charge(tx, tenant_id, {"members": -deleted})
         return deleted
+
+    @staticmethod
+    async def _revoke_invitations(tx: Transaction, tenant_id: UUID, account_id: UUID, roles: Sequence[str]) -> None:
+        """End a member's open invitations, but those to roles that the member can give still."""
+        await tx.execute(
+            QUERIES["revoke_invitations_of"],
+            tenant_id=tenant_id,
+            created_by=f"account:{account_id}",
+            revoke_time=now(),
+            roles=list(roles),
+        )
 
 
 async def join(tx: Transaction, tenant_id: UUID, joining: members.Joining, at: datetime) -> pb.Member:

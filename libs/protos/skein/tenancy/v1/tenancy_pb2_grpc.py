@@ -471,6 +471,7 @@ class TenancyServiceServicer:
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
+        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -514,6 +515,8 @@ class TenancyServiceServicer:
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
         - PERMISSION_DENIED, ROLE_TOO_LOW.
+        - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+        caller nor the member may.
         - FAILED_PRECONDITION, LAST_OWNER.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -551,6 +554,8 @@ class TenancyServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+        role, or is bound to an agent.
         - ALREADY_EXISTS, MEMBER_EXISTS.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """

@@ -145,6 +145,7 @@ class TenancyServiceStub:
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
+    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
     """
     AddMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]
     """AddMember makes an account a member at once. Repeating a request_id returns
@@ -171,6 +172,8 @@ class TenancyServiceStub:
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     - PERMISSION_DENIED, ROLE_TOO_LOW.
+    - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+      caller nor the member may.
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     RemoveMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]
@@ -196,6 +199,8 @@ class TenancyServiceStub:
 
     Errors:
     - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+      role, or is bound to an agent.
     - ALREADY_EXISTS, MEMBER_EXISTS.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
@@ -539,6 +544,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
+    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
     """
     AddMember: _aio.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]  # type: ignore[assignment]
     """AddMember makes an account a member at once. Repeating a request_id returns
@@ -565,6 +571,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     - PERMISSION_DENIED, ROLE_TOO_LOW.
+    - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+      caller nor the member may.
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     RemoveMember: _aio.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]  # type: ignore[assignment]
@@ -590,6 +598,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+      role, or is bound to an agent.
     - ALREADY_EXISTS, MEMBER_EXISTS.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
@@ -1014,6 +1024,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
+        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
         """
 
     @_abc_1.abstractmethod
@@ -1064,6 +1075,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
         - PERMISSION_DENIED, ROLE_TOO_LOW.
+        - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+          caller nor the member may.
         - FAILED_PRECONDITION, LAST_OWNER.
         """
 
@@ -1107,6 +1120,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
+        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+          role, or is bound to an agent.
         - ALREADY_EXISTS, MEMBER_EXISTS.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
