@@ -177,7 +177,7 @@ async def test_a_memory_that_leaves_the_vault_leaves_its_secret_behind(tenant: T
         await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name, type="knowledge_vault"), "type"))
 
 
-async def test_no_table_holds_a_secret_in_the_clear_and_each_revelation_is_recorded_once(alone: Alone) -> None:
+async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded(alone: Alone) -> None:
     secrets = ["hush-sesame-one", "hush-sesame-two", "hush-sesame-three"]
     async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
@@ -204,6 +204,19 @@ async def test_no_table_holds_a_secret_in_the_clear_and_each_revelation_is_recor
         for form in (secret, secret.encode().hex(), base64.b64encode(secret.encode()).decode()):
             assert form not in everything
     assert bytes.fromhex(OLD).decode("latin-1") not in everything
+    assert [row["entity_id"] for row in events] == [name] * 3
+
+
+async def test_a_request_that_is_repeated_after_the_secret_changed_is_an_event_too(alone: Alone) -> None:
+    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
+        memory = rpc.MemoryServiceStub(channel)
+        name = (await memory.CreateMemory(creating(vault("before")))).memory.memory_id
+        before = await revealed(memory, name, request_id="reveal")
+        await memory.UpdateMemory(updating(pb.Memory(memory_id=name, secret_value="after"), "secret_value"))
+        after = await revealed(memory, name, request_id="reveal")
+    events = await alone.rows("SELECT entity_id FROM memory.changes WHERE event_type = 'secret_revealed'")
+
+    assert (before, after) == ("before", "after")
     assert [row["entity_id"] for row in events] == [name, name]
 
 

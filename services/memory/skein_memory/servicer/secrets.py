@@ -37,7 +37,7 @@ class SecretRpcs(Rpcs):
     async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
         who = caller(context)
         memory_id, secret = await self._parts.secrets.reveal(
-            who.tenant(), Once.of(who, request), request.memory_id, pb.RevealSecretResponse(), at=now()
+            who.tenant(), request.memory_id, by=who.principal, at=now()
         )
         return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
 

@@ -139,25 +139,23 @@ class Vault:
 class SecretStore(Store):
     """What is asked about secrets and keys by themselves."""
 
-    async def reveal(self, tenant_id: UUID, once: Once, name: str, answer: Message, *, at: datetime) -> tuple[str, str]:
-        """Return a memory's id and its secret, and record that it was revealed, once for each request.
+    async def reveal(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
+        """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
 
         Raises MemoryNotFound, SecretNotFound and SecretSealed.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once, answer=answer)
             memory = await entries.locked(tx, tenant_id, name)
             memory.must_be_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
-            if first is None:
-                revealed = events.Event(
-                    type="secret_revealed",
-                    entity_type="memory",
-                    entity_id=str(memory.memory_id),
-                    summary="secret revealed",
-                    payload={"revision": memory.revision},
-                )
-                await history.record(tx, tenant_id, [revealed], at=at, by=once.principal)
+            revealed = events.Event(
+                type="secret_revealed",
+                entity_type="memory",
+                entity_id=str(memory.memory_id),
+                summary="secret revealed",
+                payload={"revision": memory.revision},
+            )
+            await history.record(tx, tenant_id, [revealed], at=at, by=by)
         return str(memory.memory_id), value
 
     async def rotate(

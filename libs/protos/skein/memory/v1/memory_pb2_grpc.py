@@ -387,9 +387,9 @@ class MemoryServiceServicer:
 
     def RevealSecret(self, request, context):
         """RevealSecret returns the secret of a memory of the knowledge vault, and
-        records that it did. Needs the permission secrets.read. Repeating a
-        request_id returns the secret as it is now and records nothing more; no
-        answer with a secret is stored.
+        records that it did. Needs the permission secrets.read. Each call is an event
+        of its own, also one that repeats a request_id: no answer with a secret is
+        stored. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.

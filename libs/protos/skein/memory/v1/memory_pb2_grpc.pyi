@@ -176,9 +176,9 @@ class MemoryServiceStub:
     """
     RevealSecret: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RevealSecretRequest, _memory_pb2.RevealSecretResponse]
     """RevealSecret returns the secret of a memory of the knowledge vault, and
-    records that it did. Needs the permission secrets.read. Repeating a
-    request_id returns the secret as it is now and records nothing more; no
-    answer with a secret is stored.
+    records that it did. Needs the permission secrets.read. Each call is an event
+    of its own, also one that repeats a request_id: no answer with a secret is
+    stored. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -474,9 +474,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     RevealSecret: _aio.UnaryUnaryMultiCallable[_memory_pb2.RevealSecretRequest, _memory_pb2.RevealSecretResponse]  # type: ignore[assignment]
     """RevealSecret returns the secret of a memory of the knowledge vault, and
-    records that it did. Needs the permission secrets.read. Repeating a
-    request_id returns the secret as it is now and records nothing more; no
-    answer with a secret is stored.
+    records that it did. Needs the permission secrets.read. Each call is an event
+    of its own, also one that repeats a request_id: no answer with a secret is
+    stored. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -853,9 +853,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.RevealSecretResponse, _abc.Awaitable[_memory_pb2.RevealSecretResponse]]:
         """RevealSecret returns the secret of a memory of the knowledge vault, and
-        records that it did. Needs the permission secrets.read. Repeating a
-        request_id returns the secret as it is now and records nothing more; no
-        answer with a secret is stored.
+        records that it did. Needs the permission secrets.read. Each call is an event
+        of its own, also one that repeats a request_id: no answer with a secret is
+        stored. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
