@@ -14,6 +14,7 @@ Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 # Tables without a tenant, all of them: directories, secrets of the cluster, registries; and who may come in at all:
 # people and applications belong to no tenant.
 GLOBAL_TABLES = {
+    "skein.handle_keys",
     "skein.migrations",
     "tenancy.organizations",
     "tenancy.organization_limits",
@@ -70,6 +71,11 @@ NOT_CASCADING = {
 QUEUE_SCHEMA = "worker"
 # What a role may do outside of its own schema, all of it.
 CROSSINGS = {
+    ("skein_auth", "skein.handle_keys", "SELECT"),
+    ("skein_memory", "skein.handle_keys", "SELECT"),
+    ("skein_recall", "skein.handle_keys", "SELECT"),
+    ("skein_session", "skein.handle_keys", "SELECT"),
+    ("skein_tenancy", "skein.handle_keys", "SELECT"),
     ("skein_memory", "recall.documents", "DELETE"),
     ("skein_memory", "recall.documents", "INSERT"),
     ("skein_memory", "recall.documents", "SELECT"),

@@ -1,48 +1,100 @@
 from __future__ import annotations
 
 import base64
+import json
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.errors import PageTokenInvalid
+from skein_kit.call import IN_PROCESS, Call, working_for
+from skein_kit.errors import PageTokenInvalid, ServiceUnavailable
+from skein_kit.identity import Caller
 from skein_kit.pages import read_token, write_token
 
 TENANT = uuid.UUID("01a1fc01-2863-7de6-a629-acfec7e060bc")
+REQUEST = pb.ListMemoriesRequest()
+
+
+def call(*, path: str = "/s/List", principal: str = "api_key:1", key: bytes = b"k" * 32) -> Call:
+    made = Call(path=path, metadata={}, deadline=None, peer=IN_PROCESS)
+    made.handle_key = key
+    made.caller = Caller(principal=principal, tenant_id=TENANT, permissions=frozenset())
+    return made
+
+
+@pytest.fixture(autouse=True)
+def usual_call() -> Iterator[None]:
+    with working_for(call()):
+        yield
 
 
 def test_a_token_leads_back_to_its_place() -> None:
     request = pb.ListMemoriesRequest(page_size=2, filter=pb.MemoryFilter(types=["fact"]))
-    token = write_token(["a", "b"], TENANT, request)
+    token = write_token(["a", "é"], TENANT, request)
 
     again = pb.ListMemoriesRequest(page_size=5, page_token=token, filter=pb.MemoryFilter(types=["fact"]))
 
-    assert read_token(token, TENANT, again) == ["a", "b"]
+    assert read_token(token, TENANT, again) == ["a", "é"]
 
 
 def test_no_token_means_the_first_page() -> None:
-    assert read_token("", TENANT, pb.ListMemoriesRequest()) is None
+    assert read_token("", TENANT, REQUEST) is None
 
 
 def test_a_token_is_bound_to_the_question() -> None:
-    token = write_token(["a"], TENANT, pb.ListMemoriesRequest())
+    token = write_token(["a"], TENANT, REQUEST)
 
     with pytest.raises(PageTokenInvalid):
         read_token(token, TENANT, pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=["fact"])))
 
 
 def test_a_token_is_bound_to_the_tenant() -> None:
-    token = write_token(["a"], TENANT, pb.ListMemoriesRequest())
+    token = write_token(["a"], TENANT, REQUEST)
 
     with pytest.raises(PageTokenInvalid):
-        read_token(token, uuid.uuid4(), pb.ListMemoriesRequest())
+        read_token(token, uuid.uuid4(), REQUEST)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [call(path="/s/Export"), call(principal="api_key:2"), call(key=b"j" * 32)],
+    ids=["method", "principal", "cluster"],
+)
+def test_a_token_is_bound_to_the_call(other: Call) -> None:
+    token = write_token(["a"], TENANT, REQUEST)
+
+    with working_for(other), pytest.raises(PageTokenInvalid):
+        read_token(token, TENANT, REQUEST)
+
+
+def test_a_token_with_another_place_is_refused() -> None:
+    signed = base64.urlsafe_b64decode(write_token(["2020-01-01"], TENANT, REQUEST))
+    forged = base64.urlsafe_b64encode(signed.replace(b"2020", b"0001")).decode()
+
+    with pytest.raises(PageTokenInvalid):
+        read_token(forged, TENANT, REQUEST)
+
+
+def test_without_the_cluster_s_key_no_token_is_made_or_read() -> None:
+    token = write_token(["a"], TENANT, REQUEST)
+
+    with working_for(call(key=b"")):
+        with pytest.raises(ServiceUnavailable):
+            write_token(["a"], TENANT, REQUEST)
+        with pytest.raises(ServiceUnavailable):
+            read_token(token, TENANT, REQUEST)
 
 
 @pytest.mark.parametrize(
     "token",
-    ["x", "é", "AAAA", *(base64.urlsafe_b64encode(text).decode() for text in (b"{}", b"[]", b"[" * 1500))],
-)
-def test_a_damaged_token_is_refused(token: str) -> None:
+    [
+        "x", "é", "AAAA", "A" * 4000,
+        *(base64.urlsafe_b64encode(bytes(16) + text).decode() for text in (b"{}", b"[]", b"[" * 1500, b"")),
+        base64.urlsafe_b64encode(json.dumps(["0123456789abcdef", "a"]).encode()).decode(),
+    ],
+)  # fmt: skip
+def test_a_damaged_or_forged_token_is_refused(token: str) -> None:
     with pytest.raises(PageTokenInvalid):
-        read_token(token, TENANT, pb.ListMemoriesRequest())
+        read_token(token, TENANT, REQUEST)

@@ -67,6 +67,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.has_turn = False
         self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
+        # What the service that answers signs page tokens with; empty before its database answered.
+        self.handle_key = b""
         # What the answer must show at least, as a revision of the database; None: all there is.
         self.min_revision = least_of(path, metadata.get(MIN_REVISION_KEY))
         # The newest that it showed or wrote, as far as that is known; 0: not.

@@ -104,6 +104,8 @@ class Chain:
     # False: a caller cannot have a trace recorded by marking its own as sampled.
     continues_trace: bool = True
     rules: dict[str, Rule] = field(default_factory=lambda: dict(RULES))
+    # What page tokens are signed with.
+    handle_key: Callable[[], bytes] = bytes
     # The calls that answer with many messages.
     streams: Streams = field(default_factory=Streams)
     # How it is seen while a stream lasts whether its caller is still welcome; None: as at its beginning.
@@ -128,13 +130,14 @@ class Chain:
             handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
-        return masking(method, handler)
+        return masking(method, handler, self.handle_key)
 
 
-def masking(method: Method, handler: Handler) -> Handler:
+def masking(method: Method, handler: Handler, handle_key: Callable[[], bytes]) -> Handler:
     """Let nothing but documented statuses out, and make the call the current one for all that is done for it."""
 
     async def answer(request: Any, call: Call) -> Any:
+        call.handle_key = handle_key()
         with working_for(call):
             try:
                 return await handler(request, call)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-import hashlib
+import hmac
 import json
 from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
 from skein_kit import json_fields
-from skein_kit.errors import MessageTooLarge, PageTokenInvalid
+from skein_kit.call import current
+from skein_kit.errors import MessageTooLarge, PageTokenInvalid, ServiceUnavailable
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _MOST_DIGITS = 6
 # A short list that is asked for without a size comes whole.
 WHOLE = 1000
 _PAGING_FIELDS = ("page_token", "page_size")
+# Of an HMAC-SHA256.
+_SIGNATURE_BYTES = 16
 
 
 def page_size(asked: int) -> int:
@@ -79,30 +82,40 @@ def must_fit(response: Message) -> None:
 
 
 def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str] | None:
-    """Return the place that a token names, None for the first page; refuse a foreign or damaged one."""
+    """Return the place that a token names, None for the first page.
+
+    Raises PageTokenInvalid for a token that this cluster did not make for this tenant, caller, method and question.
+    """
     if not token:
         return None
     try:
-        binding, *place = json.loads(base64.urlsafe_b64decode(token.encode("ascii")))
-        # JSON can say half a character; the database, which gets the place, cannot.
-        "".join(place).encode()
-    except (ValueError, TypeError, RecursionError):
+        signed = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
+    except ValueError:
         raise PageTokenInvalid from None
-    if binding != _binding(tenant_id, request) or not all(isinstance(part, str) for part in place):
+    signature, text = signed[:_SIGNATURE_BYTES], signed[_SIGNATURE_BYTES:]
+    if not hmac.compare_digest(signature, _signature(text, tenant_id, request)):
         raise PageTokenInvalid
-    return list(place)
+    return [str(part) for part in json.loads(text)]
 
 
 def write_token(place: list[str], tenant_id: UUID | None, request: Message) -> str:
-    """Return the token of the page that starts after `place`."""
-    return base64.urlsafe_b64encode(json.dumps([_binding(tenant_id, request), *place]).encode()).decode("ascii")
+    """Return the token of the page that starts after `place`, signed: nothing else can be read by it."""
+    text = json.dumps(place, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(_signature(text, tenant_id, request) + text).decode("ascii")
 
 
-def _binding(tenant_id: UUID | None, request: Message) -> str:
+def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
+    """Sign a place with the cluster's key, for the call at hand."""
+    call = current()
+    if call is None or not call.handle_key:
+        raise ServiceUnavailable
     question = type(request)()
     question.CopyFrom(request)
     for name in _PAGING_FIELDS:
         question.ClearField(name)
-    digest = hashlib.sha256(f"{tenant_id}|{request.DESCRIPTOR.full_name}|".encode())
-    digest.update(question.SerializeToString(deterministic=True))
-    return digest.hexdigest()[:16]
+    principal = "" if call.caller is None else call.caller.principal
+    parts = (f"{tenant_id}", principal, call.path, request.DESCRIPTOR.full_name)
+    signed = hmac.new(call.handle_key, digestmod="sha256")
+    for part in (*(part.encode() for part in parts), question.SerializeToString(deterministic=True), text):
+        signed.update(len(part).to_bytes(8, "big") + part)
+    return signed.digest()[:_SIGNATURE_BYTES]

@@ -116,6 +116,8 @@ class Host:
     open_files: Shares = field(default_factory=lambda: Shares.of(open_files.limit()))
     # The gRPC ports of this process.
     grpc_servers: int = 1
+    # What page tokens are signed with: read from the database before the first service is ready.
+    handle_key: bytes = field(default=b"", repr=False)
     local: dict[str, LocalMethods] = field(default_factory=dict)
     # Those of each service.
     streams: list[Streams] = field(default_factory=list)
@@ -207,6 +209,8 @@ class Host:
                 except asyncpg.UndefinedTableError:
                     version = 0
                 check_schema(version, self.schema_version)
+                if not self.handle_key:
+                    self.handle_key = await pulse.value(_QUERIES["handle_key"])
                 return True
 
             servicers.ready_checks.append(ready)
@@ -303,6 +307,7 @@ async def _serving(
         default_deadline=host.settings.default_deadline_seconds,
         max_deadline=host.settings.max_deadline_seconds,
         continues_trace=servicers.continues_trace,
+        handle_key=lambda: host.handle_key,
         streams=streams,
         identify_again=None if servicers.is_edge else _still_signed(host),
     )
