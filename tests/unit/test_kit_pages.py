@@ -6,22 +6,14 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from fix_pages import TENANT, call
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.call import IN_PROCESS, Call, working_for
+from skein_kit.call import Call, working_for
 from skein_kit.errors import PageTokenInvalid, ServiceUnavailable
-from skein_kit.identity import Caller
 from skein_kit.pages import read_token, write_token
 
-TENANT = uuid.UUID("01a1fc01-2863-7de6-a629-acfec7e060bc")
 REQUEST = pb.ListMemoriesRequest()
-
-
-def call(*, path: str = "/s/List", principal: str = "api_key:1", key: bytes = b"k" * 32) -> Call:
-    made = Call(path=path, metadata={}, deadline=None, peer=IN_PROCESS)
-    made.handle_key = key
-    made.caller = Caller(principal=principal, tenant_id=TENANT, permissions=frozenset())
-    return made
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from fix_pages import call
 
 from skein.auth.v1 import auth_pb2 as pb
+from skein_kit.call import working_for
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.pages import page_of, write_token
+
+
+@pytest.fixture(autouse=True)
+def usual_call() -> Iterator[None]:
+    with working_for(call()):
+        yield
 
 
 def keys(*names: str) -> list[pb.SigningKey]:
