@@ -11,6 +11,7 @@ import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
 from fix_database import vacuum
+from fix_json import with_texts
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct, Value
@@ -60,6 +61,7 @@ async def test_a_subject_comes_back_as_it_was_made(tenant: Tenant) -> None:
     given.revision, given.created_by, given.updated_by = 1, made.created_by, made.created_by
     given.create_time.CopyFrom(made.create_time)
     given.update_time.CopyFrom(made.create_time)
+    with_texts(given)
     assert made == given
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
+from fix_json import with_texts
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
@@ -60,6 +61,7 @@ async def test_a_tool_comes_back_as_it_was_made(tenant: Tenant) -> None:
     given.revision, given.created_by, given.updated_by = 1, made.created_by, made.created_by
     given.create_time.CopyFrom(made.create_time)
     given.update_time.CopyFrom(made.create_time)
+    with_texts(given)
     assert read == made == given
 
 

@@ -1,0 +1,17 @@
+"""Free JSON as replies have it: as a message, and as text beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit import exact_json, json_fields
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+
+def with_texts(message: Message) -> None:
+    """Write beside each field of free JSON in a message what it says, as text."""
+    for part, name in json_fields.pairs_in(message):
+        if (value := json_fields.value_of(part, name)) is not None:
+            setattr(part, name + json_fields.TEXT, exact_json.canonical(value))
