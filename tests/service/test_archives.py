@@ -218,6 +218,16 @@ async def test_a_purge_reaches_cold_storage_by_id_and_by_person(house: House) ->
     assert [one.memory_id for one in left.memories] == [stays]
 
 
+async def test_a_purge_from_cold_storage_takes_data_with_any_numbers(house: House) -> None:
+    async with house.memory() as memory, house.history() as history:
+        gone = await old(memory, "measured", data_json='{"grams": 1.50, "atoms": 9007199254740993}')
+        await history.CreateArchive(going())
+        purged = await memory.PurgeMemories(purge(memory_ids=[gone]))
+
+    assert list(purged.archived_memory_ids) == [gone]
+    assert house.files == []
+
+
 async def test_purges_at_the_same_time_from_one_archive_all_reach_it(house: House) -> None:
     async with house.memory() as memory, house.history() as history:
         going_for_good = [await old(memory, f"number {number}") for number in range(6)]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein_kit import filtering
+from skein_kit import exact_json, filtering
 from skein_kit.ids import new_id, parse_id
 from skein_kit.requests import LIFETIME
 from skein_memory.conditions import fields_of_row
@@ -223,4 +222,4 @@ def _by_archive(rows: Sequence[asyncpg.Record]) -> dict[UUID, set[UUID]]:
 
 
 def _json(value: object) -> str | None:
-    return None if value is None else json.dumps(value)
+    return None if value is None else exact_json.dumps(value)
