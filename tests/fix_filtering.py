@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ NUMBERS = st.sampled_from([0.0, 0.1, 0.5, 0.25, 1.0, 2.0, 5.0, 10.0, -3.5, 1e21]
 TIMES = st.sampled_from([datetime(2026, 1, day, hour, tzinfo=UTC) for day in (1, 2, 3) for hour in (0, 12)])
 TAGS = st.sampled_from(["a", "b", "a b", "ü"])
 KEYS = st.sampled_from(["a", "b", "a b", "1", 'q"'])
+# Of properties, which are compared exactly.
+EXACT_NUMBERS = NUMBERS.map(lambda number: Decimal(str(number)))
 SCALARS = st.one_of(WORDS, NUMBERS, st.booleans())
 DIGESTS = st.sampled_from(["ab" * 32, "00" * 32])
 
@@ -24,7 +27,7 @@ def _values(kind: Kind, allowed: tuple[str, ...]) -> st.SearchStrategy[Any]:
         return st.sampled_from(allowed)
     return {
         Kind.TEXT: WORDS, Kind.NUMBER: NUMBERS, Kind.TIME: TIMES, Kind.BOOLEAN: st.booleans(), Kind.DIGEST: DIGESTS,
-        Kind.PROPERTIES: SCALARS,
+        Kind.PROPERTIES: st.one_of(WORDS, EXACT_NUMBERS, st.booleans()),
     }[kind]  # fmt: skip
 
 
@@ -56,7 +59,7 @@ def _conditions() -> st.SearchStrategy[Expression]:
             signs += ["<", "<=", ">", ">="]
         found.append(st.builds(Compare, path, st.sampled_from(signs), values))
         if field.kind is Kind.PROPERTIES:
-            ordered = st.one_of(WORDS, NUMBERS)
+            ordered = st.one_of(WORDS, EXACT_NUMBERS)
             found.append(st.builds(Compare, path, st.sampled_from(["<", "<=", ">", ">="]), ordered))
         if field.kind is Kind.TEXT and not field.values:
             found.append(st.builds(Contains, path, WORDS.filter(bool)))

@@ -77,10 +77,17 @@ def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, 
     types.words_of(type_name, data)
 
 
-def test_every_searched_or_required_field_is_one_and_the_vault_searches_none() -> None:
+def test_every_searched_or_required_field_is_one_and_of_free_data_all_texts_or_none_are_searched() -> None:
     for type_ in types.BUILT_IN.values():
-        assert set(type_.searched) | set(type_.required) <= set(type_.fields)
-    assert types.BUILT_IN[types.VAULT].searched == ()
+        assert set(type_.required) <= set(type_.fields)
+        if type_.fields:
+            assert set(type_.searched) <= set(type_.fields)
+        else:
+            assert type_.searched == (() if type_.name == "langgraph" else (types.ALL_TEXTS,))
+
+
+def test_of_the_vault_only_the_kind_of_its_entries_is_searched() -> None:
+    assert types.BUILT_IN[types.VAULT].searched == ("entry_type",)
 
 
 def test_a_policy_without_types_accepts_every_type() -> None:
