@@ -215,6 +215,36 @@ async def test_a_mask_may_name_the_field_or_its_text(tenant: Tenant) -> None:
         assert read(updated.metadata_json) == {"m": 1}
 
 
+async def test_a_mask_may_spell_the_text_as_json_does(tenant: Tenant) -> None:
+    created = await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x")))
+    change = pb.Memory(memory_id=created.memory.memory_id, data_json='{"n": 9007199254740993}')
+
+    updated = await tenant.memory.UpdateMemory(
+        pb.UpdateMemoryRequest(memory=change, update_mask=FieldMask(paths=["dataJson"]))
+    )
+
+    assert json.loads(updated.memory.data_json) == {"n": 9007199254740993}
+
+
+async def test_a_memory_that_is_a_dict_keeps_every_digit(cluster: Cluster, tenant: Tenant) -> None:
+    data = {"big": 9007199254740993, "price": Decimal("0.10")}
+    async with Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as client:
+        (stored,) = (await client.remember({"content": "x", "data": data, "metadata": {}})).memories
+
+    assert get_json(stored, "data") == {"big": 9007199254740993, "price": 0.1}
+    assert stored.HasField("metadata")
+
+
+@pytest.mark.parametrize("number", ["1e-999999", "1e-9999999", "0e99999999"])
+async def test_a_number_beyond_a_double_in_a_condition_is_a_word_like_any_other(tenant: Tenant, number: str) -> None:
+    await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x", data_json='{"n": 1}')))
+    condition = pb.MemoryFilter(where=f"data.n = {number}")
+
+    found = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=condition))
+
+    assert not found.memories
+
+
 async def test_a_repeated_request_is_told_apart_by_digits_that_no_double_has(tenant: Tenant) -> None:
     def request(text: str) -> pb.CreateMemoryRequest:
         return pb.CreateMemoryRequest(request_id=name, memory=pb.Memory(content="x", data_json=text))

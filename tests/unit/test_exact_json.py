@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -118,3 +119,40 @@ def test_a_truth_value_beside_a_number_is_a_disagreement() -> None:
 
     with pytest.raises(FieldInvalid):
         json_fields.complete(pb.Memory(data=struct, data_json='{"a":1}'))
+
+
+@pytest.mark.parametrize(
+    "number", ["1e-9999999999", "1e9999999999", "0e9999999999999999999999", "1e99999", "-1E-99999"]
+)
+@pytest.mark.parametrize("read", [exact_json.loads, exact_json.loads_mixed])
+def test_a_number_with_an_extreme_exponent_is_refused_before_it_is_written_out(read: Any, number: str) -> None:
+    value = read(f'{{"n": {number}}}')
+
+    with pytest.raises(exact_json.JsonInvalid):
+        exact_json.written(value)
+    with suppress(ValueError):
+        assert len(exact_json.dumps(exact_json.exactly(value))) < 100
+
+
+@pytest.mark.parametrize("read", [exact_json.loads, exact_json.loads_mixed, exact_json.parse])
+def test_json_has_no_infinities_and_no_nan(read: Any) -> None:
+    for constant in ("NaN", "Infinity", "-Infinity"):
+        with pytest.raises(exact_json.JsonInvalid):
+            read(f'{{"n": {constant}}}')
+
+
+@pytest.mark.parametrize("number", ["1e-00000001", "1E+000000002", "1e0", "25e00"])
+def test_leading_zeros_of_an_exponent_say_nothing(number: str) -> None:
+    (value,) = exact_json.parse(f"[{number}]")
+
+    assert value == Decimal(number)
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_a_text_that_is_null_or_empty_says_nothing(empty: str | None) -> None:
+    values = {"content": "x", "dataJson": empty, "data": {"n": 9007199254740993}}
+    message = pb.Memory()
+
+    json_fields.from_values(values, message)
+
+    assert exact_json.loads(message.data_json) == {"n": 9007199254740993}

@@ -70,7 +70,9 @@ def memory(said: Remembered) -> memory_pb2.Memory:
         field: Any = memory_pb2.Memory.DESCRIPTOR.fields_by_name.get(name)
         if isinstance(value, str) and field is not None and field.enum_type is not None:
             fields[name] = _whole_name(field.enum_type, value)
-    return memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
+    free = {name: fields.pop(name) for name in ("data", "metadata") if isinstance(fields.get(name), Mapping)}
+    made = memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
+    return exact.with_json(made, **free)
 
 
 def _whole_name(enum: Any, name: str) -> str:

@@ -26,7 +26,7 @@ _LAST_WHOLE = 2**53
 MAX_DIGITS = 100
 _LONG_INTEGER = 10**MAX_DIGITS
 _LONG_DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
-_EXPONENT = re.compile(r"[eE]([+-]?\d+)$")
+_EXPONENT = re.compile(r"[eE][+-]?0*(\d*)$")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # Stands before a Decimal while the standard encoder writes it as text; random, so no caller's text holds it.
 _MARK = secrets.token_hex(16)
@@ -51,13 +51,16 @@ class ExactFloat(float):
 
     @classmethod
     def read(cls, text: str) -> float:
-        """Return a plain float where that says all, and infinity for what is beyond."""
+        """Return a plain float where that says all, and infinity, which `written` refuses, for what is beyond."""
         double = float(text)
         if math.isinf(double) or len(text) > MAX_NUMBER_CHARACTERS:
-            return double
+            return math.inf
+        exact = decimal(text)
+        if not exact.is_finite() or (double == 0 and exact != 0):
+            return math.inf
         found = cls(double)
-        found.exact = Decimal(text)
-        return double if is_double(found.exact) else found
+        found.exact = exact
+        return double if is_double(exact) else found
 
 
 def is_double(number: int | Decimal) -> bool:
@@ -83,13 +86,19 @@ def exactly(value: Any) -> Any:
 
 
 def loads(text: str | bytes) -> Any:
-    """Read JSON text that was checked before, such as a column's."""
-    return json.loads(text, parse_float=Decimal)
+    """Read JSON text that was checked before, such as a column's, or is checked by `written` afterwards.
+
+    Raises ValueError for what is no JSON, NaN and infinities included.
+    """
+    return json.loads(text, parse_float=decimal, parse_constant=_no_constant)
 
 
 def loads_mixed(text: str | bytes) -> Any:
-    """Read JSON whose fractions are floats, ExactFloats where a float has not all digits."""
-    return json.loads(text, parse_float=ExactFloat.read)
+    """Read JSON whose fractions are floats, ExactFloats where a float has not all digits.
+
+    Raises ValueError for what is no JSON, NaN and infinities included.
+    """
+    return json.loads(text, parse_float=ExactFloat.read, parse_constant=_no_constant)
 
 
 def dumps(
@@ -216,7 +225,7 @@ def _decimal(text: str) -> Decimal:
     if len(text) > MAX_NUMBER_CHARACTERS:
         raise JsonInvalid(_LONG_NUMBER)
     exponent = _EXPONENT.search(text)
-    if exponent is not None and abs(int(exponent.group(1))) > MAX_EXPONENT:
+    if exponent is not None and int(exponent.group(1) or 0) > MAX_EXPONENT:
         raise JsonInvalid(_EXTREME_NUMBER)
     number = Decimal(text)
     _check_number(number)
@@ -329,6 +338,9 @@ def _spelled(number: Decimal) -> str:
     """Write a number as the database does, but long ones with an exponent; no digit is lost."""
     if not number:
         number = abs(number)
+    if abs(int(number.as_tuple().exponent)) > MAX_NUMBER_CHARACTERS + MAX_EXPONENT:
+        # What `written` refuses is not written in full either: it may be gigabytes.
+        return str(number)
     text = format(number, "f")
     if len(text) <= MAX_DIGITS:
         return text

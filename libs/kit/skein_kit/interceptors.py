@@ -50,6 +50,8 @@ from skein_kit.wire import spell_mask
 
 # Takes the request as a message, as the bytes that came over a socket, or as a function that reads it, which is awaited
 # once it is known who calls.
+# The free JSON of larger requests is read in a thread.
+_LARGE_BYTES = 64 * 1024
 Handler = Callable[[Any, Call], Awaitable[Any]]
 Identify = Callable[[Call], Awaitable[Caller]]
 # Refuses a call that is one too many.
@@ -288,8 +290,11 @@ def refusals(method: Method, handler: Handler) -> Handler:
         if isinstance(request, bytes):
             request = parsed(method, request)
         if method.deserializer is not None:
-            json_fields.complete(request)
             spell_mask(request)
+            if request.ByteSize() > _LARGE_BYTES:
+                await asyncio.to_thread(json_fields.complete, request)
+            else:
+                json_fields.complete(request)
             validate(request)
         try:
             return await handler(request, call)

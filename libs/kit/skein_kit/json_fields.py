@@ -162,6 +162,12 @@ def prepared(values: Any, kind: Any, path: str = "") -> Any:
     if not isinstance(values, dict) or kind.full_name.startswith(_WELL_KNOWN):
         return exact_json.rounded(values)
     names, pairs = _spellings(kind), set(_layout(kind).pairs)
+    # A text that is null or empty says nothing.
+    values = {
+        key: value
+        for key, value in values.items()
+        if value not in ("", None) or (field := names.get(key)) is None or not is_text(field)
+    }
     said = {field.name for key in values if (field := names.get(key)) is not None}
     made: dict[str, Any] = {}
     for key, value in values.items():

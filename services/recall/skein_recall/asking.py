@@ -107,7 +107,7 @@ class Question:
     def of_item(cls, request: pb.FindSimilarRequest, item: SimilarTo) -> Self:
         """Ask for what is like a stored item, by cosine and BM25 alone; refuse one that has nothing to compare."""
         text = item.text[:MOST_CHARACTERS].strip()
-        if not text and item.vector is None:
+        if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
             raise QueryEmpty
         question = cls._of(request, text, item.vector)
         weights = {} if question.mode is not Mode.HYBRID else dict.fromkeys(ranking.SIGNALS, 0.0) | SIMILAR_WEIGHTS

@@ -327,8 +327,10 @@ def _number(said: str) -> float | None:
 
 def _exact(said: str) -> Decimal | None:
     """Return a number as it is written; None for what is none, or beyond what a double can say."""
-    number = _number(said)
-    return None if number is None or len(said) > MAX_NUMBER_CHARACTERS else exact_json.decimal(said)
+    if _number(said) is None or len(said) > MAX_NUMBER_CHARACTERS:
+        return None
+    exact = exact_json.decimal(said)
+    return exact if exact.is_finite() else None
 
 
 def _time(said: str) -> datetime | None:

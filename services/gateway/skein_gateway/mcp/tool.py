@@ -161,10 +161,11 @@ class Tool:
                 raise FieldInvalid(violations=[("", "nothing is given that is to change")])
             asked[_MASK] = ",".join(changed)
         try:
-            return connect.read_json(
-                exact_json.dumps(exact_json.exactly(asked), ensure_ascii=True).encode(),
-                PUBLIC_METHODS[self.path].request,
-            )
+            body = exact_json.dumps(exact_json.exactly(asked), ensure_ascii=True).encode()
+        except ValueError:
+            raise FieldInvalid(violations=[("", exact_json.NO_NUMBER)]) from None
+        try:
+            return connect.read_json(body, PUBLIC_METHODS[self.path].request)
         except FieldInvalid as refusal:
             raise FieldInvalid(
                 violations=[(self.named(path), _told(said)) for path, said in refusal.violations]
