@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 # Changes of one batch that are under way at once.
 _AT_ONCE = 8
 
+# The type of the memories that hold items: of their data nothing is searched, what `index` names is their content.
+_TYPE = "langgraph"
+
 
 class SkeinStore(BaseStore):
     """A store whose items are memories of a tenant, to be entered with `with` or `async with`.
@@ -56,15 +59,14 @@ class SkeinStore(BaseStore):
         tenant_id: str = "",
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         root: str = "langgraph",
-        memory_type: str = "langgraph",
         fields: Sequence[str] = (WHOLE,),
         ttl: TTLConfig | None = None,
     ) -> None:
         """Keep items in the cluster at `endpoint`.
 
-        `root` sets the items of this store apart from those of others in the tenant, `memory_type` is the type that
-        their memories have, `fields` are the paths of a value that are searched unless `put` names others ("$": all of
-        it). `ttl` says how long items live by default, in minutes, and whether reading one counts as using it.
+        `root` sets the items of this store apart from those of others in the tenant. `fields` are the paths of a value
+        that are searched unless `put` names others ("$": all of it). `ttl` says how long items live by default, in
+        minutes, and whether reading one counts as using it.
         """
         self._given: dict[str, Any] = {
             "endpoint": endpoint,
@@ -72,7 +74,7 @@ class SkeinStore(BaseStore):
             "tenant_id": tenant_id,
             "timeout": timeout,
         }
-        self._planner = Planner(root=Root(root), kind=memory_type)
+        self._planner = Planner(root=Root(root), kind=_TYPE)
         self._fields = tuple(fields)
         self.ttl_config = ttl
         self._blocking: sync.Client | None = None
