@@ -96,19 +96,39 @@ async def test_who_lacks_a_permission_of_a_role_invites_nobody_to_it(tenancy: Te
 
 
 async def test_invitations_end_with_the_role_that_they_were_made_by(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
-    admin, successor = await tenancy.joined(tenant_id, "admin"), Person.new()
-    acting = tenancy.calls(admin.caller(tenant_id, "admin"))
-    above = await acting.CreateInvitation(pb.CreateInvitationRequest(email=successor.email, role=ADMIN))
+    owner, successor = await tenancy.joined(tenant_id, "owner"), Person.new()
+    acting = tenancy.calls(owner.caller(tenant_id, "owner"))
+    above = await acting.CreateInvitation(pb.CreateInvitationRequest(email=successor.email, role=OWNER))
     within = await acting.CreateInvitation(pb.CreateInvitationRequest(email="ann@example.com", role=MEMBER))
-    lower = pb.UpdateMemberRequest(account_id=str(admin.account_id), role=MEMBER)
+    lower = pb.UpdateMemberRequest(account_id=str(owner.account_id), role=ADMIN)
+    await tenancy.joined(tenant_id, "owner")
 
     await tenancy.calls(key_of(tenant_id)).UpdateMember(lower)
 
     with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
         await tenancy.calls(successor.caller()).AcceptInvitation(accept(above.token))
     assert await open_ones(tenancy, tenant_id) == [within.invitation]
-    await tenancy.calls(key_of(tenant_id)).RemoveMember(pb.RemoveMemberRequest(account_id=str(admin.account_id)))
+    await tenancy.calls(key_of(tenant_id)).RemoveMember(pb.RemoveMemberRequest(account_id=str(owner.account_id)))
     assert await open_ones(tenancy, tenant_id) == []
+
+
+@pytest.mark.parametrize("role", [MEMBER, VIEWER])
+async def test_no_invitation_outlives_the_right_to_invite(
+    tenancy: Tenancy, tenant_id: uuid.UUID, role: pb.Role
+) -> None:
+    admin, guest = await tenancy.joined(tenant_id, "admin"), Person.new()
+    acting = tenancy.calls(admin.caller(tenant_id, "admin"))
+    made = [
+        await acting.CreateInvitation(pb.CreateInvitationRequest(email=email, role=invited))
+        for email, invited in ((guest.email, VIEWER), ("ann@example.com", MEMBER))
+    ]
+    lower = pb.UpdateMemberRequest(account_id=str(admin.account_id), role=role)
+
+    await tenancy.calls(key_of(tenant_id)).UpdateMember(lower)
+
+    assert await open_ones(tenancy, tenant_id) == []
+    with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
+        await tenancy.calls(guest.caller()).AcceptInvitation(accept(made[0].token))
 
 
 async def test_who_is_a_member_is_not_invited(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:

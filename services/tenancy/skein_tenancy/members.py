@@ -125,8 +125,10 @@ class Joining:
         )
 
 
-def roles_up_to(role: str) -> list[str]:
-    """Return a role and those below it, the lowest first."""
+def invitable_roles(role: str) -> list[str]:
+    """Return the roles that a role can invite to, the lowest first: none, or itself and those below it."""
+    if "members.write" not in ROLES[role]:
+        return []
     return [name for name, rank in _RANKS.items() if rank <= _RANKS[role]]
 
 

@@ -153,7 +153,7 @@ class MemberStore(Tables):
         row = await tx.row(
             QUERIES["update_member"], tenant_id=tenant_id, account_id=account_id, role=role, update_time=now()
         )
-        await self._revoke_invitations(tx, tenant_id, account_id, members.roles_up_to(role))
+        await self._revoke_invitations(tx, tenant_id, account_id, members.invitable_roles(role))
         return wire.member(there(row))
 
     async def _end(
@@ -171,7 +171,7 @@ class MemberStore(Tables):
 
     @staticmethod
     async def _revoke_invitations(tx: Transaction, tenant_id: UUID, account_id: UUID, roles: Sequence[str]) -> None:
-        """End a member's open invitations, but those to roles that the member can give still."""
+        """End a member's open invitations except those to the roles that the member can still invite to."""
         await tx.execute(
             QUERIES["revoke_invitations_of"],
             tenant_id=tenant_id,
