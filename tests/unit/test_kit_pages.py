@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from fix_pages import TENANT, call
+from google.protobuf.struct_pb2 import Value
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein.tenancy.v1 import subjects_pb2
+from skein_kit import json_fields
 from skein_kit.call import Call, working_for
 from skein_kit.errors import PageTokenInvalid, ServiceUnavailable
 from skein_kit.pages import read_token, write_token
@@ -40,6 +43,37 @@ def test_a_token_is_bound_to_the_question() -> None:
 
     with pytest.raises(PageTokenInvalid):
         read_token(token, TENANT, pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=["fact"])))
+
+
+def test_a_token_is_good_for_the_same_free_json_in_every_form() -> None:
+    as_message, another = (
+        subjects_pb2.ListSubjectsRequest(properties=[{"path": "profile.age", "value": Value(number_value=age)}])
+        for age in (30, 31)
+    )
+    as_text = subjects_pb2.ListSubjectsRequest()
+    json_fields.from_values({"properties": [{"path": "profile.age", "value": 30}]}, as_text)
+    token = write_token(["a"], TENANT, as_text)
+
+    assert as_text.properties[0].value_json
+    assert read_token(token, TENANT, as_message) == ["a"]
+    assert read_token(write_token(["b"], TENANT, as_message), TENANT, as_text) == ["b"]
+    with pytest.raises(PageTokenInvalid):
+        read_token(token, TENANT, another)
+
+
+def test_a_token_tells_numbers_apart_that_doubles_do_not() -> None:
+    requests = [
+        subjects_pb2.ListSubjectsRequest(properties=[{"path": "profile.number", "value_json": str(number)}])
+        for number in (2**53, 2**53 + 1)
+    ]
+    for request in requests:
+        json_fields.complete(request)
+
+    token = write_token(["a"], TENANT, requests[0])
+
+    assert read_token(token, TENANT, requests[0]) == ["a"]
+    with pytest.raises(PageTokenInvalid):
+        read_token(token, TENANT, requests[1])
 
 
 def test_a_token_is_bound_to_the_tenant() -> None:

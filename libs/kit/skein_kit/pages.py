@@ -113,6 +113,8 @@ def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
     question.CopyFrom(request)
     for name in _PAGING_FIELDS:
         question.ClearField(name)
+    # One question may have its free JSON as a message over gRPC and as text too over HTTP.
+    json_fields.canonical(question)
     principal = "" if call.caller is None else call.caller.principal
     parts = (f"{tenant_id}", principal, call.path, request.DESCRIPTOR.full_name)
     signed = hmac.new(call.handle_key, digestmod="sha256")
