@@ -139,6 +139,18 @@ async def test_a_deleted_agent_gets_nothing_new(tenant: Tenant) -> None:
     assert await compiled(tenant, "cook")
 
 
+async def test_attaching_again_what_a_deleted_agent_has_changes_nothing(tenant: Tenant) -> None:
+    await make_agent(tenant)
+    block_id = await carry(tenant)
+    await delete_agent(tenant)
+
+    await tenant.blocks.AttachBlock(blocks_pb2.AttachBlockRequest(block_id=block_id, agent_id="butler"))
+
+    assert not await carried(tenant)
+    await undelete_agent(tenant)
+    assert await carried(tenant) == 1
+
+
 async def test_an_agent_that_nobody_registered_keeps_its_blocks_and_states(tenant: Tenant) -> None:
     await carry(tenant, agent_id="stranger")
     await keep(tenant, agent_id="stranger")

@@ -321,12 +321,13 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
     Raises AgentNotActive, BlockLabelTaken and AgentBlocksFull; none leaves a trace.
     """
     place = {"agent_id": agent_id, "subject_id": block.draft.subject_id}
-    if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
-        raise AgentNotActive(agent_id=agent_id)
     await tx.rows(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=agent_id)
     named = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
+    # First: a repeated import changes nothing, also for an agent that is deleted since.
     if await tx.row(QUERIES["get_attachment"], **named) is not None:
         return False
+    if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
+        raise AgentNotActive(agent_id=agent_id)
     if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **place) >= MOST_OF_AN_AGENT:
         raise AgentBlocksFull(limit=MOST_OF_AN_AGENT)
     await tx.execute(QUERIES["free_label"], tenant_id=tenant_id, label=block.draft.label, **place)
