@@ -134,6 +134,34 @@ async def test_sessions_are_listed_in_the_order_of_their_own_times(tenant: Tenan
     ]
 
 
+async def test_a_session_that_an_import_opens_has_the_times_of_its_messages(tenant: Tenant) -> None:
+    made = [stamp(f"2017-03-0{day}T10:00:00Z") for day in (3, 1, 2)]
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="x", create_time=time, update_time=time)
+        for time in made
+    ]
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True, keep_times=True)
+    )
+
+    session = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))).session
+
+    assert (session.create_time, session.update_time) == (made[1], made[0])
+
+
+async def test_a_session_that_an_ordinary_call_opens_is_of_now(tenant: Tenant) -> None:
+    before = datetime.now(UTC)
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="x", create_time=MADE)
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s", messages=[message], create_session=True)
+    )
+
+    session = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))).session
+
+    assert session.create_time == session.update_time
+    assert session.create_time.ToDatetime(tzinfo=UTC) >= before
+
+
 async def test_a_session_keeps_when_it_was_archived(tenant: Tenant) -> None:
     session = session_pb2.Session(session_id="s", **TIMES)
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session, keep_times=True))

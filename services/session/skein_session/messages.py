@@ -39,6 +39,8 @@ class Batch:
     session_id: str
     create_session: bool
     at: datetime
+    # Of a session that is opened for the batch: now, or when the oldest message of an import was made.
+    create_time: datetime
     # When the session counts as updated: now, or when the newest message of an import was.
     update_time: datetime
     by: str
@@ -85,6 +87,7 @@ class Batch:
             session_id=request.session_id,
             create_session=request.create_session,
             at=at,
+            create_time=min(times) if request.keep_times else at,
             update_time=max(changes) if request.keep_times else at,
             by=by,
             agent_id=agent_id or None,

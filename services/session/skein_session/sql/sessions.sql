@@ -15,7 +15,9 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
 -- Open a session for its first messages, unless somebody did; one that is being opened by another call is waited for.
 INSERT INTO session.sessions
     (tenant_id, session_id, state, session_type, agent_id, create_time, update_time, active_time, created_by)
-VALUES (:tenant_id, :session_id, 'active', :session_type, :agent_id, :at, :at, :at, :created_by)
+VALUES
+    (:tenant_id, :session_id, 'active', :session_type, :agent_id, :create_time,
+     greatest(:create_time::timestamptz, :update_time::timestamptz), :at, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
 
 -- get_session --

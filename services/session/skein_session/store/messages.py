@@ -254,6 +254,8 @@ class MessageStore:
                 session_id=batch.session_id,
                 session_type=DEFAULT_TYPE,
                 agent_id=batch.agent_id,
+                create_time=batch.create_time,
+                update_time=batch.update_time,
                 at=batch.at,
                 created_by=batch.by,
             )
