@@ -407,6 +407,25 @@ async def test_a_read_as_of_a_time_before_the_expiry_shows_it(tenant: Tenant) ->
         await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x", as_of_time=after))
 
 
+async def test_of_an_external_id_that_changed_hands_the_former_memory_is_read_by_its_own_id(tenant: Tenant) -> None:
+    expire_time = stamp(datetime.now(UTC) + _MOMENT)
+    old = await create(tenant, "the old number", external_id="x", expire_time=expire_time)
+    before = stamp(datetime.now(UTC))
+    await until_gone(tenant, "x")
+    new = await create(tenant, "the new number", external_id="x")
+
+    then = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=old.memory_id, as_of_time=before))
+    now = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
+
+    assert (then.memory.content, then.memory.external_id) == ("the old number", "x")
+    assert now.memory.memory_id == new.memory_id
+    with refused(NOT_FOUND, "MEMORY_NOT_KNOWN_THEN"):
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x", as_of_time=before))
+    named = pb.MemoryFilter(where='external_id = "x"')
+    assert await contents(tenant, as_of_time=before, filter=named) == []
+    assert await contents(tenant, as_of_time=before) == ["the old number"]
+
+
 async def test_forgetting_softly_leaves_what_has_expired_and_purging_takes_it(tenant: Tenant) -> None:
     gone = await create(tenant, "gone", subject_id="ann")
     await expire(tenant.snapshots, gone)

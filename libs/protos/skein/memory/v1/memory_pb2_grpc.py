@@ -34,7 +34,8 @@ class MemoryServiceStub:
 
     From its expire_time on no call finds a memory, and its external_id and key
     are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota.
+    after the policy's expiry_grace_hours; until then it counts for the quota. Once
+    another memory has its external_id, such a read finds it by memory_id alone.
     """
 
     def __init__(self, channel):
@@ -198,7 +199,8 @@ class MemoryServiceServicer:
 
     From its expire_time on no call finds a memory, and its external_id and key
     are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota.
+    after the policy's expiry_grace_hours; until then it counts for the quota. Once
+    another memory has its external_id, such a read finds it by memory_id alone.
     """
 
     def CreateMemory(self, request, context):
@@ -765,7 +767,8 @@ class MemoryService:
 
     From its expire_time on no call finds a memory, and its external_id and key
     are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota.
+    after the policy's expiry_grace_hours; until then it counts for the quota. Once
+    another memory has its external_id, such a read finds it by memory_id alone.
     """
 
     @staticmethod

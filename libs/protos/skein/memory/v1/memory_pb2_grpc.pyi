@@ -35,7 +35,8 @@ class MemoryServiceStub:
 
     From its expire_time on no call finds a memory, and its external_id and key
     are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota.
+    after the policy's expiry_grace_hours; until then it counts for the quota. Once
+    another memory has its external_id, such a read finds it by memory_id alone.
     """
 
     @_typing.overload
@@ -336,7 +337,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
 
     From its expire_time on no call finds a memory, and its external_id and key
     are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota.
+    after the policy's expiry_grace_hours; until then it counts for the quota. Once
+    another memory has its external_id, such a read finds it by memory_id alone.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -633,7 +635,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
 
     From its expire_time on no call finds a memory, and its external_id and key
     are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota.
+    after the policy's expiry_grace_hours; until then it counts for the quota. Once
+    another memory has its external_id, such a read finds it by memory_id alone.
     """
 
     @_abc_1.abstractmethod
