@@ -85,6 +85,14 @@ def fields_at_fault(fault: aio.AioRpcError) -> list[str]:
     return [violation.field for violation in found.field_violations]
 
 
+def facts_of(fault: aio.AioRpcError) -> dict[str, str]:
+    status, found = rpc_status.from_call(cast("Any", fault)), error_details_pb2.ErrorInfo()
+    assert status is not None
+    for detail in status.details:
+        detail.Unpack(found)
+    return dict(found.metadata)
+
+
 async def surroundings(tenant: Tenant) -> tuple[pb.Memory, pb.Memory, pb.Link]:
     """Make a memory that every reader can find, one that is linked with it, and their link."""
     memory = pb.Memory(
@@ -354,6 +362,124 @@ async def test_an_import_gives_the_key_of_an_expired_fact_to_another_one(tenant:
     assert (new, changed) == ({"created": {"memory": 1}}, {"updated": {"memory": 1}})
     assert await contents(tenant, filter=pb.MemoryFilter(key="phone")) == ["new"]
     assert await contents(tenant, filter=pb.MemoryFilter(key="fax")) == ["changes its key"]
+
+
+async def portion(tenant: Tenant, *memories: dict[str, Any], mode: str = "MERGE") -> tuple[dict[str, int], list[str]]:
+    """Import memories; return counts by outcome, and the reasons of the lines that were refused."""
+    lines = "\n".join(json.dumps({"memory": memory}) for memory in memories)
+    request = snapshots_pb2.ImportDataRequest(lines=lines, mode=f"IMPORT_MODE_{mode}")
+    response = await tenant.snapshots.ImportData(request)
+    counts = {name: getattr(response.counts, name)["memory"] for name in ("created", "updated", "unchanged")}
+    return {name: count for name, count in counts.items() if count}, [error.reason for error in response.errors]
+
+
+PHONE = {"type": "fact", "key": "phone"}
+OVER = {**PHONE, "content": "the old number", "expire_time": "2024-01-01T00:00:00Z"}
+
+
+async def test_an_import_that_is_refused_a_name_leaves_the_expired_memory_as_it_was(tenant: Tenant) -> None:
+    gone = await create(tenant, "old", external_id="x")
+    await expire(tenant.snapshots, gone)
+    new = await create(tenant, "its successor", external_id="x")
+
+    done = await portion(tenant, {"memory_id": gone.memory_id, "content": "new"}, mode="OVERWRITE")
+
+    assert done == ({}, ["EXTERNAL_ID_TAKEN"])
+    with refused(NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=gone.memory_id))
+    assert (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory.memory_id == new.memory_id
+    assert await contents(tenant) == ["its successor"]
+
+
+async def test_an_import_takes_an_external_id_back_from_a_successor_that_has_expired(tenant: Tenant) -> None:
+    gone = await create(tenant, "old", external_id="x")
+    await expire(tenant.snapshots, gone)
+    await expire(tenant.snapshots, await create(tenant, "its successor", external_id="x"))
+
+    done = await portion(tenant, {"memory_id": gone.memory_id, "content": "new"}, mode="OVERWRITE")
+
+    assert done == ({"updated": 1}, [])
+    assert (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory.memory_id == gone.memory_id
+
+
+@pytest.mark.parametrize("mode", ["MERGE", "OVERWRITE", "SKIP_EXISTING"])
+async def test_an_expired_fact_never_replaces_the_live_one_of_its_key(tenant: Tenant, mode: str) -> None:
+    await create(tenant, "the number", **PHONE)
+
+    done = await portion(tenant, {**OVER, "update_time": "2100-01-01T00:00:00Z"}, mode=mode)
+
+    assert done == ({"created": 1}, [])
+    assert await contents(tenant) == ["the number"]
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
+        await create(tenant, "another number", **PHONE)
+
+
+@pytest.mark.parametrize("expired_first", [True, False])
+async def test_one_portion_holds_expired_facts_and_the_live_one_of_their_key(
+    tenant: Tenant, *, expired_first: bool
+) -> None:
+    live = {**PHONE, "key": "Phone", "content": "the number", "external_id": "live"}
+    expired = [{**OVER, "external_id": f"over-{n}"} for n in range(2)]
+    facts = [*expired, live] if expired_first else [live, *expired]
+
+    first = await portion(tenant, *facts)
+    again = await portion(tenant, *facts)
+
+    assert (first, again) == (({"created": 3}, []), ({"unchanged": 3}, []))
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
+        await create(tenant, "another number", **PHONE)
+
+
+async def test_importing_an_expired_fact_again_changes_nothing(tenant: Tenant) -> None:
+    first = await portion(tenant, OVER)
+    again = await portion(tenant, OVER)
+
+    assert (first, again) == (({"created": 1}, []), ({"unchanged": 1}, []))
+
+
+async def test_expired_facts_whose_keys_differ_in_case_are_stored_side_by_side(tenant: Tenant) -> None:
+    first = await portion(tenant, OVER)
+    other = await portion(tenant, {**OVER, "key": "Phone", "content": "another"})
+
+    assert (first, other) == (({"created": 1}, []), ({"created": 1}, []))
+    assert (await create(tenant, "the number", **PHONE)).key == "phone"
+
+
+async def test_an_expired_fact_may_be_moved_to_a_key_that_is_taken(tenant: Tenant) -> None:
+    await create(tenant, "the number", **PHONE)
+    await portion(tenant, {**OVER, "key": "fax", "external_id": "x"})
+
+    done = await portion(tenant, {**OVER, "external_id": "x"}, mode="OVERWRITE")
+
+    assert done == ({"updated": 1}, [])
+    assert (await create(tenant, "a fax", type="fact", key="fax")).key == "fax"
+    assert set(await contents(tenant)) == {"the number", "a fax"}
+
+
+async def test_a_fact_that_comes_back_to_a_key_of_another_case_is_one_refused_line(tenant: Tenant) -> None:
+    await portion(tenant, {**OVER, "external_id": "x"})
+    await create(tenant, "the number", type="fact", key="Phone")
+
+    back = {**PHONE, "content": "back", "external_id": "x"}
+    done = await portion(tenant, back, {"content": "stored all the same"}, mode="OVERWRITE")
+
+    assert done == ({"created": 1}, ["FACT_KEY_TAKEN"])
+    assert set(await contents(tenant)) == {"the number", "stored all the same"}
+
+
+async def test_a_batch_that_keeps_times_holds_expired_facts_and_the_live_one_of_their_key(tenant: Tenant) -> None:
+    over = [pb.Memory(content=f"number {n}", **PHONE, expire_time=Timestamp(seconds=1_600_000_000)) for n in range(2)]
+    live = pb.Memory(content="the number", **PHONE)
+
+    for batch in ([*over, live], over):
+        request = pb.BatchCreateMemoriesRequest(memories=batch, keep_times=True)
+        assert len((await tenant.memory.BatchCreateMemories(request)).memories) == len(batch)
+
+    assert await contents(tenant) == ["the number"]
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN") as caught:
+        request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content="a"), *over, live], keep_times=True)
+        await tenant.memory.BatchCreateMemories(request)
+    assert facts_of(caught.value)["index"] == "3"
 
 
 async def test_an_export_holds_nothing_that_has_expired_or_names_it(tenant: Tenant) -> None:

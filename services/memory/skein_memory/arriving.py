@@ -129,27 +129,32 @@ def united(before: Memory, given: Memory, mode: Mode, changed: datetime | None, 
     return replace(before.revised(draft, at=at, by=by), delete_time=None, update_time=update_time)
 
 
-def names_of(memory: Memory) -> set[tuple[str, object]]:
-    """Return the names that no two items of one import may have."""
+def names_of(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
+    """Return the names that no two items of one import may have; an expired fact shares its key with others."""
     found: set[tuple[str, object]] = set()
     if memory.draft.external_id is not None:
         found.add(("external_id", memory.draft.external_id))
-    if memory.fact_key is not None:
+    if memory.fact_key is not None and not memory.is_expired(at):
         found.add(("key", memory.fact_key.folded))
     return found
 
 
-def same_fact(holder: Memory | None, given: Memory) -> Memory | None:
-    """Return the holder of an item's key where the item means it; None where case tells the keys apart.
+def same_fact(holder: Memory | None, given: Memory, *, at: datetime) -> Memory | None:
+    """Return the holder of an item's key where the item means it.
 
-    Such an item is another fact, which may say something else: it never replaces the one that is there.
+    Return None where case tells the keys apart, and where one of the two has expired at the time `at`. Such an item is
+    another fact, which may say something else: it never replaces the one that is there.
     """
-    return holder if holder is not None and holder.draft.key == given.draft.key else None
+    if holder is None or holder.draft.key != given.draft.key or holder.is_expired(at) != given.is_expired(at):
+        return None
+    return holder
 
 
-def must_be_free(memory: Memory, keys: Mapping[FactKey | None, UUID]) -> None:
-    """Refuse an item whose key another fact holds. Raises FactKeyTaken."""
-    if memory.fact_key is not None and memory.fact_key in keys:
+def must_be_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: datetime) -> None:
+    """Refuse an item whose key another fact holds. Expired facts need no key. Raises FactKeyTaken."""
+    if memory.fact_key is None or memory.is_expired(at):
+        return
+    if keys.get(memory.fact_key, memory.memory_id) != memory.memory_id:
         raise FactKeyTaken(key=memory.fact_key.key, subject_id=memory.fact_key.subject_id or None)
 
 

@@ -136,6 +136,10 @@ class Draft:
         """Return the name that it takes in the tenant; None unless it is a fact with a key."""
         return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
+    def is_expired(self, at: datetime) -> bool:
+        """Say whether its expiry had come at the time `at`."""
+        return self.expire_time is not None and self.expire_time <= at
+
     @property
     def text(self) -> str:
         """Return everything that is searched."""
@@ -157,7 +161,7 @@ class Draft:
         Imports do not call this: they store what another system kept.
         """
         violations = []
-        if self.expire_time is not None and self.expire_time <= at:
+        if self.is_expired(at):
             violations.append(("expire_time", "lies in the past"))
         if self.scope == "user" and self.subject_id is None:
             violations.append(("subject_id", "must name the person whom a memory of the scope user is for"))
@@ -213,7 +217,7 @@ class Memory:
 
     def is_expired(self, at: datetime) -> bool:
         """Say whether its expiry had come at the time `at`."""
-        return self.draft.expire_time is not None and self.draft.expire_time <= at
+        return self.draft.is_expired(at)
 
     def is_visible(self, at: datetime) -> bool:
         """Say whether readers see it at the time `at`: it is neither deleted nor expired."""
@@ -292,7 +296,8 @@ def drafts_of(
             draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
             if not is_import:
                 draft.must_have_readers(at)
-            folded = None if draft.fact_key is None else draft.fact_key.folded
+            # An expired fact shares its key with others.
+            folded = None if draft.fact_key is None or draft.is_expired(at) else draft.fact_key.folded
             for field, name in (("external_id", draft.external_id), ("key", folded)):
                 if name is not None and (field, name) in taken:
                     raise DuplicateInBatch(violations=[(field, "comes twice in the batch")])

@@ -131,11 +131,11 @@ class Applying:
             tx, tenant_id, [memory for item in items if isinstance(memory := item.said, Memory)]
         )
         external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
-        keys = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
-        ids = {memory.memory_id for memory in given} | {*external.values(), *keys.values()}
+        holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
+        ids = {memory.memory_id for memory in given} | {*external.values(), *holders.values()}
         there = await entries.locked_all(tx, tenant_id, list(ids))
         # What has expired gives its key to the next fact that wants it.
-        keys = {key: id_ for key, id_ in keys.items() if id_ not in there or not there[id_].is_expired(self._at)}
+        keys = {key: id_ for key, id_ in holders.items() if id_ not in there or not there[id_].is_expired(self._at)}
         buried = await tombstones.any_of(tx, tenant_id, given)
         dimensions = await arriving_vectors.dimensions(tx) if any(item.embedding for item in items) else 0
         new: list[Memory] = []
@@ -143,9 +143,9 @@ class Applying:
         taken: set[object] = set()
         for item, memory in zip(items, given, strict=True):
             own_ids = (memory.memory_id, external.get(memory.draft.external_id or "", _FIRST))
-            by_key = same_fact(there.get(keys.get(memory.fact_key, _FIRST)), memory)
+            by_key = same_fact(there.get(holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
             before = counterpart(*map(there.get, own_ids), by_key, at=self._at)
-            named = {("id", before.memory_id if before else memory.memory_id), *names_of(memory)}
+            named = {("id", before.memory_id if before else memory.memory_id), *names_of(memory, at=self._at)}
             try:
                 types.must_be_accepted(self._policy, [memory.draft.type])
                 if not taken.isdisjoint(named):
@@ -154,7 +154,7 @@ class Applying:
                 if before is None and memory.memory_id in buried:
                     self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
                 elif before is None:
-                    must_be_free(memory, keys)
+                    must_be_free(memory, keys, at=self._at)
                     new.append(memory)
                     if item.embedding and (vector := self.vectors.taken(item.embedding, dimensions)) is not None:
                         embeddings[memory.memory_id] = vector
@@ -182,11 +182,14 @@ class Applying:
         if is_buried:
             self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
             return
-        key = None if after.fact_key == before.fact_key else after.fact_key
-        if key is not None and keys.get(key, before.memory_id) != before.memory_id:
-            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None)
+        # While it was expired, another memory may have taken its names: refuse before anything is written.
+        comes_back = before.is_expired(self._at) and not after.is_expired(self._at)
+        if comes_back or after.fact_key != before.fact_key:
+            must_be_free(after, keys, at=self._at)
+        if comes_back:
+            await names.external_id_must_be_free(self._tx, self._tenant_id, after, at=self._at)
         kind = "memory_updated" if before.is_active else "memory_restored"
-        with _undisturbed(FactKeyTaken):
+        with _undisturbed(ExternalIdTaken, FactKeyTaken):
             self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)
         if types.VAULT in {before.draft.type} - {after.draft.type}:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)

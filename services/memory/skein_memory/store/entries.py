@@ -177,20 +177,21 @@ async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
     held = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
     if held is not None:
         raise ExternalIdTaken(external_id=held, index=places[held])
-    facts = {key: place for place, memory in enumerate(memories) if (key := memory.fact_key) is not None}
-    keys = [(key, ids[place]) for key, place in facts.items()]
-    key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
-    if key is not None:
-        raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=facts[key])
+    keys = [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]
+    refused = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
+    if refused is not None:
+        key, memory_id = refused
+        raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
 
 
 async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
     if before.fact_key is not None:
         await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
     if after.fact_key is not None:
-        held = await names.claim_fact_keys(tx, tenant_id, [(after.fact_key, after.memory_id)], at=at)
-        if held is not None:
-            raise FactKeyTaken(key=held.key, subject_id=held.subject_id or None)
+        key, memory_id = after.fact_key, after.memory_id
+        expired_ids = {memory_id} if after.is_expired(at) else set()
+        if await names.claim_fact_keys(tx, tenant_id, [(key, memory_id)], at=at, expired_ids=expired_ids) is not None:
+            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None)
 
 
 def _entry(memory: Memory) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import new_id, parse_id, time_of
 from skein_memory.store.queries import QUERIES
 
@@ -87,6 +88,16 @@ async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[
     return {row["external_id"]: row["memory_id"] for row in rows}
 
 
+async def external_id_must_be_free(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> None:
+    """Refuse a memory whose external id another one holds that has not expired. Raises ExternalIdTaken."""
+    name = memory.draft.external_id
+    holder = (await external_id_holders(tx, tenant_id, [name])).get(name or "", memory.memory_id)
+    if holder == memory.memory_id:
+        return
+    if not await tx.rows(QUERIES["lock_expired"], tenant_id=tenant_id, memory_ids=[holder], at=at):
+        raise ExternalIdTaken(external_id=name)
+
+
 async def claim_fact_keys(
     tx: Transaction,
     tenant_id: UUID,
@@ -94,17 +105,18 @@ async def claim_fact_keys(
     *,
     at: datetime,
     expired_ids: Container[UUID] = (),
-) -> FactKey | None:
-    """Take keys for facts; return one that another fact holds, which the caller must refuse.
+) -> tuple[FactKey, UUID] | None:
+    """Take keys for facts; return one that another fact holds, with the fact that the caller must refuse.
 
-    A fact that has expired loses its key to the next one that wants it, unless that is among `expired_ids` itself.
-    Keys are taken in the order of their folded form, so that two batches cannot wait for each other.
+    A fact that has expired loses its key to the next one that wants it. Facts among `expired_ids` take only free keys,
+    after all others, and do without the rest. Keys are taken in the order of their folded form, so that two batches
+    cannot wait for each other.
     """
     if not wanted:
         return None
     rows: list[dict[str, object]] = [
         {"subject_id": key.subject_id or None, "key": key.key, "folded_key": key.folded[1], "memory_id": id_}
-        for key, id_ in sorted(wanted, key=lambda one: one[0].folded)
+        for key, id_ in sorted(wanted, key=lambda one: (one[0].folded, one[1] in expired_ids))
     ]
     claim = QUERIES["claim_fact_keys"]
     if await tx.insert(claim, tenant_id, rows) == len(rows):
@@ -114,7 +126,7 @@ async def claim_fact_keys(
     if await _released(tx, tenant_id, QUERIES["erase_fact_keys"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
-    return next((key for key, id_ in wanted if held.get(key) != id_), None)
+    return next(((key, id_) for key, id_ in wanted if id_ not in expired_ids and held.get(key) != id_), None)
 
 
 async def fact_key_holders(
