@@ -373,7 +373,7 @@ async def portion(tenant: Tenant, *memories: dict[str, Any], mode: str = "MERGE"
     return {name: count for name, count in counts.items() if count}, [error.reason for error in response.errors]
 
 
-PHONE = {"type": "fact", "key": "phone"}
+PHONE: dict[str, Any] = {"type": "fact", "key": "phone"}
 OVER = {**PHONE, "content": "the old number", "expire_time": "2024-01-01T00:00:00Z"}
 
 
