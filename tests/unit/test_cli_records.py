@@ -10,7 +10,7 @@ import pytest
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster.transfer.locomo import read_locomo
-from skein_cluster.transfer.records import FIELDS, Kind, Record, RecordInvalid, line_of, parse, read_jsonl
+from skein_cluster.transfer.records import FIELDS, Kind, Record, RecordInvalid, Unreadable, line_of, parse, read_jsonl
 
 
 def line(**values: Any) -> str:
@@ -90,6 +90,40 @@ def test_a_record_that_cannot_be_read_says_which_field_and_why(text: str, reason
         parse("line 1", text)
 
     assert reason in str(caught.value)
+
+
+DEEP = "[" * 500 + "]" * 500
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"content": "x", "metadata": {"a": NaN}}', ""),
+        ('{"content": "x", "metadata": {"a": -Infinity}}', ""),
+        ('{"content": "x", "metadata": {"a": 1e9999999999999999999999}}', ""),
+        ('{"content": "x", "metadata": {"a": 1e-9999999999999999999999}}', ""),
+        ('{"content": "x", "metadata": {"a": 1e99999}}', "metadata: "),
+        ('{"content": "x", "data": {"a": ' + "9" * 5000 + "}}", ""),
+        ('{"content": "x", "metadata": {"a": ' + DEEP + "}}", "metadata: is nested"),
+        ('{"content": "x", "importance": NaN}', ""),
+        ('{"content": "x", "importance": 1e99999}', "importance: "),
+        ('{"content": "x", "importance": 1' + "0" * 400 + "}", "importance: "),
+        ('{"content": "x", "create_time": "0001-01-01T00:00:00+23:00"}', "create_time: "),
+        ('{"record": "block", "item": {"block_id": "b", "metadata": {"a": NaN}}}', ""),
+        ('{"record": "block", "item": {"block_id": "b", "metadata": {"a": 1e9999999999999999999999}}}', ""),
+        ('{"record": "trust", "item": {"source": "s", "trust": 1e9999999999999999999999}}', ""),
+        ('{"record": "trust", "item": {"source": "s", "trust": 1' + "0" * 400 + "}}", "item: "),
+    ],
+)
+def test_a_number_that_no_field_takes_is_a_refusal_of_its_line_alone(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_text(f"{text}\n{line(content='c')}\n", "utf-8")
+
+    bad, good = read_jsonl(path)
+
+    assert isinstance(bad, Unreadable)
+    assert bad.reason.startswith(reason or ("is not JSON", "metadata: ", "importance: ", "data: ", "item: "))
+    assert isinstance(good, Record)
 
 
 def test_a_line_with_content_alone_is_a_memory_whose_id_is_that_of_the_line() -> None:

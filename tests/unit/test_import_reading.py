@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from skein_cluster.transfer.records import Record
+from skein_cluster.transfer.sources import memoryvault_json
 from skein_cluster.transfer.sources.base import Notes, SourceInvalid
 from skein_cluster.transfer.sources.orchestrator_pg import open_source
 from skein_cluster.transfer.sources.passwords import password_hash_of, sha256_of
 from skein_cluster.transfer.sources.rows import Row, moment_of
 from skein_cluster.transfer.sources.slugs import slug_of
+from skein_cluster.transfer.sources.stores import vector_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SALT = bytes(range(250, 256)) + bytes(10)
 DIGEST = hashlib.pbkdf2_hmac("sha256", b"a long password", SALT, 100_000)
@@ -75,8 +82,10 @@ def test_a_time_is_read_whatever_its_form_and_its_unit(value: object, how: str) 
 
 
 @pytest.mark.parametrize(
-    "value", ["soon", True, float("nan"), float("inf"), -1, 10**18, [], "2024-13-01", datetime.max.replace(tzinfo=UTC)]
-)
+    "value",
+    ["soon", True, float("nan"), float("inf"), -1, 10**18, 10**400, [], {"$date": "2024-03-01"}, "2024-13-01",
+     "9999-12-31T23:59:59-05:00", datetime.max.replace(tzinfo=UTC)],
+)  # fmt: skip
 def test_what_is_no_time_is_none(value: object) -> None:
     with pytest.raises(ValueError, match="is "):
         moment_of(value)
@@ -151,3 +160,46 @@ def test_tags_are_split_trimmed_and_kept_once() -> None:
     found, _ = row(commas=" tea, ,coffee,tea ", json='["tea", 7, null, "tea"]', none=None)
 
     assert [found.tags(name) for name in ("commas", "json", "none")] == [["tea", "coffee"], ["tea", "7"], []]
+
+
+def test_a_number_beyond_all_bounds_makes_a_column_text() -> None:
+    found, notes = row(small='{"a": 1e-9999999999999999999999}')
+    rest: dict[str, Any] = {}
+
+    found.document("small", rest)
+
+    assert ("table", "small") in {(table, column) for table, column, _ in notes.coercions}
+
+
+@pytest.mark.parametrize("value", [[10**400], f"[{10**400}]", "[NaN]", [float("inf")], "[1e999]"])
+def test_numbers_that_no_vector_holds_are_no_vector(value: object) -> None:
+    assert vector_of(value) is None
+
+
+@pytest.mark.parametrize(
+    "time", [{"$date": "2020-01-01"}, ["2020-01-01"], 10**400, "9999-12-31T23:59:59-05:00", "soon"]
+)
+def test_a_time_that_cannot_be_read_is_left_out_and_noted(tmp_path: Path, time: object) -> None:
+    times = {"created_at": time, "updated_at": time}
+    memories = [{"id": name, "content": name, "type": "fact", "key": name, **times} for name in ("a", "b")]
+    links = [{"id": "l", "from_id": "a", "to_id": "b", "relation": "related", **times}]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"memories": memories, "links": links}), "utf-8")
+    notes = Notes()
+
+    with memoryvault_json.open_source(str(path)) as source:
+        (realm,) = source.tenants()
+        records = list(source.records(realm, notes))
+
+    assert [str(record.kind) for record in records if isinstance(record, Record)] == ["memory", "memory", "link"]
+    assert not any(record.item.HasField("create_time") for record in records if isinstance(record, Record))
+    assert ("memories", "created_at") in {(table, column) for table, column, _ in notes.coercions}
+
+
+@pytest.mark.parametrize("text", ["{", '{"memories": [{"id": "a", "n": 1e-9999999999999999999999}', "["])
+def test_an_export_that_is_no_json_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(text, "utf-8")
+
+    with pytest.raises(SourceInvalid, match="is no JSON"), memoryvault_json.open_source(str(path)):
+        pass

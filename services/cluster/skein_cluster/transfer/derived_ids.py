@@ -16,8 +16,14 @@ _DERIVED_DIGITS = 32
 
 
 def derived_id(given: Mapping[str, Any]) -> str:
-    """Return the id of a memory that has none: the same for the same line, so that a repeated import adds nothing."""
-    text = exact_json.dumps(_plain(given), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
+    """Return the id of a memory that has none: the same for the same line, so that a repeated import adds nothing.
+
+    Raises JsonInvalid for a line that JSON cannot say.
+    """
+    try:
+        text = exact_json.dumps(_plain(given), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
+    except (ValueError, ArithmeticError, RecursionError):
+        raise exact_json.JsonInvalid(f"is not JSON: {exact_json.NO_NUMBER}") from None
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f"{_DERIVED_PREFIX}{digest[:_DERIVED_DIGITS]}"
 

@@ -26,7 +26,7 @@ def read_locomo(path: Path) -> Iterator[Record | Unreadable]:
     """Read every session and turn, in order. Raises RecordInvalid for a file that is something else."""
     try:
         samples = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordInvalid(f"{path} is not JSON in UTF-8: {error}") from None
     if not isinstance(samples, list) or not all(isinstance(sample, dict) for sample in samples):
         raise RecordInvalid(f"{path} is no list of LoCoMo samples.")

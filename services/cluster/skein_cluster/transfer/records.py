@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -136,7 +137,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         raise RecordInvalid("should be a number")
     return float(value)
 
@@ -312,7 +313,6 @@ _INSTEAD_OF_CONTENT: Mapping[Kind, tuple[str, ...]] = {
     Kind.MEMORY: ("data",),
 }
 
-
 # Lines that can be imported. A message's session and a link's memories are in lines before them.
 _EXAMPLES: Mapping[Kind, str] = {
     Kind.SESSION: '{"record": "session", "session_id": "s1", "title": "Breakfast"}',
@@ -328,8 +328,8 @@ def parse(where: str, line: str | bytes) -> Record:
     """Read one line. Raises RecordInvalid."""
     try:
         values = exact_json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RecordInvalid(f"is not JSON in UTF-8: {error}", _hint(None)) from None
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise RecordInvalid(f"is not JSON in UTF-8: {str(error).removeprefix('is not JSON: ')}", _hint(None)) from None
     if not isinstance(values, dict):
         raise RecordInvalid("is no JSON object", _hint(None))
     given = {name: value for name, value in values.items() if value is not None}
@@ -342,22 +342,22 @@ def parse(where: str, line: str | bytes) -> Record:
     kind = Kind(name)
     try:
         item = _whole_item(kind, given) if kind in ITEMS else _checked_item(kind, given)
-    except RecordInvalid as error:
+    except (RecordInvalid, exact_json.JsonInvalid) as error:
         raise RecordInvalid(str(error), _hint(kind)) from None
     return Record(where=where, kind=kind, item=item)
 
 
-def _checked_item(kind: Kind, given: dict[str, Any]) -> Message:
-    fields = FIELDS[kind]
-    unknown = sorted(set(given) - set(fields))
+def _checked_item(kind: Kind, given: dict[str, Any]) -> Any:
+    unknown = sorted(set(given) - set(FIELDS[kind]))
     if unknown:
         raise RecordInvalid(f"{unknown[0]}: no such field in a {kind}")
     missing = [name for name in _needed(kind, given) if name not in given or given[name] == ""]
     if missing:
         raise RecordInvalid(f"{missing[0]}: is needed")
-    if kind is Kind.MEMORY and not given.get("external_id"):
-        given = {**given, "external_id": derived_id(given)}
-    return _item(kind, given)
+    item = _item(kind, given)
+    if kind is Kind.MEMORY and not item.external_id:
+        item.external_id = derived_id(given)
+    return item
 
 
 def _needed(kind: Kind, given: Mapping[str, Any]) -> list[str]:
@@ -422,12 +422,12 @@ def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:
     except FieldInvalid as error:
         field, what = error.violations[0]
         raise RecordInvalid(f"item: {field} {what}") from None
-    except (ValueError, RecursionError, json_format.ParseError) as error:
+    except (ValueError, ArithmeticError, RecursionError, json_format.ParseError) as error:
         raise RecordInvalid(f"item: cannot be read ({error})") from None
     return item
 
 
-def _item(kind: Kind, given: Mapping[str, Any]) -> Message:
+def _item(kind: Kind, given: Mapping[str, Any]) -> Any:
     item = _MESSAGES[kind]()
     for name, value in given.items():
         field = FIELDS[kind][name]
@@ -445,6 +445,6 @@ def _item(kind: Kind, given: Mapping[str, Any]) -> Message:
             raise RecordInvalid(f"{name}: {error}") from None
         except FieldInvalid as error:
             raise RecordInvalid(f"{name}: {error.violations[0][1]}") from None
-        except (ValueError, RecursionError, json_format.ParseError) as error:
+        except (ValueError, ArithmeticError, RecursionError, json_format.ParseError) as error:
             raise RecordInvalid(f"{name}: cannot be read ({error})") from None
     return item

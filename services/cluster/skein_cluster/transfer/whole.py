@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
+from skein_cluster.transfer.sources.base import SourceInvalid
 from skein_kit import exact_json
 
 if TYPE_CHECKING:
@@ -79,8 +80,14 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _documents(text: str) -> Iterator[tuple[int, str]]:
-    """Cut MemoryVault's document into documents with a part of its lists each, memories first."""
-    document = exact_json.loads(text)
+    """Cut MemoryVault's document into documents with a part of its lists each, memories first. Raises SourceInvalid."""
+    try:
+        document = exact_json.loads(text)
+        # Finds numbers that JSON cannot say before a portion is stored.
+        exact_json.dumps(document)
+    except (ValueError, ArithmeticError, RecursionError):
+        message = "The file is no JSON: make the export again, and check that it is complete and holds no NaN."
+        raise SourceInvalid(message) from None
     inner = document.get("data") if isinstance(document, dict) else None
     lists = inner if isinstance(inner, dict) else document
     if not isinstance(lists, dict):

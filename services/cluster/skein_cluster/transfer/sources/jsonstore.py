@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from skein_cluster.transfer.sources.base import SourceInvalid
+from skein_kit.exact_json import MAX_NUMBER_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -62,6 +63,11 @@ def _member(document: _Document, name: str, inside: Collection[str]) -> Iterator
         yield name, document.value()
 
 
+def _integer(text: str) -> int | str:
+    """Return a whole number; one that no field takes stays text."""
+    return int(text) if len(text) <= MAX_NUMBER_CHARACTERS else text
+
+
 class _Document:
     """A file of which the next characters are at hand."""
 
@@ -71,7 +77,7 @@ class _Document:
         self._text = ""
         self._at = 0
         self._read = 0
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(parse_int=_integer)
 
     def peek(self) -> str:
         """Return the next character that is no space; "" at the end."""

@@ -150,7 +150,7 @@ class Vectors:
             entry = exact_json.loads_mixed(line)
             identity = next(entry[name] for name in _IDS if name in entry)
             next(name for name in _VALUES if name in entry)
-        except (ValueError, TypeError, KeyError, StopIteration, RecursionError):
+        except (ValueError, ArithmeticError, TypeError, KeyError, StopIteration, RecursionError):
             self._unreadable += 1
             return
         known = self._places.execute("SELECT 1 FROM places WHERE id = ?", (_text(identity),)).fetchone()

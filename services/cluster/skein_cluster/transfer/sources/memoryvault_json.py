@@ -103,7 +103,7 @@ def open_source(source: str) -> Iterator[Export]:
     except OSError as error:
         message = f"{source} cannot be read ({error.strerror}): check its name and who may read it."
         raise SourceInvalid(message) from None
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         message = f"{source} is no JSON: make the export again, and check that the file is complete."
         raise SourceInvalid(message) from None
     wanted = f"{source} is no {FORMAT}: an object with the list `memories`, as MemoryVault's export gives it."

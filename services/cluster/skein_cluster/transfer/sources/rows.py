@@ -52,6 +52,8 @@ def parsed(text: str) -> Any:
         return json.loads(text, parse_constant=_refuse, parse_float=exact_json.ExactFloat.read)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
+    except ArithmeticError:
+        raise ValueError(exact_json.NO_NUMBER) from None
 
 
 def storable(value: Any, depth: int = 0) -> Any:
@@ -98,6 +100,16 @@ def list_value(values: Iterable[Any]) -> ListValue:
 
 def moment_of(value: object) -> tuple[datetime, str]:
     """Return a time and how it was read, "" for as it is. Raises ValueError."""
+    try:
+        found, how = _moment(value)
+    except OverflowError:
+        raise ValueError("is no time") from None
+    if not _FIRST <= found < _LAST:
+        raise ValueError("is a time before 1970 or after 9998")
+    return found, how
+
+
+def _moment(value: object) -> tuple[datetime, str]:
     how = ""
     if isinstance(value, str):
         value, how = _of_text(value.strip())
@@ -109,8 +121,6 @@ def moment_of(value: object) -> tuple[datetime, str]:
         how = unit or how
     else:
         raise ValueError("is no time")
-    if not _FIRST <= found < _LAST:
-        raise ValueError("is a time before 1970 or after 9998")
     return found, how
 
 
@@ -129,10 +139,7 @@ def _of_number(seconds: float) -> tuple[datetime, str]:
         seconds, unit = seconds / 1_000_000, "microseconds"
     elif abs(seconds) >= _SECONDS:
         seconds, unit = seconds / 1000, "milliseconds"
-    try:
-        return _FIRST + timedelta(microseconds=round(seconds * 1_000_000)), unit
-    except OverflowError:
-        raise ValueError("is no time") from None
+    return _FIRST + timedelta(microseconds=round(seconds * 1_000_000)), unit
 
 
 def stamp(value: datetime) -> Timestamp:
@@ -344,9 +351,10 @@ def timed(row: Row, kind: Kind, item: Message) -> Message:
     for column, name in (("created_at", "create_time"), ("updated_at", "update_time")):
         if name not in item.DESCRIPTOR.fields_by_name or item.HasField(name):
             continue
-        if row.value(column) in {None, ""} or (kind in _TIMED and name == "create_time"):
+        value = row.value(column)
+        if value is None or value == "" or (kind in _TIMED and name == "create_time"):
             continue
         # A time that cannot be read is noted where the row's reader reads it.
         with suppress(ValueError):
-            getattr(item, name).CopyFrom(stamp(moment_of(row.value(column))[0]))
+            getattr(item, name).CopyFrom(stamp(moment_of(value)[0]))
     return item

@@ -105,7 +105,7 @@ def brought(
             made = list(bring(row))
         except Unusable as error:
             yield Unreadable(where=row.where, reason=str(error), table=row.table)
-        except (ValueError, RecursionError):
+        except (ValueError, ArithmeticError, RecursionError):
             yield Unreadable(where=row.where, reason="holds what cannot be stored: nested too deeply", table=row.table)
         else:
             for record in made:
@@ -162,9 +162,13 @@ def vector_of(value: Any) -> list[float] | None:
             return None
     if not isinstance(value, list) or not value:
         return None
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in value):
+    if not all(isinstance(number, int | float) for number in value):
         return None
-    return [float(number) for number in value]
+    try:
+        numbers = [float(number) for number in value]
+    except OverflowError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def metadata_of(column: str, values: Mapping[str, Any]) -> Struct | None:
