@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import Cluster, Tenant
-from fix_moving import move_in
+from fix_moving import changed, left, move_in, outcome
 
+from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2, snapshots_pb2
 
 if TYPE_CHECKING:
@@ -96,3 +98,75 @@ async def test_a_file_that_is_not_there_is_a_wrong_command_line(
 
     assert ended.code == 2
     assert "does not exist" in ended.err
+
+
+EXPIRED = "2020-01-02T00:00:00Z"
+
+
+def jsonl(path: Path, *records: dict[str, Any]) -> str:
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), "utf-8")
+    return str(path)
+
+
+def memory(name: str, **fields: Any) -> dict[str, Any]:
+    return {"record": "memory", "external_id": name, "content": f"Note {name}", **fields}
+
+
+def link(one: str, other: str) -> dict[str, Any]:
+    return {"record": "link", "from": one, "to": other}
+
+
+async def test_a_key_that_may_not_keep_times_leaves_what_has_expired(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    made = await tenant.auth.CreateApiKey(
+        auth_pb2.CreateApiKeyRequest(display_name="w", permissions=["memory.read", "memory.write"])
+    )
+    writer = replace(tenant, api_key=made.secret)
+    memories = [memory(f"m{n}", **({"expire_time": EXPIRED} if n % 3 == 0 else {})) for n in range(9)]
+    source = jsonl(tmp_path / "m.jsonl", *memories, link("m1", "m2"), link("m0", "m1"))
+
+    done = await move_in(cluster, writer, "jsonl", source)
+    again = await move_in(cluster, writer, "jsonl", source)
+
+    assert (done.code, done.json["refused"]) == (0, []), done.err
+    assert outcome(done.json, "memory") == (9, 6, 0)
+    assert outcome(done.json, "link") == (2, 1, 0)
+    assert done.json["left"] == [
+        {"table": "link", "why": "a memory at its end has expired", "count": 1},
+        {"table": "memory", "why": "expired: the key lacks tenant.write to keep times", "count": 3},
+    ]
+    assert sum(changed(done.json, "memory", "times").values()) == 6
+    assert (again.code, outcome(again.json, "memory"), again.json["refused"]) == (0, (9, 0, 6), []), again.err
+
+
+async def test_links_of_memories_that_have_expired_stay_behind_each_time(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    memories = [memory("a", expire_time=EXPIRED), memory("b"), memory("c")]
+    source = jsonl(tmp_path / "m.jsonl", *memories, link("a", "b"), link("b", "a"), link("b", "c"), link("b", "no"))
+
+    done = await move_in(cluster, tenant, "jsonl", source)
+    again = await move_in(cluster, tenant, "jsonl", source)
+
+    assert outcome(done.json, "memory") == (3, 3, 0)
+    for report, counts in ((done.json, (4, 1, 0)), (again.json, (4, 0, 1))):
+        assert outcome(report, "link") == counts
+        assert left(report) == {"link": 2}
+        assert [entry["where"] for entry in report["refused"] if entry["kind"] == "link"] == ["line 7"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", '{"memories": [{"content": "x", "n": NaN}]}', '{"memories": [{"content": "x", "n": 1e9999999999999999999}]}'],
+)
+async def test_a_document_with_a_number_that_json_cannot_say_is_refused_before_anything_is_stored(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "vault.json"
+    path.write_text(text, "utf-8")
+
+    ended = await move_in(cluster, tenant, "memoryvault", str(path))
+
+    assert ended.code == 1
+    assert "The file is no JSON" in ended.err

@@ -20,7 +20,7 @@ from skein_cluster.failures import sentence
 from skein_cluster.transfer.records import Kind, Record, Unreadable
 from skein_cluster.transfer.report import Report
 from skein_cluster.transfer.writers import WRITERS
-from skein_cluster.transfer.writers.base import PutAgain, Recomputed, Shared, Writer
+from skein_cluster.transfer.writers.base import PutAgain, Recomputed, Shared, TimesRefused, Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -183,18 +183,20 @@ class Importer:
 
     async def _all_or_parts(self, writer: Writer, records: Sequence[Record]) -> None:
         """Write records in one call; when that is refused, in parts, so that the faulty ones alone are left out."""
+        records = writer.writable(records)
         if not records:
             return
         try:
             await _patiently(lambda: writer.write(records))
         except Recomputed as which:
             self._report.recompute(records[0], str(which))
+        except TimesRefused:
+            await self._all_or_parts(writer, records)
         except PutAgain:
             self._report.skip(records[0])
         except _REFUSALS as error:
             if len(records) == 1 or error.reason in writer.of_all:
-                for record in records:
-                    await self._not_taken(writer, record, error)
+                await self._not_taken(writer, records, error)
                 return
             step = 1 if error.reason in writer.apart else (len(records) + 1) // 2
             for first in range(0, len(records), step):
@@ -203,11 +205,12 @@ class Importer:
             for record in records:
                 self._report.wrote(record)
 
-    async def _not_taken(self, writer: Writer, record: Record, error: SkeinError) -> None:
-        if error.reason in writer.there:
-            await self._skip(writer, record)
-        else:
-            self._report.refuse(record, sentence(error))
+    async def _not_taken(self, writer: Writer, records: Sequence[Record], error: SkeinError) -> None:
+        for record in records:
+            if error.reason in writer.there:
+                await self._skip(writer, record)
+            else:
+                self._report.refuse(record, sentence(error))
 
     async def _skip(self, writer: Writer, record: Record) -> None:
         self._report.skip(record)

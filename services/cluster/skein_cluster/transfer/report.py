@@ -77,6 +77,10 @@ class Report:
         self.skipped[record.kind] += 1
         self.outcomes[record.table, record.kind, Outcome.SKIPPED] += 1
 
+    def leave(self, record: Record, why: str) -> None:
+        """Count a record that is knowingly left behind."""
+        self.notes.left(record.table or str(record.kind), why)
+
     def recompute(self, record: Record, which: str) -> None:
         """Count a vector that the cluster makes itself."""
         self.outcomes[record.table, record.kind, Outcome.RECOMPUTED] += 1

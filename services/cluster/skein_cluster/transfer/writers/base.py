@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Calls of one import that are under way at once.
 AT_ONCE = 8
 _TIMES_OF_NOW = "update_time and others are those of the import: the key lacks tenant.write"
+_EXPIRED = "expired: the key lacks tenant.write to keep times"
+_EXPIRED_END = "a memory at its end has expired"
 # Sessions that the writers remember to have made; what is forgotten is looked up.
 _REMEMBERED = 200_000
 
@@ -40,6 +42,8 @@ class Shared:
         # The last memories that it made.
         self._memories: set[str] = set()
         self._oldest: deque[str] = deque()
+        # External ids of memories of this import that have expired, so that no call finds them.
+        self._expired: set[str] = set()
 
     def made_session(self, session_id: str) -> None:
         """Remember a session that was just made."""
@@ -52,6 +56,15 @@ class Shared:
         self._oldest.append(external_id)
         if len(self._oldest) > _REMEMBERED:
             self._memories.discard(self._oldest.popleft())
+
+    def expired_memory(self, external_id: str) -> None:
+        """Remember a memory that has expired."""
+        if len(self._expired) < _REMEMBERED:
+            self._expired.add(external_id)
+
+    def has_expired(self, external_id: str) -> bool:
+        """Say whether this import has a memory of that id which has expired."""
+        return external_id in self._expired
 
     def has_made_memory(self, external_id: str) -> bool:
         """Say whether this import surely made it."""
@@ -74,6 +87,8 @@ class Writer:
     apart: ClassVar[frozenset[str]] = frozenset()
     # Fields of a record that a comparison leaves out: the cluster keeps them in no form that it shows.
     not_compared: ClassVar[frozenset[str]] = frozenset()
+    # Fields of a record that name memories which must not have expired.
+    ends: ClassVar[tuple[str, ...]] = ()
     # No RPC reads back what was written.
     is_comparable: ClassVar[bool] = True
 
@@ -102,6 +117,19 @@ class Writer:
         """Return the names of those that are there; asked before writing when `looks_first`."""
         return set(await self.find(records))
 
+    def writable(self, records: Sequence[Record]) -> list[Record]:
+        """Return the records without those that expiry keeps from being written, which are noted as left."""
+        at = datetime.now(UTC)
+        kept = []
+        for record in records:
+            if not self._shared.keeps_times and is_expired(record, at):
+                self._shared.report.leave(record, _EXPIRED)
+            elif any(self._shared.has_expired(getattr(record.item, name)) for name in self.ends):
+                self._shared.report.leave(record, _EXPIRED_END)
+            else:
+                kept.append(record)
+        return kept
+
     async def write(self, records: Sequence[Record]) -> None:
         """Write records in one call: one record, unless `is_batched`. Raises the cluster's refusals."""
         raise NotImplementedError
@@ -113,17 +141,23 @@ class Writer:
         """Do what can be done only when all records are written."""
 
     async def _keeping(self, call: Callable[[Any], Awaitable[Any]], request: Any, records: Sequence[Record]) -> Any:
-        """Make a call that keeps the times of its records, or one that does not where the key may not keep them."""
+        """Make a call that keeps the times of its records, or one that does not where the key may not keep them.
+
+        Raises TimesRefused where the call has to be made again without the records that have expired.
+        """
         request.keep_times = self._shared.keeps_times
         try:
             answer = await call(request)
         except PermissionDenied as error:
             if error.reason != "PERMISSION_MISSING" or not request.keep_times:
                 raise
+            self._shared.keeps_times = False
+            at = datetime.now(UTC)
+            if any(is_expired(record, at) for record in records):
+                raise TimesRefused from None
             # Without them it is another right that is missing, if this is refused too.
             request.keep_times = False
             answer = await call(request)
-            self._shared.keeps_times = False
         if not request.keep_times:
             for record in records:
                 self._shared.report.notes.coerced(
@@ -155,6 +189,10 @@ def is_expired(record: Record, at: datetime) -> bool:
 
 class Recomputed(Exception):
     """A vector does not come along: the cluster makes its own. The message says of which vectors that is so."""
+
+
+class TimesRefused(Exception):
+    """The key may not keep times: the records that `writable` returns now are to be written."""
 
 
 class PutAgain(Exception):

@@ -12,7 +12,7 @@ from skein.recall.v1 import recall_pb2
 from skein_client.errors import Aborted, InvalidArgument, NotFound
 from skein_client.pages import items
 from skein_cluster.transfer.records import Kind
-from skein_cluster.transfer.writers.base import PutAgain, Recomputed, Shared, Writer
+from skein_cluster.transfer.writers.base import PutAgain, Recomputed, Shared, Writer, is_expired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,15 @@ class Memories(Writer):
                 found[memory.external_id] = found[memory.memory_id] = memory
             names = list(answer.deferred)
         return found
+
+    async def held(self, records: Sequence[Record]) -> set[str]:
+        """Return the names of those that are there, and remember those that have expired."""
+        there = await super().held(records)
+        at = datetime.now(UTC)
+        for record in records:
+            if record.name not in there and is_expired(record, at):
+                self._shared.expired_memory(record.name)
+        return there
 
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""
@@ -116,6 +125,7 @@ class Links(Writer):
     is_batched = True
     there: ClassVar = frozenset({"LINK_EXISTS"})
     apart: ClassVar = frozenset({"LINK_EXISTS"})
+    ends: ClassVar = ("from_memory_id", "to_memory_id")
     # The ends are found by their external ids and shown by the others.
     not_compared: ClassVar = frozenset({"from_memory_id", "to_memory_id"})
 
