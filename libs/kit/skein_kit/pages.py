@@ -28,6 +28,8 @@ _MOST_DIGITS = 6
 # A short list that is asked for without a size comes whole.
 WHOLE = 1000
 _PAGING_FIELDS = ("page_token", "page_size")
+# The services whose lists have pages; their roles may read the key.
+SERVICES = frozenset({"auth", "tenancy", "session", "memory", "recall"})
 # Of an HMAC-SHA256.
 _SIGNATURE_BYTES = 16
 

@@ -20,7 +20,7 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein_kit import accepting, grpc_options, open_files, revisions
+from skein_kit import accepting, grpc_options, open_files, pages, revisions
 from skein_kit.admin import serve_admin
 from skein_kit.background import lasting, orphans_logged
 from skein_kit.call import Call, caller
@@ -209,7 +209,7 @@ class Host:
                 except asyncpg.UndefinedTableError:
                     version = 0
                 check_schema(version, self.schema_version)
-                if not self.handle_key:
+                if service in pages.SERVICES and not self.handle_key:
                     self.handle_key = await pulse.value(_QUERIES["handle_key"])
                 return True
 
