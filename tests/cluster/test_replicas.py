@@ -447,6 +447,7 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Pair) -
         "SearchMessages": (tenant.sessions.SearchMessages, session_pb2.SearchMessagesRequest(query="tea")),
         "GetRecentWindow": (tenant.sessions.GetRecentWindow, session_pb2.GetRecentWindowRequest(session_id="s")),
         "Recall": (tenant.recall.Recall, recall_pb2.RecallRequest(query="tea")),
+        "FindSimilar": (tenant.recall.FindSimilar, recall_pb2.FindSimilarRequest(item_id=memory_id)),
         "gateway Recall": (tenant.gateway.Recall, gateway_pb2.RecallRequest(query="tea")),
         "BuildContext": (
             tenant.gateway.BuildContext,
