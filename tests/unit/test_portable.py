@@ -104,7 +104,18 @@ def test_json_that_is_written_otherwise_is_no_change() -> None:
     assert united(spaced, old, Mode.OVERWRITE, None, at=AT, by="x") is spaced
 
 
-@pytest.mark.parametrize("text", ["", "[]", "5", '{"memories": {}}', '{"format": "v2", "memories": []}', '{"x": []}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "5",
+        '{"memories": {}}',
+        '{"format": "v2", "memories": []}',
+        '{"x": []}',
+        '{"memories": [{"id": NaN}]}',
+    ],
+)
 def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
     with pytest.raises(ImportFormatUnknown):
         list(memoryvault.given_document(text))
@@ -112,7 +123,9 @@ def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
 
 @given(
     row=st.dictionaries(
-        st.sampled_from(["id", "content", "tags", "created_at", "type"]), st.none() | TEXT | st.floats()
+        st.sampled_from(["id", "content", "tags", "created_at", "type"]),
+        # JSON has no NaN and no infinities.
+        st.none() | TEXT | st.floats(allow_nan=False, allow_infinity=False),
     )
 )
 def test_no_row_of_memoryvault_s_breaks_the_reading(row: dict[str, Any]) -> None:
