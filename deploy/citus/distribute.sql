@@ -89,6 +89,7 @@ SELECT create_distributed_table('memory.secrets', 'tenant_id', colocate_with => 
 SELECT create_distributed_table('memory.deliveries', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.embeddings_all_minilm_l6_v2', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.postings', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('recall.vector_origins', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.items', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.message_order', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.messages', 'tenant_id', colocate_with => 'auth.audit_events');
@@ -102,6 +103,7 @@ SELECT create_distributed_table('session.stored_messages', 'tenant_id', colocate
 -- On the coordinator alone, as they are:
 --   auth.attempts
 --   auth.signing_keys
+--   skein.handle_keys
 --   skein.migrations
 --   worker.pgqueuer
 --   worker.pgqueuer_log

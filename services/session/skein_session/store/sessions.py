@@ -9,7 +9,6 @@ from google.protobuf.message import Message
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import RevisionStale, TransactionConflict
-from skein_kit.ids import EPOCH
 from skein_kit.pages import fitting, page_size, read_token, write_token
 from skein_kit.requests import Requests
 from skein_kit.row_times import past
@@ -173,7 +172,7 @@ class SessionStore:
         end_time = past(request, "end_time", at) if request.keep_times else None
         move = Move(
             Standing.ended,
-            end_time or (EPOCH if request.keep_times else at),
+            end_time or at,
             end_time=end_time or at,
             end_reason=request.reason or None,
             summary=request.summary or None,
@@ -187,9 +186,7 @@ class SessionStore:
     ) -> pb.ArchiveSessionResponse:
         """Put a session away; one that is away already comes back as it is."""
         archive_time = past(request, "archive_time", at) if request.keep_times else None
-        move = Move(
-            Standing.archived, archive_time or (EPOCH if request.keep_times else at), archive_time=archive_time or at
-        )
+        move = Move(Standing.archived, archive_time or at, archive_time=archive_time or at)
         return await self._move(
             tenant_id, once, request.session_id, move, lambda session: pb.ArchiveSessionResponse(session=session)
         )
