@@ -133,7 +133,8 @@ async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environm
         *("--session", "s1", "--subject", "anna", "--external-id", "e1", "--importance", "0.25", "--json"),
         environment=environment,
     )
-    taken = await skein("remember", "Anna drinks milk", "--type", "fact", "--key", "drink", environment=environment)
+    another = ("remember", "Anna drinks milk", "--type", "fact", "--key", "drink", "--subject", "anna")
+    taken = await skein(*another, environment=environment)
 
     memory = stored.json
     assert (memory["content"], memory["type"], memory["key"], memory["tags"]) == (
