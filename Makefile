@@ -86,8 +86,9 @@ bench: .venv/ready ## Print how fast it is
 	@$(PYTHON) tests/bench
 
 .PHONY: soak
-soak: .venv/ready ## Load every door for ten minutes and fail when something grows (SECONDS=60: shorter)
+soak: .venv/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), then attack it
 	@$(PYTHON) tests/bench/soak.py
+	@SKEIN_ATTACKS=full $(PYTHON) -m pytest -n 1 tests/attacks
 
 .PHONY: env
 env: .venv/ready ## Make .venv from requirements.lock

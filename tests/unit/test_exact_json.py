@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -45,6 +45,7 @@ def test_a_struct_agrees_with_the_text_that_it_is_rounded_from(value: dict[str, 
 
 
 @given(OBJECTS)
+@example({"a": 2**53 + 1, "b": Decimal(19287566101054270)})
 def test_marked_numbers_survive_a_struct(value: dict[str, Any]) -> None:
     memory = pb.Memory()
     memory.data.update(marked_numbers.marked(value))

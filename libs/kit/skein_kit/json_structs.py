@@ -13,8 +13,10 @@ from skein_kit.exact_json import MAX_JSON_BYTES, NO_NUMBER, TOO_LONG, JsonInvali
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Whole doubles below are written with all their digits, as JavaScript does it.
+# Whole doubles below are written without an exponent, as JavaScript does it.
 _PLAIN_WHOLE = 1e21
+# Whole doubles beyond have fewer digits of their own than they have places before the point: zeros fill the rest.
+_LAST_EXACT_WHOLE = 2**53
 
 
 def value_of(message: Struct | ListValue | Value) -> Any:
@@ -111,7 +113,7 @@ def _plain(value: Value) -> Any:
     if kind == "string_value":
         return value.string_value
     if kind == "number_value":
-        return _number(value.number_value)
+        return plain_number(value.number_value)
     if kind == "bool_value":
         return value.bool_value
     if kind == "struct_value":
@@ -121,9 +123,10 @@ def _plain(value: Value) -> Any:
     return None
 
 
-def _number(number: float) -> int | float:
+def plain_number(number: float) -> int | float:
+    """Return a double as JSON has it: whole numbers below 1e21 as int. Raises JsonInvalid for NaN and infinities."""
     if number.is_integer() and abs(number) < _PLAIN_WHOLE:
-        return int(number)
+        return int(number) if abs(number) <= _LAST_EXACT_WHOLE else int(Decimal(repr(number)))
     if not math.isfinite(number):
         raise JsonInvalid(NO_NUMBER)
     return number

@@ -9,6 +9,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from skein_kit import exact_json
 from skein_kit.exact_json import JsonInvalid
+from skein_kit.json_structs import plain_number
 from skein_kit.marked_numbers import marked, number_in
 from skein_pc2.errors import VALIDATION_ERROR, Rejected
 
@@ -135,8 +136,7 @@ def _plain(value: Value) -> Any:
             exact = number_in(value.string_value)
             return value.string_value if exact is None else exact
         case "number_value":
-            number = value.number_value
-            return int(number) if number.is_integer() else number
+            return plain_number(value.number_value)
         case "bool_value":
             return value.bool_value
         case "struct_value":
