@@ -252,7 +252,8 @@ _OF_RECALL = (
     _named(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
     _listed(
         f"{RECALL}BatchGetIndexStates",
-        lambda things: recall_pb2.BatchGetIndexStatesRequest(item_ids=[things["memory"], things["other_memory"]]),
+        # By external id: of what the request does not say, the answer has the ids alone.
+        lambda things: recall_pb2.BatchGetIndexStatesRequest(item_ids=[things.own_id("memory")]),
     ),
     Probe(
         path=f"{GATEWAY}Recall",
