@@ -35,6 +35,7 @@ from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
 from skein_auth.keys import Key
 from skein_auth.passwords import Passwords
 from skein_auth.settings import AuthSettings
+from skein_auth.work_queue import Place
 from skein_gateway.credentials import Credentials, Identity
 from skein_kit.call import Call
 from skein_kit.identity import Caller, TokenVerifier, sign
@@ -132,7 +133,7 @@ async def _fill(subject: Subject, tenants: int, accounts: int) -> list[str]:
             records=[(key.tenant_id, key.key_id, "k", ["memory.read"], key.secret_hash(), at, "bench") for key in made],
         )
         async with Passwords.open(AuthSettings.read(subject_environment())) as passwords:
-            password_hash = await passwords.hash(PASSWORD)
+            password_hash = await passwords.hash(PASSWORD, Place.of_source("bench"))
         for start in range(0, accounts, _CHUNK):
             await connection.copy_records_to_table(
                 "accounts",

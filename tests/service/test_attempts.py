@@ -14,11 +14,13 @@ from fix_database import TestDatabase
 from skein_auth.attempts import Attempts, limits
 from skein_auth.errors import ApiKeyNotFound, TooManyAttempts
 from skein_auth.settings import AuthSettings
+from skein_auth.sources import from_source
 from skein_auth.store import QUERIES, AttemptStore
 from skein_kit.database import Database
 from skein_kit.errors import CredentialInvalid, DatabaseUnavailable
 
 MOST = 10
+SIGN_IN = ("sign_in", from_source("ada@example.org", "192.0.2.1"))
 WINDOW = 900
 
 
@@ -73,18 +75,18 @@ async def succeeds(attempts: Attempts, *subjects: tuple[str, str]) -> str:
 async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work(
     attempts: Attempts, clock: Clock
 ) -> None:
-    subjects = (("account", "Ada@Example.org"), ("address", "192.0.2.1"))
+    subjects = (SIGN_IN, ("identity", "192.0.2.1"))
     assert [await fails(attempts, *subjects) for _ in range(MOST)] == ["wrong"] * MOST
     clock.time += timedelta(seconds=60)
     worked = False
 
     with pytest.raises(TooManyAttempts) as refused:
-        async with attempts.failing(("account", "ada@example.org"), ("address", "198.51.100.7")):
+        async with attempts.failing(SIGN_IN, ("identity", "198.51.100.7")):
             worked = True
 
     assert not worked
     assert refused.value.retry_after == WINDOW - 60
-    assert refused.value.facts["kind"] == "account"
+    assert refused.value.facts["kind"] == "sign_in"
 
 
 async def test_the_window_ends(attempts: Attempts, clock: Clock) -> None:
@@ -99,7 +101,7 @@ async def test_the_window_ends(attempts: Attempts, clock: Clock) -> None:
 
 
 async def test_success_never_counts(attempts: Attempts) -> None:
-    subject = ("account", "a@example.org")
+    subject = ("second_factor", "a@example.org")
 
     assert {await succeeds(attempts, subject) for _ in range(3 * MOST)} == {"right"}
     assert await fails(attempts, subject) == "wrong"
@@ -107,18 +109,18 @@ async def test_success_never_counts(attempts: Attempts) -> None:
 
 async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(attempts: Attempts) -> None:
     for _ in range(MOST):
-        await fails(attempts, ("address", "192.0.2.1"))
+        await fails(attempts, ("identity", "192.0.2.1"))
 
     for _ in range(MOST):
-        assert await fails(attempts, ("account", "b@example.org"), ("address", "192.0.2.1")) == "too many"
+        assert await fails(attempts, ("second_factor", "b@example.org"), ("identity", "192.0.2.1")) == "too many"
 
-    assert await succeeds(attempts, ("account", "b@example.org"), ("address", "192.0.2.2")) == "right"
+    assert await succeeds(attempts, ("second_factor", "b@example.org"), ("identity", "192.0.2.2")) == "right"
 
 
 async def test_of_a_burst_of_wrong_tries_no_more_than_ten_are_let_through(pool: Database) -> None:
     """By two replicas at once, in the two orders that could make them wait for each other."""
     replicas = [Attempts(AttemptStore(pool), limits(AuthSettings())) for _ in range(2)]
-    pair = (("account", "c@example.org"), ("address", "192.0.2.3"))
+    pair = (("second_factor", "c@example.org"), ("identity", "192.0.2.3"))
     tried = 0
 
     async def try_it(number: int) -> str:
@@ -146,7 +148,7 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
 
     async def sign_in(number: int) -> str:
         nonlocal at_once, most
-        async with attempts.failing(("account", f"{number}@example.org"), ("address", "192.0.2.4")):
+        async with attempts.failing(("second_factor", f"{number}@example.org"), ("identity", "192.0.2.4")):
             at_once += 1
             most = max(most, at_once)
             await asyncio.sleep(0)
@@ -161,7 +163,7 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable(), RuntimeError("a bug"), asyncio.CancelledError()])
 async def test_what_is_nobodys_fault_does_not_count(attempts: Attempts, error: BaseException) -> None:
-    subject = ("account", "d@example.org")
+    subject = ("second_factor", "d@example.org")
     for _ in range(2 * MOST):
         with pytest.raises(type(error)):
             async with attempts.failing(subject):
@@ -173,14 +175,14 @@ async def test_what_is_nobodys_fault_does_not_count(attempts: Attempts, error: B
 async def test_a_refusal_counts_whatever_was_guessed(attempts: Attempts) -> None:
     for _ in range(MOST):
         with pytest.raises(ApiKeyNotFound):
-            async with attempts.failing(("address", "192.0.2.5")):
+            async with attempts.failing(("identity", "192.0.2.5")):
                 raise ApiKeyNotFound
 
-    assert await succeeds(attempts, ("address", "192.0.2.5")) == "too many"
+    assert await succeeds(attempts, ("identity", "192.0.2.5")) == "too many"
 
 
 async def test_calls_of_no_address_are_not_limited_by_address(attempts: Attempts) -> None:
-    answers = {await fails(attempts, ("address", "")) for _ in range(2 * MOST)}
+    answers = {await fails(attempts, ("identity", "")) for _ in range(2 * MOST)}
 
     assert answers == {"wrong"}
 
@@ -197,9 +199,12 @@ async def test_calls_of_no_address_are_not_limited_by_address(attempts: Attempts
 )
 async def test_an_ipv6_customer_is_one_address(attempts: Attempts, one: str, other: str, *, is_shared: bool) -> None:
     for _ in range(MOST):
-        await fails(attempts, ("address", one))
+        await fails(attempts, ("identity", one), ("sign_in", from_source("a@example.org", one)))
 
-    assert await succeeds(attempts, ("address", other)) == ("too many" if is_shared else "right")
+    expected = "too many" if is_shared else "right"
+    assert await succeeds(attempts, ("identity", other)) == expected
+    assert await succeeds(attempts, ("sign_in", from_source("a@example.org", other))) == expected
+    assert await succeeds(attempts, ("sign_in", from_source("b@example.org", one))) == "right"
 
 
 async def test_names_of_refused_clients_are_told_apart_by_letter_case(attempts: Attempts) -> None:
@@ -235,7 +240,7 @@ async def test_of_concurrent_sign_ups_no_more_than_the_limit_pass(attempts: Atte
 async def test_no_subject_is_readable_and_old_windows_are_removed(
     attempts: Attempts, pool: Database, database: TestDatabase, clock: Clock
 ) -> None:
-    await fails(attempts, ("account", "e@example.org"), ("address", "192.0.2.11"))
+    await fails(attempts, ("second_factor", "e@example.org"), ("identity", "192.0.2.11"))
     async with database.superuser() as connection:
         stored = await connection.fetch("SELECT * FROM auth.attempts")
     assert len(stored) == 2

@@ -11,6 +11,7 @@ from fix_oauth import REDIRECT, App
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import oauth_pb2 as pb
+from skein_auth.passwords import HASHED
 
 if TYPE_CHECKING:
     from fix_accounts import Account
@@ -71,15 +72,23 @@ async def test_an_application_proves_itself_with_the_secret_that_it_had(
         await App(direct, client, hashlib.sha256(SECRET.encode()).hexdigest(), "").refresh(tokens.refresh_token)
 
 
-async def test_guesses_at_a_secret_that_another_system_chose_are_limited(cluster: Cluster, direct: aio.Channel) -> None:
+async def test_guesses_at_a_secret_that_another_system_chose_become_slow_and_the_right_one_passes(
+    cluster: Cluster, direct: aio.Channel
+) -> None:
+    hashed = HASHED.labels("argon2")._value  # What the metric counts is the work.
     client = moving(token_endpoint_auth_method="client_secret_post")
     await take_over(cluster, client, SECRET)
     for number in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "OAUTH_INVALID_CLIENT"):
             await App(direct, client, f"guess {number}", "").refresh("x")
+    before = hashed.get()
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await App(direct, client, "guess 10", "").refresh("x")
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_GRANT"):
         await App(direct, client, SECRET, "").refresh("x")
+
+    assert hashed.get() >= before + 2
 
 
 async def test_a_secret_that_expired_there_is_expired_here(

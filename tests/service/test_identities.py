@@ -404,17 +404,33 @@ async def test_a_deactivated_account_is_not_signed_into(alone: Alone, issuer: Is
         await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
 
 
-async def test_failures_from_one_address_are_limited(alone: Alone, issuer: Issuer) -> None:
+async def test_a_right_identity_passes_when_its_address_failed_too_often(alone: Alone, issuer: Issuer) -> None:
+    address = (("skein-client-address", "192.0.2.9"),)
     for _ in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(
-                with_token("wrong"), metadata=(("skein-client-address", "192.0.2.9"),)
-            )
+            await alone.anonymous.SignInWithIdentity(with_token("wrong"), metadata=address)
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await alone.anonymous.SignInWithIdentity(
-            with_token(issuer.id_token("ann")), metadata=(("skein-client-address", "192.0.2.9"),)
-        )
+        await alone.anonymous.SignInWithIdentity(with_token("wrong"), metadata=address)
+    signed_in = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")), metadata=address)
+    assert signed_in.tokens.access_token
+
+
+async def test_a_source_of_wrong_github_tokens_calls_github_no_more_but_from_a_known_device(
+    alone: Alone, issuer: Issuer
+) -> None:
+    address = (("skein-client-address", "192.0.2.9"),)
+    right = with_token(issuer.github_token(7, "ann"), "github")
+    known = await alone.anonymous.SignInWithIdentity(right, metadata=address)
+    for number in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(with_token(f"gho_wrong_{number}", "github"), metadata=address)
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await alone.anonymous.SignInWithIdentity(right, metadata=address)
+    right.device_token = known.device_token
+    again = await alone.anonymous.SignInWithIdentity(right, metadata=address)
+    assert again.account.account_id == known.account.account_id
 
 
 async def test_a_linked_identity_signs_into_the_account(alone: Alone, issuer: Issuer) -> None:

@@ -20,6 +20,7 @@ from skein_auth.applications import Applications
 from skein_auth.attempts import Attempts, limits
 from skein_auth.audit import Audit
 from skein_auth.errors import ClientUnknown
+from skein_auth.passwords import Passwords
 from skein_auth.settings import AuthSettings
 from skein_auth.store import AttemptStore, AuditStore, ClientStore
 from skein_kit.database import Database
@@ -174,7 +175,15 @@ async def store(database: TestDatabase) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def applications(store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> Applications:
+async def passwords() -> AsyncIterator[Passwords]:
+    async with Passwords.open(AuthSettings()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def applications(
+    store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext], passwords: Passwords
+) -> Applications:
     """Applications whose documents are where the test's site is."""
 
     async def resolve(_host: str, _port: int) -> list[str]:
@@ -186,6 +195,7 @@ def applications(store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSL
         ClientStore(store),
         Outbound(allow=[origin], resolve=resolve, tls=tls[1]),
         settings,
+        passwords,
         Attempts(AttemptStore(store), limits(settings)),
         Audit(AuditStore(store)),
     )
@@ -251,7 +261,7 @@ async def test_a_document_that_is_wrong_describes_nobody(
 
 
 async def test_a_site_inside_the_network_is_not_asked(
-    store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext]
+    store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext], passwords: Passwords
 ) -> None:
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["127.0.0.1"]
@@ -261,6 +271,7 @@ async def test_a_site_inside_the_network_is_not_asked(
         ClientStore(store),
         Outbound(resolve=resolve, tls=tls[1]),
         settings,
+        passwords,
         Attempts(AttemptStore(store), limits(settings)),
         Audit(AuditStore(store)),
     )

@@ -15,6 +15,8 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from fix_database import TestDatabase
 
 
@@ -25,6 +27,13 @@ async def account(cluster: Cluster) -> Account:
 
 def wrong(email: str) -> pb.SignInRequest:
     return pb.SignInRequest(email=email, password="not the password")
+
+
+async def exhausted(cluster: Cluster, email: str) -> None:
+    """Let strangers of this source try more passwords of the account than it lets them."""
+    for _ in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await cluster.anonymous.auth.SignIn(wrong(email))
 
 
 async def until_refused(account: Account) -> None:
@@ -72,13 +81,73 @@ async def test_a_deactivated_account_is_refused_like_a_wrong_password(cluster: C
         await sign_in(cluster, account.email)
 
 
-async def test_too_many_wrong_passwords_lock_even_the_right_one_out(cluster: Cluster, account: Account) -> None:
-    for _ in range(10):
-        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await cluster.anonymous.auth.SignIn(wrong(account.email))
+async def test_a_known_device_does_not_wait_for_the_wrong_passwords_of_its_source(
+    cluster: Cluster, account: Account
+) -> None:
+    known = await cluster.anonymous.auth.SignIn(pb.SignInRequest(email=account.email, password=PASSWORD))
+    await exhausted(cluster, account.email)
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
         await sign_in(cluster, account.email)
+    request = pb.SignInRequest(email=account.email, password=PASSWORD, device_token=known.device_token)
+    for _ in range(12):
+        request.device_token = (await cluster.anonymous.auth.SignIn(request)).device_token
+
+
+async def test_wrong_passwords_of_a_known_device_are_limited_as_well(cluster: Cluster, account: Account) -> None:
+    known = await cluster.anonymous.auth.SignIn(pb.SignInRequest(email=account.email, password=PASSWORD))
+    wrong_one = pb.SignInRequest(email=account.email, password="not the password", device_token=known.device_token)
+    # Ten as a known device, and ten as any other.
+    for _ in range(20):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await cluster.anonymous.auth.SignIn(wrong_one)
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await cluster.anonymous.auth.SignIn(wrong_one)
+
+
+async def test_a_device_that_another_account_knows_is_unknown(cluster: Cluster, account: Account) -> None:
+    stranger = await new_account(cluster)
+    known = await cluster.anonymous.auth.SignIn(pb.SignInRequest(email=stranger.email, password=PASSWORD))
+    await exhausted(cluster, account.email)
+
+    last = known.device_token[-1]
+    for token in (known.device_token, f"{known.device_token[:-1]}{'A' if last != 'A' else 'B'}", "skein_device_", "ä"):
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+            await cluster.anonymous.auth.SignIn(
+                pb.SignInRequest(email=account.email, password=PASSWORD, device_token=token)
+            )
+
+
+async def change_password(cluster: Cluster, account: Account) -> str:
+    new = "another password than before"
+    await account.stubs.auth.ChangePassword(pb.ChangePasswordRequest(old_password=PASSWORD, new_password=new))
+    return new
+
+
+async def revoke_all_others(cluster: Cluster, account: Account) -> str:
+    await account.stubs.auth.RevokeAuthSession(pb.RevokeAuthSessionRequest(all_others=True))
+    return PASSWORD
+
+
+async def revoke_as_the_operator(cluster: Cluster, account: Account) -> str:
+    await cluster.operator.auth.RevokeCredentials(pb.RevokeCredentialsRequest(account_id=account.account_id))
+    return PASSWORD
+
+
+@pytest.mark.parametrize("end", [change_password, revoke_all_others, revoke_as_the_operator])
+async def test_known_devices_end_with_the_sign_ins(
+    cluster: Cluster, account: Account, end: Callable[[Cluster, Account], Awaitable[str]]
+) -> None:
+    known = await cluster.anonymous.auth.SignIn(pb.SignInRequest(email=account.email, password=PASSWORD))
+
+    password = await end(cluster, account)
+
+    await exhausted(cluster, account.email)
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await cluster.anonymous.auth.SignIn(
+            pb.SignInRequest(email=account.email, password=password, device_token=known.device_token)
+        )
 
 
 async def test_successful_sign_ins_do_not_count(cluster: Cluster, account: Account) -> None:

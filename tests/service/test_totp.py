@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from fix_auth import PASSWORD, Alone, Person, auth_alone
 from fix_cluster import SYSTEM_KEY, refused
 from fix_issuer import issuing
+from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.sealing import Sealer
@@ -190,6 +191,54 @@ async def test_guesses_are_limited(alone: Alone) -> None:
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
         await alone.sign_in(ann.email, authenticator.code())
+
+
+async def test_strangers_without_the_password_do_not_lock_the_second_factor(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator, _ = await confirmed(ann)
+    for number in range(30):
+        with pytest.raises(aio.AioRpcError):
+            await alone.sign_in(ann.email, f"{number:06}", password="a wrong password")
+
+    assert (await alone.sign_in(ann.email, authenticator.code())).tokens.access_token
+
+
+async def test_the_right_password_with_the_right_code_passes_the_wrong_passwords_of_its_source(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator, codes = await confirmed(ann)
+    for _ in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.sign_in(ann.email, password="a wrong password")
+
+    for password, code in ((PASSWORD, ""), (PASSWORD, "000000"), ("a wrong password", codes[0])):
+        # Neither factor is told to be right without the other.
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+            await alone.sign_in(ann.email, code, password=password)
+    assert (await alone.sign_in(ann.email, authenticator.code())).tokens.access_token
+    assert (await alone.sign_in(ann.email, codes[1])).tokens.access_token
+
+
+async def test_a_code_does_not_help_an_account_that_has_no_second_factor(alone: Alone) -> None:
+    ben = await alone.sign_up()
+    for _ in range(10):
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.sign_in(ben.email, password="a wrong password")
+
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await alone.sign_in(ben.email, "123456")
+
+
+async def test_codes_beside_the_right_password_are_limited_whatever_sources_they_come_from(alone: Alone) -> None:
+    ann = await alone.sign_up()
+    authenticator, _ = await confirmed(ann)
+    for number in range(10):
+        request = pb.SignInRequest(email=ann.email, password=PASSWORD, second_factor="nnnn-nnnn-nnnn-nnnn")
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignIn(request, metadata=(("skein-client-address", f"192.0.2.{number}"),))
+
+    right = pb.SignInRequest(email=ann.email, password=PASSWORD, second_factor=authenticator.code())
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await alone.anonymous.SignIn(right, metadata=(("skein-client-address", "198.51.100.1"),))
 
 
 async def test_the_password_is_asked_for_again_and_guesses_at_it_are_limited(alone: Alone) -> None:

@@ -4,20 +4,25 @@ import asyncio
 import base64
 import hashlib
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
+from skein_auth.known_devices import KnownDevice
 from skein_auth.passwords import HASHED, Passwords, accepted, is_known
 from skein_auth.settings import AuthSettings
-from skein_kit.errors import ServiceUnavailable
+from skein_auth.work_queue import Place
+from skein_kit.errors import Overloaded
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 PASSWORD = "correct horse battery"
+HERE = Place.of_source("192.0.2.1")
 
 
 @asynccontextmanager
@@ -42,60 +47,99 @@ def of_memory_vault(password: str, iterations: int = 1000) -> str:
 
 async def test_a_password_proves_itself_and_another_does_not() -> None:
     async with passwords() as made:
-        stored = await made.hash(PASSWORD)
+        stored = await made.hash(PASSWORD, HERE)
 
         assert stored.startswith("$argon2id$v=19$m=64,t=1,p=1$")
-        assert (await made.verify(stored, PASSWORD)).ok
-        assert not (await made.verify(stored, "correct horse batter")).ok
+        assert (await made.verify(stored, PASSWORD, HERE)).ok
+        assert not (await made.verify(stored, "correct horse batter", HERE)).ok
 
 
 async def test_what_was_hashed_with_other_parameters_is_hashed_anew() -> None:
     async with passwords(memory=32) as before, passwords() as now:
-        old = await before.hash(PASSWORD)
+        old = await before.hash(PASSWORD, HERE)
 
-        verdict = await now.verify(old, PASSWORD)
-        wrong = await now.verify(old, "wrong password")
-        anew = await now.rehash(PASSWORD)
+        verdict = await now.verify(old, PASSWORD, HERE)
+        wrong = await now.verify(old, "wrong password", HERE)
+        anew = await now.rehash(PASSWORD, HERE)
 
         assert (verdict.ok, verdict.rehash) == (True, True)
         assert (wrong.ok, wrong.rehash) == (False, False)
-        assert not (await now.verify(anew, PASSWORD)).rehash
+        assert not (await now.verify(anew, PASSWORD, HERE)).rehash
 
 
 async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None:
     stored = of_memory_vault("short")
     async with passwords() as made:
-        verdict = await made.verify(stored, "short")
+        verdict = await made.verify(stored, "short", HERE)
 
         assert (verdict.ok, verdict.rehash) == (True, True)
-        assert not (await made.verify(stored, "shorx")).ok
+        assert not (await made.verify(stored, "shorx", HERE)).ok
 
 
 async def test_nobody_s_password_is_hashed_like_any_other() -> None:
     hashed = HASHED.labels("argon2")._value  # What the metric counts is the work.
     async with passwords() as made:
-        known = await made.hash(PASSWORD)
+        known = await made.hash(PASSWORD, HERE)
         before = hashed.get()
 
-        assert not (await made.verify(None, PASSWORD)).ok
-        assert not (await made.verify(known, "wrong password")).ok
+        assert not (await made.verify(None, PASSWORD, HERE)).ok
+        assert not (await made.verify(known, "wrong password", HERE)).ok
 
         assert hashed.get() == before + 2
 
 
 async def test_a_password_is_the_same_however_its_accents_are_typed() -> None:
     async with passwords() as made:
-        stored = await made.hash("caf\u00e9 au lait")
+        stored = await made.hash("caf\u00e9 au lait", HERE)
 
-        assert (await made.verify(stored, "cafe\u0301 au lait")).ok
+        assert (await made.verify(stored, "cafe\u0301 au lait", HERE)).ok
 
 
 async def test_one_more_than_can_wait_is_refused_at_once() -> None:
     async with passwords(memory=4096, iterations=8, threads=1, waiting=1) as made:
-        outcomes = await asyncio.gather(*(made.hash(PASSWORD) for _ in range(4)), return_exceptions=True)
+        outcomes = await asyncio.gather(*(made.hash(PASSWORD, HERE) for _ in range(4)), return_exceptions=True)
 
-        assert [type(outcome) for outcome in outcomes] == [str, str, ServiceUnavailable, ServiceUnavailable]
-        assert await made.hash(PASSWORD)
+        assert [type(outcome) for outcome in outcomes] == [str, str, Overloaded, Overloaded]
+        assert await made.hash(PASSWORD, HERE)
+
+
+async def test_a_source_gives_way_to_the_others_when_no_more_can_wait() -> None:
+    async with passwords(memory=4096, iterations=8, threads=1, waiting=4) as made:
+        flood = [asyncio.create_task(made.hash(PASSWORD, HERE)) for _ in range(8)]
+        await asyncio.sleep(0)
+        others = [made.hash(PASSWORD, Place.of_source(f"198.51.100.{number}")) for number in range(3)]
+
+        assert [type(hashed) for hashed in await asyncio.gather(*others)] == [str] * 3
+        outcomes = await asyncio.gather(*flood, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes].count(Overloaded) == 6
+
+
+async def test_a_known_device_is_hashed_before_all_sources_that_wait() -> None:
+    device = KnownDevice(account_id=uuid4(), device_id=uuid4(), generation=1, sign_in_time=datetime.now(UTC))
+    ended: list[str] = []
+
+    async def hashed(name: str, place: Place) -> None:
+        await made.hash(PASSWORD, place)
+        ended.append(name)
+
+    async with passwords(memory=4096, iterations=8, threads=1, waiting=4) as made:
+        sources = [hashed(f"source {number}", Place.of_source(str(number))) for number in range(5)]
+        await asyncio.gather(*sources, hashed("device", Place.of_device(device)), return_exceptions=True)
+
+    assert ended.index("device") == 1
+    assert len(ended) == 5
+
+
+async def test_a_caller_that_goes_away_keeps_its_turn_until_the_work_is_done() -> None:
+    async with passwords(memory=4096, iterations=8, threads=1, waiting=1) as made:
+        gone = [asyncio.create_task(made.hash(PASSWORD, HERE)) for _ in range(2)]
+        await asyncio.sleep(0)
+        gone[0].cancel()
+        await asyncio.sleep(0)
+
+        with pytest.raises(Overloaded):
+            await made.hash(PASSWORD, HERE)
+        assert await gone[1]
 
 
 @pytest.mark.parametrize("text", ["", "nine char", "e\u0301" * 9])

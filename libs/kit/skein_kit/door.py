@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 WIRE_LIMIT = 64 * 1024 * 1024
 # What a proxy says of where a call comes from.
 FORWARDED_FOR = "x-forwarded-for"
-# Says where a call comes from, given the socket's address and what X-Forwarded-For says.
-Origin = Callable[[str, Sequence[str]], str]
+# The same as RFC 7239 has it. It is not read, but a proxy that sends it is noticed.
+FORWARDED = "forwarded"
+# Says where a call comes from, given the socket's address, what X-Forwarded-For says and whether there is a Forwarded.
+Origin = Callable[[str, Sequence[str], bool], str]
 
 
 class Door(grpc.GenericRpcHandler):
@@ -124,7 +126,8 @@ def _call(path: str, context: aio.ServicerContext[bytes, bytes], origin: Origin 
     )
     if origin is not None:
         forwarded = [value for key, value in pairs if key == FORWARDED_FOR]
-        call.entered(origin(address_of(call.peer_address), forwarded))
+        has_forwarded = any(key == FORWARDED for key, _ in pairs)
+        call.entered(origin(address_of(call.peer_address), forwarded, has_forwarded))
     return call
 
 

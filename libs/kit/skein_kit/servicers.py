@@ -28,7 +28,7 @@ class Servicers:
         admit: Admit | None = None,
         continues_trace: bool = True,
         is_edge: bool = False,
-        origin: Origin = lambda address, _forwarded: address,
+        origin: Origin = lambda address, _forwarded, _has_forwarded: address,
         credentials: grpc.ServerCredentials | None = None,
     ) -> None:
         """Verify signed identities and continue callers' traces, unless told otherwise (the gateway is)."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hmac
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein_auth import clients
 from skein_auth.clients import Client
-from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken
+from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
+from skein_auth.sources import from_source, source_of
+from skein_auth.work_queue import Place
 from skein_kit import logs
 from skein_kit.call import current
 from skein_kit.errors import Refusal
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
+    from skein_auth.passwords import Passwords
     from skein_auth.settings import AuthSettings
     from skein_auth.store.clients import ClientStore
     from skein_kit.outbound import Outbound
@@ -42,12 +46,19 @@ class Applications:
     """The clients of this authorization server."""
 
     def __init__(
-        self, store: ClientStore, outbound: Outbound, settings: AuthSettings, attempts: Attempts, audit: Audit
+        self,
+        store: ClientStore,
+        outbound: Outbound,
+        settings: AuthSettings,
+        passwords: Passwords,
+        attempts: Attempts,
+        audit: Audit,
     ) -> None:
         self._store = store
         self._outbound = outbound
         self._settings = settings
         self._schemes = settings.schemes()
+        self._passwords = passwords
         self._attempts = attempts
         self._audit = audit
 
@@ -77,8 +88,9 @@ class Applications:
     async def authenticated(self, given: pb.ClientAuthentication) -> Client:
         """Return the client that proves itself, in the way that it registered for.
 
-        Only imported secrets are worth a guess, so only they are tried within the limits on attempts. Of other secrets
-        the right one always passes. Raises InvalidClient, or TooManyAttempts once too many wrong secrets came.
+        The right secret passes whatever wrong ones came before. Only imported secrets are worth a guess: after too many
+        wrong ones of a source, each further one from there takes the time of a password, in turn.
+        Raises InvalidClient, or TooManyAttempts once too many wrong secrets came.
         """
         client = await self.known(given.client_id)
         method = given.method or clients.PUBLIC
@@ -89,8 +101,7 @@ class Applications:
             if client is None:
                 clients.refuse_unknown(given.client_secret)
             if client.has_imported_secret:
-                async with self._attempts.failing(("client", given.client_id), ("address", address())):
-                    client.authenticate(given.client_secret, method, now())
+                await self._authenticate_imported(client, given.client_secret, method)
             else:
                 client.authenticate(given.client_secret, method, now())
         except InvalidClient as refusal:
@@ -105,7 +116,8 @@ class Applications:
     async def register(self, message: pb.Client, initial_access_token: str) -> tuple[Client, Token | None, Token]:
         """Make an application known; return it, its secret if it has one, and the token that manages it."""
         self._may_register(initial_access_token)
-        await self._attempts.charge("registration", address())
+        if self.registration_open:
+            await self._attempts.charge("registration", address())
         at = now()
         client_id = new_id(at)
         client = clients.described(metadata(message), self._schemes, at, client_id=str(client_id))
@@ -162,6 +174,17 @@ class Applications:
         client = await self.managed(client_id, registration_token)
         await self._store.delete_client(client.client_id)
         await self._audit.record("client_deleted", client_id=client.client_id)
+
+    async def _authenticate_imported(self, client: Client, secret: str, method: str) -> None:
+        source = address()
+        async with AsyncExitStack() as attempt:
+            try:
+                await attempt.enter_async_context(
+                    self._attempts.failing(("client", from_source(client.client_id, source)))
+                )
+            except TooManyAttempts:
+                await self._passwords.verify(None, secret, Place.of_source(source_of(source)))
+            client.authenticate(secret, method, now())
 
     def _may_register(self, initial_access_token: str) -> None:
         if self.registration_open:

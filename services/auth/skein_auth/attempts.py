@@ -1,16 +1,18 @@
-"""How often somebody may try: failed attempts by account, client and address, and what anonymous people may do at all.
+"""Limits on failed attempts, and on what callers without a credential may do.
 
 An attempt is counted before the work and taken back when it ends well, so a burst of tries gets no further than one
 after another. While the count is full only with attempts that may still end well, the next one waits its turn.
 Only what can be guessed is an attempt: passwords, codes that people type, client secrets of another system's making.
 A refused token of 256 random bits is a dead token, so it never keeps live ones of the same address out.
+
+A stranger's failures count where the stranger is: for an account or a client together with the source of the call.
+Counts by account alone are reached only by callers that have proved something of the account before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +22,7 @@ import grpc
 from prometheus_client import Counter
 
 from skein_auth.errors import TooManyAttempts
+from skein_auth.sources import source_of
 from skein_auth.store.attempts import AttemptStore, Counted, Wanted
 from skein_kit import logs
 from skein_kit.errors import Refusal
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_auth.settings import AuthSettings
+    from skein_kit.identity import Caller
 
 REFUSED = Counter("skein_auth_attempts_refused_total", "Attempts that were one too many.", ["kind"])
 # Refusals of these codes are the caller's fault; anything else says nothing about what was tried.
@@ -57,8 +61,6 @@ _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.2
 # How long an attempt waits for others that are under way.
 _PATIENCE_SECONDS = 5.0
-# The part of an IPv6 address that one customer of a provider has for itself.
-_IPV6_PREFIX = 64
 
 log = logs.get("auth")
 
@@ -75,19 +77,30 @@ def limits(settings: AuthSettings) -> Mapping[str, Limit]:
     """Return every kind of attempt that there is, with its limit."""
     window = timedelta(seconds=settings.attempts_window_seconds)
     return {
-        # Of failures.
-        "account": Limit(settings.attempts_most, window),
+        # Failed sign-ins from devices that are not known, by address of the account and source.
+        "sign_in": Limit(settings.attempts_most, window),
+        # Failed sign-ins from a known device, by device.
+        "device": Limit(settings.attempts_most, window),
+        # Wrong codes after the right password or identity, by account.
+        "second_factor": Limit(settings.attempts_most, window),
+        # Wrong passwords and codes of a person who is signed in, by sign-in.
+        "own_proof": Limit(settings.attempts_most, window),
+        # Codes of devices that a person typed and that no device has, by account.
+        "user_code": Limit(settings.attempts_most, window),
+        # Wrong secrets of an imported client, by client and source. The right secret passes, if slowly.
         "client": Limit(settings.attempts_most, window),
-        "address": Limit(settings.address_attempts_most, window),
-        # Refusals of clients, by client and by address. The right secret passes whatever these counts say.
+        # Refused identities of a provider that is called for each of them, by source.
+        "identity": Limit(settings.address_attempts_most, window),
+        # Refusals that are recorded, by client and by source. What is right passes whatever these counts say.
         "refused_client": Limit(settings.attempts_most, window),
         "refused_address": Limit(settings.address_attempts_most, window),
-        # By address.
+        "refused_sign_in": Limit(settings.address_attempts_most, window),
+        # By source; a sign-up with an invitation by invitation, a device of a client with a secret by client.
         "sign_up": Limit(settings.sign_ups_most, _HOUR),
         "registration": Limit(settings.registrations_most, _HOUR),
         "device_start": Limit(settings.device_starts_most, _HOUR),
         "mail_request": Limit(settings.mail_requests_most, _HOUR),
-        # By the address that the mail goes to.
+        # By purpose and by the address that the mail goes to.
         "mail_to": Limit(settings.mails_to_most, _HOUR),
     }
 
@@ -104,8 +117,9 @@ class Attempts:
     async def failing(self, *subjects: tuple[str, str]) -> AsyncIterator[None]:
         """Refuse with TooManyAttempts when one of the subjects has failed too often, else run the block.
 
-        Subjects are pairs such as ("account", email), ("client", id), ("address", address); an empty one is not
-        limited. The attempt counts against all of them when the block raises a refusal that is the caller's fault.
+        Subjects are pairs of a kind and what it is counted by, such as ("sign_in", from_source(email, address)) and
+        ("identity", address); an empty one is not limited. The attempt counts against all of them when the block raises
+        a refusal that is the caller's fault.
         """
         held = await self._held(subjects)
         failed = False
@@ -147,7 +161,7 @@ class Attempts:
         return [
             Wanted(
                 kind=kind,
-                subject_hash=hashlib.sha256(f"{kind}:{_normal(kind, subject)}".encode()).digest(),
+                subject_hash=hashlib.sha256(f"{kind}:{source_of(subject)}".encode()).digest(),
                 expire_time=at + self._limits[kind].window,
             )
             for kind, subject in dict.fromkeys(subjects)
@@ -183,18 +197,6 @@ def _refused(kind: str, after: float) -> TooManyAttempts:
     return TooManyAttempts(after=max(after, 1.0), kind=kind)
 
 
-def _normal(kind: str, subject: str) -> str:
-    """Return what stands for a subject: of an IPv6 address the network, of a mailbox the lower-cased name."""
-    if kind in {"account", "mail_to"}:
-        return subject.lower()
-    if kind in {"client", "refused_client"}:
-        return subject
-    try:
-        address = ipaddress.ip_address(subject.partition("%")[0])
-    except ValueError:
-        return subject
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
+def own_proof(who: Caller) -> str:
+    """Return the subject for what a person proves who is signed in: a thief of one sign-in does not stop the others."""
+    return f"{who.account()} {who.sign_in_id}"

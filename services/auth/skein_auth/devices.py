@@ -83,7 +83,9 @@ class Devices:
         client.must_use(clients.DEVICE_CODE)
         scopes = client.scopes(request.scope)
         resources = targets(self._tokens, request.resources)
-        await self._attempts.charge("device_start", address())
+        # A client that proved itself does not wait for strangers of the same address.
+        is_public = client.token_endpoint_auth_method == clients.PUBLIC
+        await self._attempts.charge("device_start", address() if is_public else f"client {client.client_id}")
         at = now()
         token = Token.made(DEVICE_PREFIX, NO_TENANT, self._sign_ins.chance.id(at), self._sign_ins.chance.secret())
         device = Device(
@@ -105,7 +107,7 @@ class Devices:
 
     async def find(self, caller: Caller, code: str) -> Shown:
         """Return the device that waits with this code. Raises DeviceCodeNotFound; guessing is limited."""
-        async with self._attempts.failing(("account", str(caller.account())), ("address", address())):
+        async with self._attempts.failing(("user_code", str(caller.account()))):
             shown = await self._store.shown(typed(code))
             if shown is None or not shown.device.waits(now()):
                 raise DeviceCodeNotFound

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.errors import IdentityRefused, SignInRefused, SignUpClosed
-from skein_kit.call import current
-from skein_kit.ids import now
+from skein_auth.attempts import own_proof
+from skein_auth.errors import IdentityRefused, SignInRefused, SignUpClosed, TooManyAttempts
+from skein_auth.known_devices import KnownDevice
+from skein_auth.one_time import client_address
+from skein_auth.signing_in import record_refusal
+from skein_auth.sources import source_of
+from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
+    from skein_auth.known_devices import KnownDevices
     from skein_auth.providers import Proof, Providers
     from skein_auth.sign_ins import SignIns
+    from skein_auth.store.accounts import AccountStore, Credentials
     from skein_auth.store.identities import IdentityStore
     from skein_auth.totp import Totp
     from skein_kit.identity import Caller
@@ -30,6 +37,7 @@ class SignedIn:
     tokens: pb.SignInTokens
     # The account was made on the way.
     created: bool
+    device_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,29 +48,38 @@ class LinkedIdentities:
     providers: Providers
     sign_ins: SignIns
     totp: Totp
+    accounts: AccountStore
+    devices: KnownDevices
     attempts: Attempts
     audit: Audit
     # Whoever has an identity gets an account; else only those whose identity is linked sign in with it.
     sign_up_open: bool
 
-    async def sign_in(self, provider: str, token: str, nonce: str, second_factor: str) -> SignedIn:
+    async def sign_in(self, request: pb.SignInWithIdentityRequest) -> SignedIn:
         """Begin a sign-in of the account that the identity signs into; where sign-up is open one is made if need be."""
-        call = current()
-        address = "" if call is None else call.client_address
-        async with self.attempts.failing(("address", address)):
-            proof = await self._proof(provider, token, nonce)
-            account, created = await self._account(proof, address)
+        source, account_id = source_of(client_address()), None
+        shown = await self._shown_device(request.device_token)
+        try:
+            proof = await self._proof(request, source, shown)
+            account, created = await self._account(proof, source)
             account_id = UUID(account.account_id)
-            try:
-                await self._let_in(account, account_id, second_factor)
-            except SignInRefused as refusal:
-                await self.audit.record("sign_in", outcome="refused", reason=refusal.reason, account_id=account_id)
-                raise
-        tokens = await self.sign_ins.begin_own(account_id, at=now())
+            credentials, device = await self._let_in(account_id, request.second_factor, shown)
+        except SignInRefused as refusal:
+            target = f"identity:{request.provider}" if account_id is None else ""
+            await record_refusal(self.attempts, self.audit, refusal, source, account_id, target)
+            raise
+        at = now()
+        tokens = await self.sign_ins.begin_own(account_id, at=at)
         await self.audit.record(
-            "sign_in", account_id=account_id, principal=f"account:{account_id}", target=f"identity:{provider}"
+            "sign_in", account_id=account_id, principal=f"account:{account_id}", target=f"identity:{request.provider}"
         )
-        return SignedIn(account=account, tokens=tokens, created=created)
+        known = KnownDevice(
+            account_id=account_id,
+            device_id=new_id(at) if device is None else device.device_id,
+            generation=credentials.device_generation,
+            sign_in_time=at,
+        )
+        return SignedIn(account=account, tokens=tokens, created=created, device_token=self.devices.token(known))
 
     async def link(self, who: Caller, provider: str, token: str, nonce: str, once: Once) -> pb.LinkIdentityResponse:
         """Let the identity sign into the account, once for each request: its proof may have expired since."""
@@ -70,24 +87,47 @@ class LinkedIdentities:
             return first
         await self.sign_ins.must_be_recent(who)
         account_id = who.account()
-        async with self.attempts.failing(("account", str(account_id))):
+        async with self.attempts.failing(("own_proof", own_proof(who))):
             proof = await self.providers.prove(provider, token, nonce)
             return await self.store.link(account_id, proof, once)
 
-    async def _let_in(self, account: pb.Account, account_id: UUID, second_factor: str) -> None:
-        if account.status != pb.ACCOUNT_STATUS_ACTIVE:
-            raise SignInRefused
-        async with self.attempts.failing(("account", account.account_id)):
-            await self.totp.check(account_id, second_factor)
+    async def _shown_device(self, device_token: str) -> KnownDevice | None:
+        """Return the device that its account knows, whatever account the identity signs into."""
+        shown = self.devices.read(device_token, now())
+        account = None if shown is None else await self.accounts.credentials(shown.account_id)
+        return self.devices.known(device_token, account, now())
 
-    async def _proof(self, provider: str, token: str, nonce: str) -> Proof:
-        try:
-            return await self.providers.prove(provider, token, nonce)
-        except IdentityRefused:
-            await self.audit.record(
-                "sign_in", outcome="refused", reason=SignInRefused.reason, target=f"identity:{provider}"
-            )
-            raise SignInRefused from None
+    async def _let_in(
+        self, account_id: UUID, second_factor: str, shown: KnownDevice | None
+    ) -> tuple[Credentials, KnownDevice | None]:
+        """Return what signs into the account, and the device if the account knows it."""
+        credentials = await self.accounts.credentials(account_id)
+        if credentials is None or not credentials.active:
+            raise SignInRefused
+        device = shown if shown is not None and shown.account_id == account_id else None
+        if credentials.has_second_factor:
+            async with AsyncExitStack() as attempt:
+                if device is not None:
+                    with suppress(TooManyAttempts):
+                        await attempt.enter_async_context(self.attempts.failing(("device", str(device.device_id))))
+                        await self.totp.check(account_id, second_factor)
+                        return credentials, device
+                await attempt.enter_async_context(self.attempts.failing(("second_factor", str(account_id))))
+                await self.totp.check(account_id, second_factor)
+        return credentials, device
+
+    async def _proof(self, request: pb.SignInWithIdentityRequest, source: str, shown: KnownDevice | None) -> Proof:
+        """Return whom the provider says the token is of. Raises SignInRefused, or TooManyAttempts.
+
+        A provider that is called for each token bounds our calls, so a source that sent too many wrong tokens waits.
+        """
+        async with AsyncExitStack() as attempt:
+            if shown is None and self.providers.is_called_for_each(request.provider):
+                await attempt.enter_async_context(self.attempts.failing(("identity", source)))
+            try:
+                return await self.providers.prove(request.provider, request.token, request.nonce)
+            except IdentityRefused:
+                raise SignInRefused from None
 
     async def _account(self, proof: Proof, address: str) -> tuple[pb.Account, bool]:
         """Return the account, and whether it was made just now; of those who come first at once one makes it."""

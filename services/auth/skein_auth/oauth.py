@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skein_auth.access_tokens import AccessTokens
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
+    from skein_auth.passwords import Passwords
     from skein_auth.sealing import Sealer
     from skein_auth.settings import AuthSettings
     from skein_auth.sign_ins import SignIns
@@ -45,6 +46,7 @@ class Ingredients:
     tokens: AccessTokens
     tenants: Tenants
     keys: ApiKeyStore
+    passwords: Passwords
     attempts: Attempts
     audit: Audit
 
@@ -64,7 +66,12 @@ class OAuth:
         check(parts.settings)
         store = GrantStore(parts.database)
         applications = Applications(
-            ClientStore(parts.database), parts.outbound, parts.settings, parts.attempts, parts.audit
+            ClientStore(parts.database),
+            parts.outbound,
+            parts.settings,
+            parts.passwords,
+            parts.attempts,
+            parts.audit,
         )
         authorizations = Authorizations(
             applications=applications,

@@ -12,9 +12,11 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import normal_email
 from skein_auth.errors import MailNotConfigured, OneTimeTokenInvalid, TooManyAttempts
 from skein_auth.passwords import accepted
+from skein_auth.work_queue import Place
 from skein_kit import logs
 from skein_kit.call import current
 from skein_kit.database import NO_TENANT
+from skein_kit.ids import now
 from skein_kit.tokens import Token
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
+    from skein_auth.known_devices import KnownDevices
     from skein_auth.passwords import Passwords
     from skein_auth.settings import AuthSettings
     from skein_auth.store.accounts import AccountStore, Credentials
@@ -148,8 +151,9 @@ class Post:
 
     async def _deliver(self, errand: Errand) -> None:
         try:
-            await self._attempts.charge("mail_to", errand.email)
+            await self._attempts.charge("mail_to", f"{errand.purpose.value} {errand.email}")
         except TooManyAttempts:
+            # Each mail for this purpose that the mailbox has carries a token that works.
             log.warning("mail_not_sent", error="this mailbox got enough", purpose=errand.purpose.value)
             return
         lifetime = self.lifetimes[errand.purpose]
@@ -167,11 +171,13 @@ class OneTime:
         accounts: AccountStore,
         post: Post,
         passwords: Passwords,
+        devices: KnownDevices,
         attempts: Attempts,
         audit: Audit,
     ) -> None:
         self._store = store
         self._accounts = accounts
+        self._devices = devices
         self._post = post
         self._passwords = passwords
         self._attempts = attempts
@@ -187,14 +193,17 @@ class OneTime:
         token = parse(text)
         # Before hashing: whoever has no token makes us do no work.
         account_id = await self._store.account_to_reset(token)
-        await self._store.reset_password(account_id, token, await self._passwords.hash(password))
+        place = Place.of_account(account_id)
+        await self._store.reset_password(account_id, token, await self._passwords.hash(password, place))
 
-    async def request_reset(self, email: str) -> None:
+    async def request_reset(self, email: str, device_token: str) -> None:
         """Send a mail if an account has the address. Nobody can tell from outside whether one does."""
         if not self._post.configured:
             raise MailNotConfigured
-        await self._attempts.charge("mail_request", client_address())
         found = await self._accounts.credentials_of(normal_email(email))
+        device = self._devices.known(device_token, found, now())
+        requester = client_address() if device is None else f"device {device.device_id}"
+        await self._attempts.charge("mail_request", requester)
         # One event either way: what is done for an address that is known takes no longer.
         await self._audit.record("password_reset_requested", account_id=None if found is None else found.account_id)
         if found is not None and found.active:

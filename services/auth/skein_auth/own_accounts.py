@@ -9,9 +9,12 @@ from google.protobuf.message import Message
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import Draft, valid_email
+from skein_auth.attempts import own_proof
 from skein_auth.errors import PasswordWrong, SignUpClosed
 from skein_auth.one_time import client_address
 from skein_auth.passwords import accepted
+from skein_auth.sources import source_of
+from skein_auth.work_queue import Place
 from skein_kit.errors import CredentialInvalid
 from skein_kit.settings import SettingInvalid
 
@@ -57,17 +60,18 @@ class OwnAccounts:
     async def sign_up(self, request: pb.SignUpRequest) -> pb.Account:
         """Make an account for who asks for it, if that is allowed; a mailed invitation verifies the address."""
         email, password = valid_email(request.email), accepted(request.password)
-        await self.attempts.charge("sign_up", client_address())
-        if self.sign_up_rule == "closed":
-            raise SignUpClosed
-        token = request.invitation_token
+        source = client_address()
+        token = request.invitation_token if self.sign_up_rule != "closed" else ""
         invitation = await self.memberships.invitation(token, email) if token else None
-        if self.sign_up_rule == "invited" and invitation is None:
+        # An invited person does not wait for strangers of the same address.
+        await self.attempts.charge("sign_up", source if invitation is None else f"invitation {token}")
+        if self.sign_up_rule == "closed" or (self.sign_up_rule == "invited" and invitation is None):
             raise SignUpClosed
+        place = Place.of_source(source_of(source)) if invitation is None else Place(f"invitation {token}")
         draft = Draft(
             email=email,
             display_name=request.display_name,
-            password_hash=await self.passwords.hash(password),
+            password_hash=await self.passwords.hash(password, place),
             email_verified=invitation is not None and invitation.mailed,
         )
         account = await self.store.sign_up(draft)
@@ -92,7 +96,7 @@ class OwnAccounts:
         if await self.store.answered(once) is not None:
             return
         proved = await self._prove(who, old, "password_changed")
-        password_hash = await self.passwords.hash(password)
+        password_hash = await self.passwords.hash(password, Place.of_account(who.account()))
         await self.store.change_password(who.account(), password_hash, proved.revision, once, but=who.sign_in_id)
 
     async def deactivate(self, who: Caller, password: str, once: Once) -> None:
@@ -121,14 +125,14 @@ class OwnAccounts:
     async def _prove(self, who: Caller, password: str, event: str) -> Credentials:
         """Return what signs into the account if this is its password; who has none must have signed in lately."""
         account_id = who.account()
-        async with self.attempts.failing(("account", str(account_id))):
+        async with self.attempts.failing(("own_proof", own_proof(who))):
             found = await self.store.credentials(account_id)
             if found is None:
                 raise CredentialInvalid
             if found.password_hash is None and not password:
                 await self.sign_ins.must_be_recent(who)
                 return found
-            if not (await self.passwords.verify(found.password_hash, password)).ok:
+            if not (await self.passwords.verify(found.password_hash, password, Place.of_account(account_id))).ok:
                 await self.audit.record(event, outcome="refused", reason=PasswordWrong.reason, account_id=account_id)
                 raise PasswordWrong
         return found

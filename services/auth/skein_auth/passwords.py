@@ -1,4 +1,4 @@
-"""Passwords and what is kept of them: hashed in a few threads, for as many as can be served soon. Knows no account."""
+"""Passwords and what is kept of them: hashed in a few threads, in fair turns of bounded number. Knows no account."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from prometheus_client import Counter, Histogram
 
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
-from skein_kit.errors import ServiceUnavailable
+from skein_auth.work_queue import WorkQueue
+from skein_kit.errors import Overloaded
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from skein_auth.settings import AuthSettings
+    from skein_auth.work_queue import Place
 
     Result = TypeVar("Result")
 
@@ -45,7 +47,7 @@ _PBKDF2_BYTES = range(16, 65)
 _LEAST_LANE_KIB = 8
 
 HASHED = Counter("skein_auth_password_hashes_total", "Passwords that were hashed or verified.", ["how"])
-REFUSED = Counter("skein_auth_password_hashes_refused_total", "Passwords that nobody had the time to look at.")
+REFUSED = Counter("skein_auth_password_hashes_refused_total", "Passwords that were not hashed because no turn came.")
 HASHING = Histogram(
     "skein_auth_password_hash_seconds",
     "Time to hash or verify a password, waiting included.",
@@ -127,14 +129,13 @@ def check(settings: AuthSettings) -> None:
 
 
 class Passwords:
-    """Hashes passwords in a few threads, for as many callers as can be served soon."""
+    """Hashes passwords in a few threads; callers take turns, as work_queue says."""
 
-    def __init__(self, hasher: PasswordHasher, threads: ThreadPoolExecutor, most: int) -> None:
-        """Let `most` callers in, those that are being served included."""
+    def __init__(self, hasher: PasswordHasher, threads: ThreadPoolExecutor, queue: WorkQueue) -> None:
+        """Let `queue` admit as many calls at a time as there are threads."""
         self._hasher = hasher
         self._threads = threads
-        self._most = most
-        self._inside = 0
+        self._queue = queue
         self._nobodys = _nobodys(hasher)
 
     @classmethod
@@ -151,29 +152,30 @@ class Passwords:
         )
         threads = ThreadPoolExecutor(settings.password_hash_threads, thread_name_prefix="passwords")
         try:
-            yield cls(hasher, threads, settings.password_hash_threads + settings.password_hash_waiting)
+            queue = WorkQueue(working=settings.password_hash_threads, waiting=settings.password_hash_waiting)
+            yield cls(hasher, threads, queue)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    async def hash(self, text: str) -> str:
-        """Return what to keep of a new password. Raises PasswordTooShort, and ServiceUnavailable in a crowd."""
+    async def hash(self, text: str, place: Place) -> str:
+        """Return what to keep of a new password. Raises PasswordTooShort, and Overloaded when no turn comes."""
         password = accepted(text)
-        return await self._in_thread("argon2", lambda: self._hasher.hash(password))
+        return await self._in_thread("argon2", place, lambda: self._hasher.hash(password))
 
-    async def rehash(self, text: str) -> str:
+    async def rehash(self, text: str, place: Place) -> str:
         """Return what to keep of a password that was right, however short it is by today's rules."""
-        return await self._in_thread("argon2", lambda: self._hasher.hash(_normal(text)))
+        return await self._in_thread("argon2", place, lambda: self._hasher.hash(_normal(text)))
 
-    async def verify(self, stored: str | None, text: str) -> Verdict:
+    async def verify(self, stored: str | None, text: str, place: Place) -> Verdict:
         """Say whether the text is the password; without anything stored it never is, which takes as long to find out.
 
-        Raises ServiceUnavailable when too many wait already.
+        Raises Overloaded when no turn comes.
         """
         if stored is not None and (foreign := Pbkdf2.read(stored)) is not None:
-            ok = await self._in_thread("pbkdf2", lambda: foreign.proves(text))
+            ok = await self._in_thread("pbkdf2", place, lambda: foreign.proves(text))
             return Verdict(ok=ok, rehash=ok)
         against = self._nobodys if stored is None else stored
-        ok = await self._in_thread("argon2", lambda: self._proves(against, text)) and stored is not None
+        ok = await self._in_thread("argon2", place, lambda: self._proves(against, text)) and stored is not None
         return Verdict(ok=ok, rehash=ok and self._hasher.check_needs_rehash(against))
 
     def _proves(self, stored: str, text: str) -> bool:
@@ -182,17 +184,18 @@ class Passwords:
         except (Argon2Error, InvalidHashError):
             return False
 
-    async def _in_thread(self, how: str, work: Callable[[], Result]) -> Result:
-        if self._inside >= self._most:
-            REFUSED.inc()
-            raise ServiceUnavailable(service="auth")
-        self._inside += 1
-        try:
-            with HASHING.time():
-                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        finally:
-            self._inside -= 1
+    async def _in_thread(self, how: str, place: Place, work: Callable[[], Result]) -> Result:
+        with HASHING.time():
+            try:
+                leave = await self._queue.take(place)
+            except Overloaded:
+                REFUSED.inc()
+                raise
             HASHED.labels(how).inc()
+            done = asyncio.get_running_loop().run_in_executor(self._threads, work)
+            # A caller that goes away leaves its thread at work, so the turn ends with the work.
+            done.add_done_callback(lambda _: leave())
+            return await asyncio.shield(done)
 
 
 def _normal(text: str) -> str:

@@ -120,6 +120,10 @@ class Providers:
             providers[GITHUB] = GitHub(settings, outbound)
         return cls(providers)
 
+    def is_called_for_each(self, provider: str) -> bool:
+        """Say whether a provider is called for each token that it shall vouch for."""
+        return isinstance(self._providers.get(provider), GitHub)
+
     async def prove(self, provider: str, token: str, nonce: str) -> Proof:
         """Return whom the token is of; raises ProviderNotFound, ProviderUnavailable or IdentityRefused."""
         found = self._providers.get(provider)

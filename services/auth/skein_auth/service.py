@@ -13,6 +13,7 @@ from skein_auth.access_tokens import AccessTokens
 from skein_auth.attempts import Attempts, limits
 from skein_auth.audit import Audit
 from skein_auth.identities import Identities
+from skein_auth.known_devices import KnownDevices
 from skein_auth.linked import LinkedIdentities
 from skein_auth.memberships import Memberships
 from skein_auth.oauth import Ingredients, OAuth
@@ -72,6 +73,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         tenancy = host.channel("tenancy")
         tenants = Tenants(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring)
         attempts = Attempts(AttemptStore(database), limits(settings))
+        devices = KnownDevices.of(system_keys)
         api_keys = ApiKeyStore(database, audit)
         legacy = LegacyStore(database, audit)
         uses = Uses(api_keys)
@@ -87,7 +89,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         one_time_tokens = OneTimeStore(database, audit)
         mailer = Mailer.of(MailSettings.read(host.environment))
         post = Post(one_time_tokens, mailer, attempts, settings, access_tokens.issuer)
-        one_time = OneTime(one_time_tokens, accounts, post, passwords, attempts, audit)
+        one_time = OneTime(one_time_tokens, accounts, post, passwords, devices, attempts, audit)
         outbound_settings = OutboundSettings.read(host.environment)
         parts = Parts(
             settings=settings,
@@ -111,7 +113,13 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             ),
             one_time=one_time,
             signing_in=SigningIn(
-                store=accounts, passwords=passwords, totp=totp, sign_ins=sign_ins, attempts=attempts, audit=audit
+                store=accounts,
+                passwords=passwords,
+                totp=totp,
+                sign_ins=sign_ins,
+                devices=devices,
+                attempts=attempts,
+                audit=audit,
             ),
             totp=totp,
             linked=LinkedIdentities(
@@ -119,6 +127,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
                 providers=Providers.of(ProviderSettings.read(host.environment), outbound_settings.outbound_allow),
                 sign_ins=sign_ins,
                 totp=totp,
+                accounts=accounts,
+                devices=devices,
                 attempts=attempts,
                 audit=audit,
                 sign_up_open=settings.sign_up == "open",
@@ -133,6 +143,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
                     tokens=access_tokens,
                     tenants=tenants,
                     keys=api_keys,
+                    passwords=passwords,
                     attempts=attempts,
                     audit=audit,
                 )

@@ -1,28 +1,55 @@
-"""Signing in with an address and a password, and out again."""
+"""Signing in with an address and a password, and out again.
+
+The wrong passwords of a stranger count for one account and one source. Two things pass that count: a known device,
+which has a count of its own, and the right second factor together with the right password.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_auth.accounts import normal_email
-from skein_auth.errors import SignInRefused
+from skein_auth.attempts import is_failure
+from skein_auth.errors import SignInRefused, TooManyAttempts
+from skein_auth.known_devices import KnownDevice
 from skein_auth.one_time import client_address
+from skein_auth.sources import from_source, source_of
+from skein_auth.work_queue import Place
 from skein_kit.database import NO_TENANT
-from skein_kit.errors import Refusal, ServiceUnavailable, TransactionConflict
-from skein_kit.ids import now
+from skein_kit.errors import Overloaded, Refusal, TransactionConflict
+from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
     from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
-    from skein_auth.passwords import Passwords
+    from skein_auth.known_devices import KnownDevices
+    from skein_auth.passwords import Passwords, Verdict
     from skein_auth.sign_ins import SignIns
     from skein_auth.store.accounts import AccountStore, Credentials
     from skein_auth.totp import Totp
     from skein_kit.identity import Caller
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """What a caller shows to sign in."""
+
+    # The address of the account, as it is looked up.
+    email: str
+    password: str
+    second_factor: str
+    # None: a device that the account does not know.
+    device: KnownDevice | None
+    source: str
+
+    @property
+    def place(self) -> Place:
+        """Return where its passwords stand in the queue."""
+        return Place.of_source(self.source) if self.device is None else Place.of_device(self.device)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,25 +60,41 @@ class SigningIn:
     passwords: Passwords
     totp: Totp
     sign_ins: SignIns
+    devices: KnownDevices
     attempts: Attempts
     audit: Audit
 
-    async def sign_in(self, email: str, password: str, second_factor: str) -> tuple[pb.SignInTokens, pb.Account]:
-        """Begin a sign-in. Whatever is wrong is one answer; only the right password learns of a second factor."""
-        address = normal_email(email)
-        async with self.attempts.failing(("account", address), ("address", client_address())):
-            found = await self.store.credentials_of(address)
-            try:
-                account = await self._proved(found, password)
-                await self.totp.check(account.account_id, second_factor)
-            except Refusal as refusal:
-                account_id = None if found is None else found.account_id
-                await self.audit.record("sign_in", outcome="refused", reason=refusal.reason, account_id=account_id)
-                raise
-        tokens = await self.sign_ins.begin_own(account.account_id, at=now())
+    async def sign_in(self, request: pb.SignInRequest) -> tuple[pb.SignInTokens, pb.Account, str]:
+        """Begin a sign-in; return its tokens, the account and a device token.
+
+        Whatever is wrong is one answer; only the right password learns of a second factor.
+        """
+        email, source = normal_email(request.email), source_of(client_address())
+        found = await self.store.credentials_of(email)
+        proof = Proof(
+            email=email,
+            password=request.password,
+            second_factor=request.second_factor,
+            device=self.devices.known(request.device_token, found, now()),
+            source=source,
+        )
+        try:
+            account = await self._proved(found, proof)
+        except Refusal as refusal:
+            account_id = None if found is None else found.account_id
+            await record_refusal(self.attempts, self.audit, refusal, source, account_id)
+            raise
+        at = now()
+        tokens = await self.sign_ins.begin_own(account.account_id, at=at)
         await self._still_as_proved(account, tokens)
         await self.audit.record("sign_in", account_id=account.account_id, principal=f"account:{account.account_id}")
-        return tokens, await self.store.get_account(account.account_id)
+        device = KnownDevice(
+            account_id=account.account_id,
+            device_id=new_id(at) if proof.device is None else proof.device.device_id,
+            generation=account.device_generation,
+            sign_in_time=at,
+        )
+        return tokens, await self.store.get_account(account.account_id), self.devices.token(device)
 
     async def refresh(self, refresh_token: str) -> pb.SignInTokens:
         """Replace a refresh token."""
@@ -69,16 +112,62 @@ class SigningIn:
             session.current = session.auth_session_id == str(who.sign_in_id)
         return found
 
-    async def _proved(self, found: Credentials | None, password: str) -> Credentials:
+    async def _proved(self, found: Credentials | None, proof: Proof) -> Credentials:
+        """Return the account whose password and second factor these are, within the limits on attempts."""
+        async with AsyncExitStack() as attempt:
+            if proof.device is not None:
+                with suppress(TooManyAttempts):
+                    await attempt.enter_async_context(self.attempts.failing(("device", str(proof.device.device_id))))
+                    account = await self._with_password(found, proof)
+                    await self.totp.check(account.account_id, proof.second_factor)
+                    return account
+                # A device that failed too often counts as unknown.
+                proof = replace(proof, device=None)
+            try:
+                await attempt.enter_async_context(
+                    self.attempts.failing(("sign_in", from_source(proof.email, proof.source)))
+                )
+            except TooManyAttempts as refusal:
+                return await self._with_both_factors(found, proof, refusal)
+            account = await self._with_password(found, proof)
+            if account.has_second_factor:
+                async with self.attempts.failing(("second_factor", str(account.account_id))):
+                    await self.totp.check(account.account_id, proof.second_factor)
+            return account
+
+    async def _with_password(self, found: Credentials | None, proof: Proof) -> Credentials:
         stored = None if found is None else found.password_hash
-        verdict = await self.passwords.verify(stored, password)
+        verdict = await self.passwords.verify(stored, proof.password, proof.place)
         if found is None or stored is None or not (verdict.ok and found.active):
             raise SignInRefused
         if verdict.rehash:
-            # Who does not get their turn now is hashed anew at another sign-in.
-            with suppress(ServiceUnavailable):
-                await self.store.replace_hash(found.account_id, stored, await self.passwords.rehash(password))
+            # A password that gets no turn now is hashed anew at another sign-in.
+            with suppress(Overloaded):
+                rehashed = await self.passwords.rehash(proof.password, proof.place)
+                await self.store.replace_hash(found.account_id, stored, rehashed)
         return found
+
+    async def _with_both_factors(
+        self, found: Credentials | None, proof: Proof, too_many: TooManyAttempts
+    ) -> Credentials:
+        """Return the account whose two factors these are, or raise `too_many`.
+
+        The answer and the work are the same whichever factor is wrong, so neither can be guessed without the other.
+        Codes beside the right password are counted, as everywhere; codes beside a wrong one count for nothing.
+        """
+        if not proof.second_factor:
+            raise too_many
+        account = found if found is not None and found.has_second_factor and found.active else None
+        stored = None if account is None else account.password_hash
+        verdict = await self.passwords.verify(stored, proof.password, proof.place)
+        account_id = NO_TENANT if account is None else account.account_id
+        counted = str(account_id) if verdict.ok else f"no password of {proof.email}"
+        try:
+            async with self.attempts.failing(("second_factor", counted)):
+                await self.totp.check(account_id, proof.second_factor)
+                return _account_of(account, verdict)
+        except (SignInRefused, TooManyAttempts):
+            raise too_many from None
 
     async def _still_as_proved(self, account: Credentials, tokens: pb.SignInTokens) -> None:
         """End a sign-in that began while the account was locked, or its password changed, behind its back."""
@@ -86,3 +175,23 @@ class SigningIn:
         if found is None or not found.active or found.revision != account.revision:
             await self.sign_ins.revoke_one(account.account_id, UUID(tokens.auth_session_id), "account_changed")
             raise TransactionConflict
+
+
+def _account_of(found: Credentials | None, verdict: Verdict) -> Credentials:
+    if found is None or not verdict.ok:
+        raise SignInRefused
+    return found
+
+
+async def record_refusal(
+    attempts: Attempts, audit: Audit, refusal: Refusal, source: str, account_id: UUID | None, target: str = ""
+) -> None:
+    """Record a refused sign-in. Raises TooManyAttempts instead once a source was refused too often.
+
+    A caller without a credential thereby fills no table, and what is right passes whatever the count says.
+    """
+    if isinstance(refusal, TooManyAttempts | Overloaded):
+        return
+    if is_failure(refusal):
+        await attempts.charge("refused_sign_in", source)
+    await audit.record("sign_in", outcome="refused", reason=refusal.reason, account_id=account_id, target=target)

@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
 
 from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.attempts import own_proof
 from skein_auth.errors import CodeWrong, PasswordWrong, SecondFactorNeeded, SignInRefused
+from skein_auth.work_queue import Place
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import now
 
@@ -126,7 +128,7 @@ class Totp:
     async def check(self, account_id: UUID, second_factor: str) -> None:
         """Let pass who has no second factor, or shows it; a code that was good is spent.
 
-        Raises SecondFactorNeeded when it is empty and SignInRefused when it is wrong. Whoever asks limits the attempts.
+        Raises SecondFactorNeeded when it is empty and SignInRefused when it is wrong. The caller limits the attempts.
         """
         factor = await self._store.second_factor(account_id)
         if factor is None or not factor.confirmed:
@@ -147,7 +149,7 @@ class Totp:
     async def start(self, who: Caller, password: str, once: Once) -> pb.StartTotpResponse:
         """Make a secret that counts for nothing yet; a repeated request gets none."""
         account_id = who.account()
-        async with self._watched(account_id, "totp_started"):
+        async with self._watched(who, "totp_started"):
             email = await self._prove(who, password)
             secret = Secret.made()
             sealed = self._sealer.seal(secret.raw, name=_seal_name(account_id))
@@ -155,8 +157,9 @@ class Totp:
                 return pb.StartTotpResponse()
         return pb.StartTotpResponse(secret=secret.text(), uri=secret.uri(email or str(account_id)))
 
-    async def confirm(self, account_id: UUID, code: str, once: Once) -> pb.ConfirmTotpResponse:
+    async def confirm(self, who: Caller, code: str, once: Once) -> pb.ConfirmTotpResponse:
         """Make the second factor obligatory for who has it; a repeated request gets no recovery codes."""
+        account_id = who.account()
         codes = recovery_codes()
 
         def step_of(factor: SecondFactor) -> int:
@@ -165,7 +168,7 @@ class Totp:
                 raise CodeWrong
             return step
 
-        async with self._watched(account_id, "totp_confirmed"):
+        async with self._watched(who, "totp_confirmed"):
             is_first = await self._store.confirm(account_id, step_of, [recovery_hash(each) for each in codes], once)
         return pb.ConfirmTotpResponse(recovery_codes=codes if is_first else ())
 
@@ -177,7 +180,7 @@ class Totp:
             step = self._opened(account_id, factor).step_of(_typed(second_factor), now(), after=factor.step)
             return step is not None
 
-        async with self._watched(account_id, "totp_disabled"):
+        async with self._watched(who, "totp_disabled"):
             await self._prove(who, password)
             if is_totp(second_factor):
                 await self._store.disable(account_id, is_code, None, once)
@@ -185,13 +188,13 @@ class Totp:
                 await self._store.disable(account_id, None, recovery_hash(second_factor), once)
 
     @asynccontextmanager
-    async def _watched(self, account_id: UUID, event: str) -> AsyncIterator[None]:
-        """Limit failures of the account, and record those that look like somebody else."""
+    async def _watched(self, who: Caller, event: str) -> AsyncIterator[None]:
+        """Limit the failures of a sign-in, and record those that look like another person."""
         try:
-            async with self._attempts.failing(("account", str(account_id))):
+            async with self._attempts.failing(("own_proof", own_proof(who))):
                 yield
         except (PasswordWrong, CodeWrong) as refusal:
-            await self._audit.record(event, outcome="refused", reason=refusal.reason, account_id=account_id)
+            await self._audit.record(event, outcome="refused", reason=refusal.reason, account_id=who.account())
             raise
 
     async def _prove(self, who: Caller, password: str) -> str:
@@ -200,7 +203,8 @@ class Totp:
         if factor is None:
             raise CredentialInvalid
         if factor.password_hash is not None or password:
-            verdict = await self._passwords.verify(factor.password_hash, password)
+            place = Place.of_account(who.account())
+            verdict = await self._passwords.verify(factor.password_hash, password, place)
             if not verdict.ok:
                 raise PasswordWrong
         else:

@@ -26,7 +26,7 @@ from skein_gateway.status import VERSION
 from skein_kit import errors
 from skein_kit.admin import serve_http
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
-from skein_kit.door import FORWARDED_FOR
+from skein_kit.door import FORWARDED, FORWARDED_FOR
 from skein_kit.interceptors import MAX_MESSAGE_BYTES
 from skein_kit.revisions import told
 from skein_kit.service import PortTaken, is_ready
@@ -226,7 +226,7 @@ def entered(request: Request, proxies: Proxies) -> Call:
     peer = f"{request.client.host}:{request.client.port}" if request.client else ""
     call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
     address = request.client.host if request.client else ""
-    call.entered(proxies.client(address, request.headers.getlist(FORWARDED_FOR)))
+    call.entered(proxies.client(address, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
     return call
 
 

@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from prometheus_client import Counter
+
+from skein_kit import logs
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Sequence
 
 # As many hops as anybody has; a longer list is somebody's joke.
 _MAX_HOPS = 32
+# For a gateway that other machines reach.
+NO_TRUSTED_PROXIES = (
+    "SKEIN_TRUSTED_PROXIES is not set. If a proxy stands before the gateway, name it there: until then all callers "
+    "have the proxy's address, and limits by address hold for all of them together."
+)
+# The log has a line about untrusted proxies once in this time.
+WARNING_SECONDS = 600.0
+
+UNTRUSTED = Counter(
+    "skein_gateway_untrusted_forwarding_total",
+    "Calls with X-Forwarded-For or Forwarded from a peer that SKEIN_TRUSTED_PROXIES does not name.",
+)
+
+log = logs.get("gateway")
+
+
+class UntrustedForwarding:
+    """Says that a peer which is no trusted proxy tells where calls come from: most likely a proxy nobody named."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Log the first call at once, and of later ones one in ten minutes."""
+        self._clock = clock
+        self._quiet_until = float("-inf")
+
+    def notice(self, peer: str) -> None:
+        """Count a call, and log it unless another one was logged a while ago."""
+        UNTRUSTED.inc()
+        at = self._clock()
+        if at < self._quiet_until:
+            return
+        self._quiet_until = at + WARNING_SECONDS
+        log.warning(
+            "forwarding_not_trusted",
+            peer=peer,
+            hint="If this peer is your proxy, name it in SKEIN_TRUSTED_PROXIES. Until then all callers behind it share "
+            "its address, and the limits by address.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +61,7 @@ class Proxies:
     """The networks of the proxies whose word counts."""
 
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+    untrusted: UntrustedForwarding = field(default_factory=UntrustedForwarding, repr=False, compare=False)
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -31,9 +73,14 @@ class Proxies:
             message = f"SKEIN_TRUSTED_PROXIES should be a list of CIDR blocks such as 10.0.0.0/8: {error}."
             raise SettingInvalid(message) from None
 
-    def client(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the last address that no trusted proxy has; `forwarded` are X-Forwarded-For's values, in order."""
+    def client(self, peer: str, forwarded: Sequence[str], has_forwarded: bool = False) -> str:  # noqa: FBT001, FBT002 - as Origin has it.
+        """Return the last address that no trusted proxy has; `forwarded` are X-Forwarded-For's values, in order.
+
+        `has_forwarded` says that there is a header Forwarded, which is not read.
+        """
         if not self.trusts(peer):
+            if forwarded or has_forwarded:
+                self.untrusted.notice(peer)
             return peer
         hops = [hop.strip() for value in forwarded for hop in value.split(",")]
         nearest = peer

@@ -26,17 +26,20 @@ from skein_gateway.mcp.door import Guard, McpDoor, is_loopback, manager_of, runn
 from skein_gateway.mcp.server import server_of
 from skein_gateway.oauth.metadata import Metadata
 from skein_gateway.oauth.routes import oauth_routes
-from skein_gateway.proxies import Proxies
+from skein_gateway.proxies import NO_TRUSTED_PROXIES, Proxies
 from skein_gateway.recalling import Recalling
 from skein_gateway.remembering import Remembering
 from skein_gateway.servicer import GatewayServicer
 from skein_gateway.settings import GatewaySettings
 from skein_gateway.status import ClusterStatus
+from skein_kit import logs
 from skein_kit.service import Host, Service, Servicers
 from skein_kit.tls import Tls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+log = logs.get("gateway")
 
 
 @asynccontextmanager
@@ -44,6 +47,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     """Open the HTTP door and put every public method of the cluster behind both doors."""
     settings = GatewaySettings.read(host.environment)
     tls, proxies = Tls.of(settings.tls_certificate, settings.tls_key), Proxies.of(settings.trusted_proxies)
+    if not (proxies.networks or is_loopback(host.settings.host)):
+        log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
     credentials = Credentials(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), host.verifier)
     limiter = Limiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
     servicers = Servicers(

@@ -46,7 +46,7 @@ class AccountRpcs(Rpcs):
     async def RequestPasswordReset(
         self, request: pb.RequestPasswordResetRequest, context: Context
     ) -> pb.RequestPasswordResetResponse:
-        await self._parts.one_time.request_reset(request.email)
+        await self._parts.one_time.request_reset(request.email, request.device_token)
         return pb.RequestPasswordResetResponse()
 
     async def ResetPassword(self, request: pb.ResetPasswordRequest, context: Context) -> pb.ResetPasswordResponse:

@@ -17,11 +17,12 @@ class IdentityRpcs(Rpcs):
     async def SignInWithIdentity(
         self, request: pb.SignInWithIdentityRequest, context: Context
     ) -> pb.SignInWithIdentityResponse:
-        signed_in = await self._parts.linked.sign_in(
-            request.provider, request.token, request.nonce, request.second_factor
-        )
+        signed_in = await self._parts.linked.sign_in(request)
         return pb.SignInWithIdentityResponse(
-            tokens=signed_in.tokens, account=signed_in.account, created=signed_in.created
+            tokens=signed_in.tokens,
+            account=signed_in.account,
+            created=signed_in.created,
+            device_token=signed_in.device_token,
         )
 
     async def LinkIdentity(self, request: pb.LinkIdentityRequest, context: Context) -> pb.LinkIdentityResponse:

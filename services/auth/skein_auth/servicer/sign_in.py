@@ -16,8 +16,8 @@ class SignInRpcs(Rpcs):
     """Sign-ins of people."""
 
     async def SignIn(self, request: pb.SignInRequest, context: Context) -> pb.SignInResponse:
-        tokens, account = await self._parts.signing_in.sign_in(request.email, request.password, request.second_factor)
-        return pb.SignInResponse(tokens=tokens, account=account)
+        tokens, account, device_token = await self._parts.signing_in.sign_in(request)
+        return pb.SignInResponse(tokens=tokens, account=account, device_token=device_token)
 
     async def RefreshSession(self, request: pb.RefreshSessionRequest, context: Context) -> pb.RefreshSessionResponse:
         return pb.RefreshSessionResponse(tokens=await self._parts.signing_in.refresh(request.refresh_token))

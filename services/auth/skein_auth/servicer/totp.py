@@ -17,7 +17,7 @@ class TotpRpcs(Rpcs):
 
     async def ConfirmTotp(self, request: pb.ConfirmTotpRequest, context: Context) -> pb.ConfirmTotpResponse:
         who = caller(context)
-        return await self._parts.totp.confirm(who.account(), request.code, Once.of(who, request))
+        return await self._parts.totp.confirm(who, request.code, Once.of(who, request))
 
     async def DisableTotp(self, request: pb.DisableTotpRequest, context: Context) -> pb.DisableTotpResponse:
         who = caller(context)

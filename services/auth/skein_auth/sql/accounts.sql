@@ -33,13 +33,15 @@ LIMIT :size;
 
 -- find_credentials --
 -- Read what decides whether somebody signs into the account that has an address.
-SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision
+SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision, device_generation,
+    totp_confirm_time IS NOT NULL AS has_totp
 FROM auth.accounts
 WHERE email = :email;
 
 -- get_credentials --
 -- Read what decides whether somebody signs into an account.
-SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision
+SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision, device_generation,
+    totp_confirm_time IS NOT NULL AS has_totp
 FROM auth.accounts
 WHERE account_id = :account_id;
 
@@ -64,6 +66,12 @@ RETURNING account_id, email, email_verify_time, display_name, status, password_h
 UPDATE auth.accounts
 SET password_hash = :password_hash
 WHERE account_id = :account_id AND password_hash = :old_hash;
+
+-- end_known_devices --
+-- Make every device that an account signed in from unknown.
+UPDATE auth.accounts
+SET device_generation = device_generation + 1
+WHERE account_id = :account_id;
 
 -- delete_account --
 -- Remove an account with its sign-ins, identities, second factor and one-time tokens.

@@ -44,6 +44,9 @@ class Credentials:
     email_verified: bool
     password_hash: str | None = field(repr=False)
     active: bool
+    has_second_factor: bool
+    # Devices that signed in under an earlier one are unknown.
+    device_generation: int
     revision: int
 
 
@@ -268,7 +271,8 @@ async def set_password(
 
 
 async def end_sign_ins(tx: Transaction, account_id: UUID, at: datetime, reason: str, *, but: UUID | None = None) -> int:
-    """End the account's sign-ins in every tenant, but one; return how many."""
+    """End the account's sign-ins in every tenant, but one, and make its devices unknown; return how many ended."""
+    await tx.execute(QUERIES["end_known_devices"], account_id=account_id)
     query = QUERIES["revoke_sign_ins_of_account"]
     return await tx.execute(query, account_id=account_id, at=at, reason=reason, but=but, own_only=False)
 
@@ -304,5 +308,7 @@ def _credentials(row: asyncpg.Record | None) -> Credentials | None:
         email_verified=row["email_verify_time"] is not None,
         password_hash=row["password_hash"],
         active=row["status"] == "active",
+        has_second_factor=row["has_totp"],
+        device_generation=row["device_generation"],
         revision=row["revision"],
     )

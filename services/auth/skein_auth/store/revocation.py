@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.store.accounts import end_sign_ins
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
 from skein_kit.database import NO_TENANT
@@ -32,18 +33,11 @@ class RevocationStore:
         self._requests = Requests("auth")
 
     async def of_account(self, account_id: UUID, once: Once) -> pb.RevokeCredentialsResponse:
-        """End every sign-in of an account, and what applications hold of it."""
+        """End every sign-in of an account, what applications hold of it, and its known devices."""
 
         async def end(tx: Transaction) -> int:
             await self._audit.within(tx, _REASON, account_id=account_id, target=f"account:{account_id}")
-            return await tx.execute(
-                QUERIES["revoke_sign_ins_of_account"],
-                account_id=account_id,
-                at=now(),
-                reason=_REASON,
-                but=None,
-                own_only=False,
-            )
+            return await end_sign_ins(tx, account_id, now(), _REASON)
 
         return await self._once(self._database.account(account_id), NO_TENANT, once, end)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from skein_cluster import console, options, registry
 from skein_cluster.configuration.asking import Answer, ask
 from skein_cluster.configuration.catalog import readings
-from skein_cluster.configuration.checking import problems
+from skein_cluster.configuration.checking import notes, problems
 from skein_cluster.exits import Exit
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
 
     Names that are no setting, values and files that cannot be used, settings that do not go together, and, when the
     database of SKEIN_DATABASE_URL answers, its schema and its connections. Without SERVICE and SKEIN_DATABASE_URL the
-    process is a `skein up`. Ends with 0 when nothing is wrong, else with 3. It reads the same files as the process, so
+    process is a `skein up`. Notes tell what may be meant so, such as a gateway for other machines that trusts no proxy.
+    Ends with 0 when nothing is wrong, else with 3. It reads the same files as the process, so
     run it where and as whom that runs.
     """
     environment = dict(os.environ)
@@ -56,6 +57,8 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
     wrong = problems(names, {**_MADE, **environment} if is_up else environment)
     answer = Answer() if wrong or is_up else asyncio.run(ask(names, environment, replicas=replicas))
     wrong += answer.problems
+    if not wrong:
+        answer.notes[:0] = notes(names, environment)
     if as_json:
         console.print_json({"services": [*names], "problems": wrong, "notes": answer.notes})
     else:

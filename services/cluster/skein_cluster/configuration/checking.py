@@ -16,7 +16,8 @@ from skein_cluster.configuration.catalog import FILE, classes_of, readings
 from skein_cluster.configuration.names import unknown
 from skein_cluster.ports import must_differ
 from skein_gateway.cors import origins_of
-from skein_gateway.proxies import Proxies
+from skein_gateway.mcp.door import is_loopback
+from skein_gateway.proxies import NO_TRUSTED_PROXIES, Proxies
 from skein_gateway.settings import GatewaySettings
 from skein_kit.mail import Mailer, MailSettings
 from skein_kit.mutual import Mutual
@@ -57,6 +58,16 @@ def problems(services: Collection[str], environment: Mapping[str, str]) -> list[
         except SettingInvalid as invalid:
             found[str(invalid)] = None
     return list(found)
+
+
+def notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
+    """Return what keeps no service from starting and is still worth knowing."""
+    if "gateway" not in services:
+        return []
+    host = ProcessSettings.read(environment).host
+    if is_loopback(host) or GatewaySettings.read(environment).trusted_proxies:
+        return []
+    return [f"The gateway listens on {host}, and {NO_TRUSTED_PROXIES}"]
 
 
 def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterator[Check]:

@@ -125,12 +125,12 @@ class Entrance:
 
     async def _as_person(self, request: Request, visitor: Visitor, form: Parameters) -> Response:
         try:
-            tokens = await by_auth(self._people.sign_in(form))
+            signed_in = await by_auth(self._people.sign_in(form, visitor))
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
             return _ask(request, visitor, form, asked_again(error))
         answer = see_other(_onwards(form))
         visitor.sign_out(answer)
-        visitor.sign_in(answer, tokens)
+        visitor.sign_in(answer, signed_in)
         self._desk.keys.drop(visitor.ticket)
         return answer
 

@@ -10,7 +10,7 @@ from skein_gateway.oauth.browser import Browser
 from skein_gateway.oauth.entry import Problem, problem_of, read_form, refusal_of, status_of
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.pages import here, page, page_status, problem_page, see_other, words_of
-from skein_gateway.oauth.people import asked_again
+from skein_gateway.oauth.people import asked_again, shown_device
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,7 +68,9 @@ class Accounts:
         async def act(_call: Call, browser: Browser, token: str, form: Parameters) -> Response:
             if not token:
                 email = form.get("email").strip()
-                await self._auth.RequestPasswordReset(accounts_pb2.RequestPasswordResetRequest(email=email))
+                await self._auth.RequestPasswordReset(
+                    accounts_pb2.RequestPasswordResetRequest(email=email, device_token=shown_device(browser))
+                )
                 return _message(
                     request,
                     "Look into your mail",
@@ -126,7 +128,7 @@ class Accounts:
                         invitation_token=token,
                     )
                 )
-            tokens = await self._people.sign_in(form)
+            signed_in = await self._people.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
             problem = asked_again(error)
             return _form(
@@ -139,7 +141,7 @@ class Accounts:
                 name=form.get("display_name"),
                 asks_code=problem.reason == "SECOND_FACTOR_NEEDED",
             )
-        browser.session = tokens.access_token
+        browser.session = signed_in.tokens.access_token
         await self._people.who(call, browser)
         try:
             response = await self._accepted(request, token)
@@ -148,7 +150,7 @@ class Accounts:
             if status is None:
                 raise
             response = problem_page(request, problem_of(status))
-        browser.sign_in(response, tokens)
+        browser.sign_in(response, signed_in)
         return response
 
     async def _accepted(self, request: Request, token: str) -> Response:

@@ -105,7 +105,7 @@ class Authorize:
     async def _signed_in(self, request: Request, browser: Browser, form: Parameters) -> Response:
         asked = Parameters.of_bytes(request.scope["query_string"])
         try:
-            tokens = await self._people.sign_in(form)
+            answer = await self._people.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
             problem = asked_again(error)
             created = await self._oauth.CreateAuthorization(authorization_of(asked))
@@ -113,7 +113,7 @@ class Authorize:
                 return see_other(created.redirect_url)
             return _sign_in(request, browser, created.prompt, form=form, problem=problem)
         response = see_other(_once_signed_in(request))
-        browser.sign_in(response, tokens)
+        browser.sign_in(response, answer)
         return response
 
     async def _consent(

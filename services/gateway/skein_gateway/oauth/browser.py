@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TOKEN_FIELD = "form_token"  # noqa: S105 - a field's name.
 # The prefix makes browsers refuse such a cookie from another host or without TLS.
 _SECURE_PREFIX = "__Host-"
+# As long as auth takes a device token.
+_DEVICE_SECONDS = 180 * 86_400
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -44,6 +46,9 @@ class Browser:
         self._session_name, self._form_name = f"{prefix}skein", f"{prefix}skein-form"
         # The access token of the person's own sign-in; empty before it.
         self.session = request.cookies.get(self._session_name, "")
+        self._device_name = f"{prefix}skein-device"
+        # Shows that an account signed in from this browser before; empty for a browser that no account knows.
+        self.device_token = request.cookies.get(self._device_name, "")
         kept = request.cookies.get(self._form_name, "")
         self._is_known = bool(_SECRET.fullmatch(kept))
         self._secret = kept if self._is_known else secrets.token_urlsafe(32)
@@ -68,13 +73,15 @@ class Browser:
         if not self._is_known:
             self._set(response, self._form_name, self._secret)
 
-    def sign_in(self, response: Response, tokens: accounts_pb2.SignInTokens) -> None:
-        """Let the browser keep a sign-in, for as long as its access token is good."""
+    def sign_in(self, response: Response, answer: accounts_pb2.SignInResponse) -> None:
+        """Let the browser keep a sign-in, for as long as its access token is good, and what makes it a known device."""
+        tokens = answer.tokens
         seconds = max(1, tokens.access_expire_time.seconds - int(time.time()))
         self._set(response, self._session_name, tokens.access_token, max_age=seconds)
+        self._set(response, self._device_name, answer.device_token, max_age=_DEVICE_SECONDS)
 
     def sign_out(self, response: Response) -> None:
-        """Let the browser forget its sign-in."""
+        """Let the browser forget its sign-in; it stays a known device."""
         response.delete_cookie(self._session_name, path="/", secure=self._secure, httponly=True, samesite="lax")
 
     def _set(self, response: Response, name: str, value: str, *, max_age: int | None = None) -> None:

@@ -77,11 +77,11 @@ class Device:
 
     async def _signed_in(self, request: Request, browser: Browser, form: Parameters) -> Response:
         try:
-            tokens = await self._people.sign_in(form)
+            answer = await self._people.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
             return _sign_in(request, browser, form=form, problem=asked_again(error))
         response = see_other(here(request))
-        browser.sign_in(response, tokens)
+        browser.sign_in(response, answer)
         return response
 
     async def _found(self, request: Request, browser: Browser, user_code: str, person: Caller) -> Response:

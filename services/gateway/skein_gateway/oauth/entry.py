@@ -16,7 +16,7 @@ from skein_gateway import challenges
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is_form
 from skein_kit import errors
 from skein_kit.call import REQUEST_ID_KEY, Call, Ended, working_for
-from skein_kit.door import FORWARDED_FOR
+from skein_kit.door import FORWARDED, FORWARDED_FOR
 from skein_kit.errors import Refusal, code_of, reason_of
 from skein_kit.interceptors import passed
 
@@ -79,7 +79,7 @@ class Entry:
             deadline=asyncio.get_running_loop().time() + self._seconds,
             peer=peer,
         )
-        call.entered(self._proxies.client(peer, request.headers.getlist(FORWARDED_FOR)))
+        call.entered(self._proxies.client(peer, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
         return call
 
     async def answered(

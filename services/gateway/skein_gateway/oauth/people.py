@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 # More tenants than a person can choose from.
 _MAX_TENANTS = 1000
+# A longer cookie is none of ours.
+_MAX_DEVICE_TOKEN = 255
 # What a form that signs in is answered with when it does not; anything else is no matter of the form.
 _ASK_AGAIN = frozenset(
-    {"SIGN_IN_REFUSED", "SECOND_FACTOR_NEEDED", "TOO_MANY_ATTEMPTS", "INVALID_FIELD", "PASSWORD_TOO_SHORT",
-     "ACCOUNT_EXISTS", "SIGN_UP_CLOSED"}
+    {"SIGN_IN_REFUSED", "SECOND_FACTOR_NEEDED", "TOO_MANY_ATTEMPTS", "OVERLOADED", "INVALID_FIELD",
+     "PASSWORD_TOO_SHORT", "ACCOUNT_EXISTS", "SIGN_UP_CLOSED"}
 )  # fmt: skip
 
 
@@ -71,16 +73,16 @@ class People:
             return None
         return caller
 
-    async def sign_in(self, form: Parameters) -> accounts_pb2.SignInTokens:
-        """Sign in with what a form says. What is wrong with it is raised, for `asked_again`."""
-        answer = await self._auth.SignIn(
+    async def sign_in(self, form: Parameters, browser: Browser) -> accounts_pb2.SignInResponse:
+        """Sign in with what a form of this browser says. What is wrong with it is raised, for `asked_again`."""
+        return await self._auth.SignIn(
             accounts_pb2.SignInRequest(
                 email=form.get("email").strip(),
                 password=form.get("password"),
                 second_factor="".join(form.get("second_factor").split()),
+                device_token=shown_device(browser),
             )
         )
-        return answer.tokens
 
     async def sign_out(self) -> None:
         """End the sign-in of the call."""
@@ -98,6 +100,12 @@ class People:
 def needs_tenant(scopes: Iterable[str]) -> bool:
     """Say whether scopes let an application into a tenant, or only know who the person is."""
     return any(scope in MEANINGS for scope in scopes)
+
+
+def shown_device(browser: Browser) -> str:
+    """Return what a browser shows to be known; empty for a cookie that is none of ours."""
+    token = browser.device_token
+    return token if len(token) <= _MAX_DEVICE_TOKEN else ""
 
 
 def asked_again(error: Exception) -> Problem:

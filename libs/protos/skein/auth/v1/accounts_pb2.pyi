@@ -185,10 +185,12 @@ class RequestEmailVerificationResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RequestPasswordResetRequest(_message.Message):
-    __slots__ = ("email",)
+    __slots__ = ("email", "device_token")
     EMAIL_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     email: str
-    def __init__(self, email: _Optional[str] = ...) -> None: ...
+    device_token: str
+    def __init__(self, email: _Optional[str] = ..., device_token: _Optional[str] = ...) -> None: ...
 
 class RequestPasswordResetResponse(_message.Message):
     __slots__ = ()
@@ -207,44 +209,52 @@ class ResetPasswordResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class SignInRequest(_message.Message):
-    __slots__ = ("email", "password", "second_factor")
+    __slots__ = ("email", "password", "second_factor", "device_token")
     EMAIL_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
     SECOND_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     email: str
     password: str
     second_factor: str
-    def __init__(self, email: _Optional[str] = ..., password: _Optional[str] = ..., second_factor: _Optional[str] = ...) -> None: ...
+    device_token: str
+    def __init__(self, email: _Optional[str] = ..., password: _Optional[str] = ..., second_factor: _Optional[str] = ..., device_token: _Optional[str] = ...) -> None: ...
 
 class SignInResponse(_message.Message):
-    __slots__ = ("tokens", "account")
+    __slots__ = ("tokens", "account", "device_token")
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     tokens: SignInTokens
     account: Account
-    def __init__(self, tokens: _Optional[_Union[SignInTokens, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ...) -> None: ...
+    device_token: str
+    def __init__(self, tokens: _Optional[_Union[SignInTokens, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ..., device_token: _Optional[str] = ...) -> None: ...
 
 class SignInWithIdentityRequest(_message.Message):
-    __slots__ = ("provider", "token", "nonce", "second_factor")
+    __slots__ = ("provider", "token", "nonce", "second_factor", "device_token")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     SECOND_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     provider: str
     token: str
     nonce: str
     second_factor: str
-    def __init__(self, provider: _Optional[str] = ..., token: _Optional[str] = ..., nonce: _Optional[str] = ..., second_factor: _Optional[str] = ...) -> None: ...
+    device_token: str
+    def __init__(self, provider: _Optional[str] = ..., token: _Optional[str] = ..., nonce: _Optional[str] = ..., second_factor: _Optional[str] = ..., device_token: _Optional[str] = ...) -> None: ...
 
 class SignInWithIdentityResponse(_message.Message):
-    __slots__ = ("tokens", "account", "created")
+    __slots__ = ("tokens", "account", "created", "device_token")
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     tokens: SignInTokens
     account: Account
     created: bool
-    def __init__(self, tokens: _Optional[_Union[SignInTokens, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ..., created: _Optional[bool] = ...) -> None: ...
+    device_token: str
+    def __init__(self, tokens: _Optional[_Union[SignInTokens, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ..., created: _Optional[bool] = ..., device_token: _Optional[str] = ...) -> None: ...
 
 class RefreshSessionRequest(_message.Message):
     __slots__ = ("refresh_token",)

@@ -30,9 +30,11 @@ if _version_not_supported:
 class AuthServiceStub:
     """AuthService knows who may come in: accounts and how they sign in, API keys and
     service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failures by
-    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
-    are documented in skein/errors/v1/errors.proto.
+    secrets. Calls that need no credential are limited by address, and failed
+    sign-ins by account and address together (RESOURCE_EXHAUSTED,
+    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
+    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
+    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
     """
 
     def __init__(self, channel):
@@ -271,9 +273,11 @@ class AuthServiceStub:
 class AuthServiceServicer:
     """AuthService knows who may come in: accounts and how they sign in, API keys and
     service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failures by
-    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
-    are documented in skein/errors/v1/errors.proto.
+    secrets. Calls that need no credential are limited by address, and failed
+    sign-ins by account and address together (RESOURCE_EXHAUSTED,
+    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
+    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
+    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
     """
 
     def SignUp(self, request, context):
@@ -286,7 +290,9 @@ class AuthServiceServicer:
         people only and the invitation is missing, spent or for another address.
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
+        by invitation.
+        - RESOURCE_EXHAUSTED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -322,6 +328,7 @@ class AuthServiceServicer:
 
         Errors:
         - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -329,11 +336,12 @@ class AuthServiceServicer:
 
     def ResetPassword(self, request, context):
         """ResetPassword spends a token and sets a password. Every sign-in of the
-        account ends; where nobody had shown that the address is theirs, linked
+        account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
         identities and the second factor go as well. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+        - RESOURCE_EXHAUSTED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -342,13 +350,19 @@ class AuthServiceServicer:
     def SignIn(self, request, context):
         """SignIn gives tokens for an address and a password. An unknown address and a
         wrong password get the same answer in the same time. Needs no credential.
-        Each call is a sign-in of its own.
+        Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
+        account that come from the same address. A device that shows its
+        device_token does not wait for them, nor does the right password together
+        with the right second factor.
 
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
         wrong, or the account is deactivated.
         - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
+        Send the device_token or, for an account that has one, the second factor
+        along; else wait as long as RetryInfo says.
+        - RESOURCE_EXHAUSTED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -361,6 +375,8 @@ class AuthServiceServicer:
 
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
+        refused identities from this address.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - PERMISSION_DENIED, SIGN_UP_CLOSED.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
@@ -410,7 +426,7 @@ class AuthServiceServicer:
 
     def ChangePassword(self, request, context):
         """ChangePassword sets a new password. Every other sign-in of the account
-        ends. Repeating a request_id changes nothing.
+        ends, and its devices are unknown again. Repeating a request_id changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
@@ -1042,9 +1058,11 @@ def add_AuthServiceServicer_to_server(servicer, server):
 class AuthService:
     """AuthService knows who may come in: accounts and how they sign in, API keys and
     service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failures by
-    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
-    are documented in skein/errors/v1/errors.proto.
+    secrets. Calls that need no credential are limited by address, and failed
+    sign-ins by account and address together (RESOURCE_EXHAUSTED,
+    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
+    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
+    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
     """
 
     @staticmethod

@@ -31,9 +31,11 @@ GRPC_VERSION: str
 class AuthServiceStub:
     """AuthService knows who may come in: accounts and how they sign in, API keys and
     service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failures by
-    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
-    are documented in skein/errors/v1/errors.proto.
+    secrets. Calls that need no credential are limited by address, and failed
+    sign-ins by account and address together (RESOURCE_EXHAUSTED,
+    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
+    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
+    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
     """
 
     @_typing.overload
@@ -50,7 +52,9 @@ class AuthServiceStub:
       people only and the invitation is missing, spent or for another address.
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
+      by invitation.
+    - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     VerifyEmail: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.VerifyEmailRequest, _accounts_pb2.VerifyEmailResponse]
     """VerifyEmail spends a token that was sent to an address, which is thereby
@@ -74,25 +78,33 @@ class AuthServiceStub:
 
     Errors:
     - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ResetPassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]
     """ResetPassword spends a token and sets a password. Every sign-in of the
-    account ends; where nobody had shown that the address is theirs, linked
+    account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
     identities and the second factor go as well. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+    - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignIn: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignInRequest, _accounts_pb2.SignInResponse]
     """SignIn gives tokens for an address and a password. An unknown address and a
     wrong password get the same answer in the same time. Needs no credential.
-    Each call is a sign-in of its own.
+    Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
+    account that come from the same address. A device that shows its
+    device_token does not wait for them, nor does the right password together
+    with the right second factor.
 
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
       wrong, or the account is deactivated.
     - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
+      Send the device_token or, for an account that has one, the second factor
+      along; else wait as long as RetryInfo says.
+    - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignInWithIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]
     """SignInWithIdentity gives tokens for what an identity provider says. An
@@ -101,6 +113,8 @@ class AuthServiceStub:
 
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
+      refused identities from this address.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - PERMISSION_DENIED, SIGN_UP_CLOSED.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
@@ -134,7 +148,7 @@ class AuthServiceStub:
     """
     ChangePassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]
     """ChangePassword sets a new password. Every other sign-in of the account
-    ends. Repeating a request_id changes nothing.
+    ends, and its devices are unknown again. Repeating a request_id changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
@@ -388,9 +402,11 @@ class AuthServiceStub:
 class AuthServiceAsyncStub(AuthServiceStub):
     """AuthService knows who may come in: accounts and how they sign in, API keys and
     service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failures by
-    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
-    are documented in skein/errors/v1/errors.proto.
+    secrets. Calls that need no credential are limited by address, and failed
+    sign-ins by account and address together (RESOURCE_EXHAUSTED,
+    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
+    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
+    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -404,7 +420,9 @@ class AuthServiceAsyncStub(AuthServiceStub):
       people only and the invitation is missing, spent or for another address.
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
+      by invitation.
+    - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     VerifyEmail: _aio.UnaryUnaryMultiCallable[_accounts_pb2.VerifyEmailRequest, _accounts_pb2.VerifyEmailResponse]  # type: ignore[assignment]
     """VerifyEmail spends a token that was sent to an address, which is thereby
@@ -428,25 +446,33 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ResetPassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]  # type: ignore[assignment]
     """ResetPassword spends a token and sets a password. Every sign-in of the
-    account ends; where nobody had shown that the address is theirs, linked
+    account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
     identities and the second factor go as well. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+    - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignIn: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignInRequest, _accounts_pb2.SignInResponse]  # type: ignore[assignment]
     """SignIn gives tokens for an address and a password. An unknown address and a
     wrong password get the same answer in the same time. Needs no credential.
-    Each call is a sign-in of its own.
+    Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
+    account that come from the same address. A device that shows its
+    device_token does not wait for them, nor does the right password together
+    with the right second factor.
 
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
       wrong, or the account is deactivated.
     - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
+      Send the device_token or, for an account that has one, the second factor
+      along; else wait as long as RetryInfo says.
+    - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignInWithIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]  # type: ignore[assignment]
     """SignInWithIdentity gives tokens for what an identity provider says. An
@@ -455,6 +481,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
+      refused identities from this address.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - PERMISSION_DENIED, SIGN_UP_CLOSED.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
@@ -488,7 +516,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     ChangePassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]  # type: ignore[assignment]
     """ChangePassword sets a new password. Every other sign-in of the account
-    ends. Repeating a request_id changes nothing.
+    ends, and its devices are unknown again. Repeating a request_id changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
@@ -741,9 +769,11 @@ class AuthServiceAsyncStub(AuthServiceStub):
 class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
     """AuthService knows who may come in: accounts and how they sign in, API keys and
     service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failures by
-    account as well (RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS with RetryInfo). Errors
-    are documented in skein/errors/v1/errors.proto.
+    secrets. Calls that need no credential are limited by address, and failed
+    sign-ins by account and address together (RESOURCE_EXHAUSTED,
+    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
+    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
+    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
     """
 
     @_abc_1.abstractmethod
@@ -761,7 +791,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
           people only and the invitation is missing, spent or for another address.
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
+          by invitation.
+        - RESOURCE_EXHAUSTED, OVERLOADED.
         """
 
     @_abc_1.abstractmethod
@@ -803,6 +835,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
 
     @_abc_1.abstractmethod
@@ -812,11 +845,12 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ResetPasswordResponse, _abc.Awaitable[_accounts_pb2.ResetPasswordResponse]]:
         """ResetPassword spends a token and sets a password. Every sign-in of the
-        account ends; where nobody had shown that the address is theirs, linked
+        account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
         identities and the second factor go as well. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
+        - RESOURCE_EXHAUSTED, OVERLOADED.
         """
 
     @_abc_1.abstractmethod
@@ -827,13 +861,19 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_accounts_pb2.SignInResponse, _abc.Awaitable[_accounts_pb2.SignInResponse]]:
         """SignIn gives tokens for an address and a password. An unknown address and a
         wrong password get the same answer in the same time. Needs no credential.
-        Each call is a sign-in of its own.
+        Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
+        account that come from the same address. A device that shows its
+        device_token does not wait for them, nor does the right password together
+        with the right second factor.
 
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
           wrong, or the account is deactivated.
         - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
+          Send the device_token or, for an account that has one, the second factor
+          along; else wait as long as RetryInfo says.
+        - RESOURCE_EXHAUSTED, OVERLOADED.
         """
 
     @_abc_1.abstractmethod
@@ -848,6 +888,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
+          refused identities from this address.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - PERMISSION_DENIED, SIGN_UP_CLOSED.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
@@ -905,7 +947,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ChangePasswordResponse, _abc.Awaitable[_accounts_pb2.ChangePasswordResponse]]:
         """ChangePassword sets a new password. Every other sign-in of the account
-        ends. Repeating a request_id changes nothing.
+        ends, and its devices are unknown again. Repeating a request_id changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
