@@ -262,7 +262,7 @@ async def test_nobody_learns_whether_an_address_has_an_account(database: TestDat
 
 
 async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
-    limits = {"SKEIN_MAIL_REQUESTS_MOST": "100", "SKEIN_MAILS_TO_MOST": "2"}
+    limits = {"SKEIN_MAIL_REQUESTS_MOST": "100", "SKEIN_MAILS_TO_MOST": "1"}
     async with relay() as (inbox, settings), auth_alone(database, **settings, **limits) as alone:
         flooded, other = await alone.sign_up(), await alone.sign_up()
         for _ in range(2):
@@ -273,3 +273,47 @@ async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
 
         assert {(await inbox.token("reset"))[0] for _ in range(2)} == {flooded.email, other.email}
         assert inbox.is_empty()
+
+
+async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_password(database: TestDatabase) -> None:
+    async with (
+        relay() as (inbox, mail),
+        auth_alone(database, **mail, SKEIN_MAILS_TO_MOST="1") as alone,
+    ):
+        owner, stranger = await alone.sign_up(), await alone.sign_up()
+        for _ in range(2):
+            await inbox.token("verify")
+        email = new_email()
+        await stranger.auth.UpdateMe(
+            pb.UpdateMeRequest(account=pb.Account(email=email), update_mask=FieldMask(paths=["email"]))
+        )
+        assert (await inbox.token("verify"))[0] == email
+        await alone.anonymous.SignUp(pb.SignUpRequest(email=email, password=PASSWORD))
+
+        await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
+        await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=owner.email))
+
+        found = dict([await inbox.token("reset"), await inbox.token("reset")])
+        assert set(found) == {email, owner.email}
+        await alone.anonymous.ResetPassword(reset(found[owner.email]))
+
+
+async def test_a_known_device_asks_for_a_new_password_when_its_address_has_asked_too_often(
+    database: TestDatabase,
+) -> None:
+    address = (("skein-client-address", "192.0.2.1"),)
+    async with relay() as (inbox, mail), auth_alone(database, **mail) as alone:
+        owner = await alone.sign_up()
+        await inbox.token("verify")
+        known = (await alone.sign_in(owner.email)).device_token
+        for _ in range(10):
+            request = pb.RequestPasswordResetRequest(email=new_email())
+            await alone.anonymous.RequestPasswordReset(request, metadata=address)
+
+        request = pb.RequestPasswordResetRequest(email=owner.email)
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+            await alone.anonymous.RequestPasswordReset(request, metadata=address)
+        request.device_token = known
+        await alone.anonymous.RequestPasswordReset(request, metadata=address)
+
+        assert (await inbox.token("reset"))[0] == owner.email

@@ -119,13 +119,13 @@ async def test_a_device_that_another_account_knows_is_unknown(cluster: Cluster, 
             )
 
 
-async def change_password(cluster: Cluster, account: Account) -> str:
+async def change_password(_cluster: Cluster, account: Account) -> str:
     new = "another password than before"
     await account.stubs.auth.ChangePassword(pb.ChangePasswordRequest(old_password=PASSWORD, new_password=new))
     return new
 
 
-async def revoke_all_others(cluster: Cluster, account: Account) -> str:
+async def revoke_all_others(_cluster: Cluster, account: Account) -> str:
     await account.stubs.auth.RevokeAuthSession(pb.RevokeAuthSessionRequest(all_others=True))
     return PASSWORD
 

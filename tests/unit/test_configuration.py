@@ -240,3 +240,21 @@ def test_show_says_where_each_value_is_from_and_shows_no_secret(tmp_path: Path) 
 def _folder(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+@pytest.mark.parametrize("services", [(), ("gateway",)])
+def test_a_gateway_for_other_machines_that_trusts_no_proxy_is_noted(services: tuple[str, ...]) -> None:
+    ended = run("check", *services, "--json", SKEIN_HOST="192.0.2.1")
+    named = run("check", *services, "--json", SKEIN_HOST="192.0.2.1", SKEIN_TRUSTED_PROXIES="10.0.0.0/8")
+    alone = run("check", *services, "--json")
+
+    (note,) = [note for note in json.loads(ended.stdout)["notes"] if "SKEIN_TRUSTED_PROXIES" in note]
+    assert note.startswith("The gateway listens on 192.0.2.1, and SKEIN_TRUSTED_PROXIES is not set.")
+    assert "SKEIN_TRUSTED_PROXIES" not in named.stdout + alone.stdout
+    assert (ended.exit_code, named.exit_code, alone.exit_code) == (0, 0, 0)
+
+
+def test_a_service_that_no_caller_reaches_needs_no_proxy() -> None:
+    ended = run("check", "auth", "--json", **{**served(), "SKEIN_HOST": "192.0.2.1"})
+
+    assert "SKEIN_TRUSTED_PROXIES" not in ended.stdout

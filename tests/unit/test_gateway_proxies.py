@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import io
+import json
+from dataclasses import dataclass
+
 import pytest
 
 from skein_gateway.cors import origins_of
-from skein_gateway.proxies import Proxies
+from skein_gateway.proxies import UNTRUSTED, WARNING_SECONDS, Proxies, UntrustedForwarding
 from skein_kit.settings import SettingInvalid
 
 OURS = Proxies.of("10.0.0.0/8, 2001:db8::/32,192.0.2.1")
@@ -34,6 +38,43 @@ def test_the_last_address_that_no_proxy_of_ours_has_counts(peer: str, forwarded:
 
 def test_without_a_setting_nobody_is_believed() -> None:
     assert Proxies.of("").client("127.0.0.1", ["203.0.113.7"]) == "127.0.0.1"
+
+
+@dataclass
+class Clock:
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def lines(log: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in log.getvalue().splitlines()]
+
+
+def test_a_peer_that_forwards_and_is_not_trusted_is_logged_once_in_ten_minutes(log: io.StringIO) -> None:
+    clock = Clock()
+    proxies = Proxies(untrusted=UntrustedForwarding(clock))
+    before = UNTRUSTED._value.get()  # What the metric counts is what was seen.
+
+    for _ in range(3):
+        assert proxies.client("192.0.2.1", ["203.0.113.7"]) == "192.0.2.1"
+    clock.seconds = WARNING_SECONDS
+    assert proxies.client("192.0.2.2", [], has_forwarded=True) == "192.0.2.2"
+
+    assert UNTRUSTED._value.get() == before + 4
+    assert [(line["event"], line["level"], line["peer"]) for line in lines(log)] == [
+        ("forwarding_not_trusted", "warning", "192.0.2.1"),
+        ("forwarding_not_trusted", "warning", "192.0.2.2"),
+    ]
+    assert "SKEIN_TRUSTED_PROXIES" in str(lines(log)[0]["hint"])
+
+
+def test_a_trusted_proxy_and_a_caller_that_forwards_nothing_are_not_logged(log: io.StringIO) -> None:
+    OURS.client("10.1.2.3", ["203.0.113.7"])
+    OURS.client("203.0.113.7", [])
+
+    assert lines(log) == []
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy.example", "10.0.0.1/8"])

@@ -57,15 +57,17 @@ class AuthSettings(Settings):
     password_hash_memory_kib: int = 19_456
     password_hash_iterations: int = 2
     password_hash_parallelism: int = 1
-    # Passwords that are hashed at a time, and calls that wait for their turn at most; more are refused as UNAVAILABLE.
+    # Passwords that are hashed at a time, and calls that wait for their turn at most; more are refused as OVERLOADED.
+    # One source has three quarters of the threads at most, but one at least.
     password_hash_threads: int = 2
     password_hash_waiting: int = 64
     # Seconds that a link in a mail works: one that verifies an address, and one that sets a password.
     verification_seconds: int = 86_400
     password_reset_seconds: int = 3600
-    # Failed attempts of one account, and of one client, within the window.
+    # Failed sign-ins to one account from one source (of IPv6: one /64), and from one known device, within the window;
+    # wrong codes beside a right password of one account; wrong secrets of one client.
     attempts_most: int = 10
-    # Failed attempts from one address (of IPv6: from one /64) within the window.
+    # Failures of one source that are recorded within the window. What is right passes whatever this says.
     address_attempts_most: int = 10
     attempts_window_seconds: int = 900
     # What one address may do within an hour: sign up, register OAuth clients, begin device flows, ask for mail.
@@ -73,7 +75,7 @@ class AuthSettings(Settings):
     registrations_most: int = 20
     device_starts_most: int = 60
     mail_requests_most: int = 10
-    # Mails that one mailbox gets within an hour.
+    # Mails for one purpose that one mailbox gets within an hour.
     mails_to_most: int = 5
 
     def more_resources(self) -> tuple[str, ...]:
