@@ -126,6 +126,9 @@ CROSSINGS = {
     ),
     *(("skein_recall", "memory.accesses", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     ("skein_tenancy", "auth.usage", "SELECT"),
+    # What a grant made asks whether the grant has ended.
+    ("skein_tenancy", "auth.live_grants", "SELECT"),
+    ("skein_memory", "auth.live_grants", "SELECT"),
     ("skein_tenancy", "memory.usage", "SELECT"),
     ("skein_tenancy", "session.usage", "SELECT"),
 }
@@ -154,6 +157,25 @@ COLUMN_CROSSINGS = {
             ("auth.service_accounts", ("tenant_id", "agent_id", "disabled")),
         )
         for column in columns
+    ),
+    # What is read of grants as their reader, by auth.live_grants.
+    *(
+        (role, table, column, "SELECT")
+        for role in ("skein_tenancy", "skein_memory")
+        for table, columns in (
+            (
+                "auth.sign_ins",
+                ("tenant_id", "sign_in_id", "account_id", "client_id", "create_time", "expire_time", "revoke_time"),
+            ),
+            ("auth.clients", ("client_id", "revoke_time")),
+            ("auth.accounts", ("account_id", "status")),
+        )
+        for column in columns
+    ),
+    *(
+        (role, "tenancy.memberships", column, "SELECT")
+        for role in ("skein_auth", "skein_memory")
+        for column in ("tenant_id", "account_id", "role")
     ),
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),

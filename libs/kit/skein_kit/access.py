@@ -130,6 +130,9 @@ def _rules() -> dict[str, Rule]:
             "CreateApiKey": Rule("keys.write"),
             "RotateApiKey": Rule("keys.write"),
             "RevokeApiKey": Rule("keys.write"),
+            # A person's own sign-in alone, as the method itself checks.
+            "AdoptApiKey": Rule("keys.write"),
+            "AdoptServiceAccount": Rule("keys.write"),
             "GetServiceAccount": Rule("keys.read"),
             "ListServiceAccounts": Rule("keys.read"),
             "ListApiKeys": Rule("keys.read"),

@@ -62,6 +62,8 @@ class Caller:
     role: str = ""
     # The account's address, once it is verified; only for the account's own sign-ins.
     email: str = ""
+    # The applications' grants that the credential is, or was made by: what the call makes ends when one of them does.
+    grant_ids: tuple[UUID, ...] = ()
     # The tenant is deleted: nothing but removing the rest of it is allowed.
     closed: bool = False
 
@@ -101,7 +103,7 @@ def sign(caller: Caller, *, key: OKPKey, at: float, until: float | None = None) 
     return jwt.encode(header, claims, key, algorithms=[ALGORITHM]), float(int(ends))
 
 
-def _optional(caller: Caller) -> dict[str, str | bool]:
+def _optional(caller: Caller) -> dict[str, str | bool | list[str]]:
     """Return the claims that most callers do not have."""
     return {
         "agent": caller.agent_id,
@@ -111,6 +113,7 @@ def _optional(caller: Caller) -> dict[str, str | bool]:
         "role": caller.role,
         "email": caller.email,
         "closed": caller.closed,
+        "grants": [str(grant_id) for grant_id in caller.grant_ids],
     }
 
 
@@ -242,6 +245,7 @@ class TokenVerifier:
                 role=str(claims.get("role", "")),
                 email=str(claims.get("email", "")),
                 closed=claims.get("closed") is True,
+                grant_ids=tuple(UUID(grant_id) for grant_id in claims.get("grants", ())),
             )
         except (KeyError, ValueError, TypeError):
             raise CredentialInvalid from None

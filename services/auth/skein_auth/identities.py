@@ -40,8 +40,10 @@ class Stored:
     expire_time: datetime | None
     revoke_time: datetime | None
     service_account_id: UUID | None = None
-    # Its service account is disabled.
+    # Its service account is disabled, its agent is deleted, or a grant that made the key has ended.
     disabled: bool = False
+    # The applications' grants that made the key or its service account.
+    grant_ids: tuple[UUID, ...] = ()
     use_time: datetime | None = None
 
     def judge(self, key: Key, at: datetime) -> None:
@@ -213,4 +215,5 @@ def key_caller(tenant_id: UUID, key_id: UUID, stored: Stored) -> Caller:
         permissions=stored.permissions,
         agent_id=stored.agent_id,
         sign_in_id=None if account_id is None else key_id,
+        grant_ids=stored.grant_ids,
     )

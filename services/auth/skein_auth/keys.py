@@ -52,6 +52,8 @@ class Draft:
     creator_id: UUID | None = None
     # None: it belongs to none.
     service_account_id: UUID | None = None
+    # The applications' grants that make it.
+    grant_ids: tuple[UUID, ...] = ()
 
     def ends(self, at: datetime, creator_ends: datetime | None) -> datetime | None:
         """Return when the key expires, which is no later than its creator does. Raises FieldInvalid for the past."""
@@ -83,7 +85,7 @@ class Rotation:
     by: Caller
 
     def successor(self, old: Mapping[str, Any]) -> Draft:
-        """Return the key that takes the place of a stored one."""
+        """Return the key that takes the place of a stored one, and ends with the grants that made either."""
         return Draft(
             display_name=old["display_name"],
             permissions=list(old["permissions"]),
@@ -91,6 +93,7 @@ class Rotation:
             expire_time=old["expire_time"],
             created_by=self.by.principal,
             service_account_id=old["service_account_id"],
+            grant_ids=tuple(sorted({*old["grant_ids"], *self.by.grant_ids})),
         )
 
     def old_ends(self, at: datetime, ends: datetime | None) -> datetime:

@@ -106,6 +106,7 @@ class People:
                 sign_in_id=standing.sign_in_id,
                 client_id=standing.client_id,
                 role=there.role,
+                grant_ids=(standing.sign_in_id,),
             ),
             expire_time=claims.expire_time,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.access import TENANT_PERMISSIONS
-from skein_kit.errors import FieldInvalid, PermissionWidened
+from skein_kit.access import OPERATOR, TENANT_PERMISSIONS
+from skein_kit.errors import AccountNeeded, FieldInvalid, PermissionWidened
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
@@ -49,6 +49,13 @@ def agent(asked: str, creator: Caller) -> str:
     if creator.agent_id and asked not in ("", creator.agent_id):
         raise PermissionWidened(agent_id=creator.agent_id)
     return asked or creator.agent_id
+
+
+def must_be_a_person(caller: Caller) -> None:
+    """Refuse applications, keys and service accounts with AccountNeeded; operators count as people."""
+    is_own_sign_in = caller.account_id is not None and not caller.client_id
+    if not is_own_sign_in and OPERATOR not in caller.permissions:
+        raise AccountNeeded
 
 
 def within(permissions: Iterable[str], agent_id: str, holder: Caller) -> None:

@@ -31,6 +31,8 @@ class Draft:
     agent_id: str
     disabled: bool
     created_by: str
+    # The applications' grants that make it.
+    grant_ids: tuple[UUID, ...] = ()
 
     @classmethod
     def of(cls, account: pb.ServiceAccount, creator: Caller) -> Draft:
@@ -42,6 +44,7 @@ class Draft:
             agent_id=permissions.agent(account.agent_id, creator),
             disabled=account.disabled,
             created_by=creator.principal,
+            grant_ids=creator.grant_ids,
         )
 
 
@@ -81,11 +84,9 @@ class Change:
         new["agent_id"] = new["agent_id"] or None
         before, after = frozenset(_texts(current["permissions"])), frozenset(_texts(new["permissions"]))
         let_loose = bool(current["disabled"]) and not new["disabled"]
-        permissions.within(
-            after if let_loose else after - before,
-            str(new["agent_id"] or "") if let_loose or new["agent_id"] != current["agent_id"] else self.by.agent_id,
-            self.by,
-        )
+        added = after if let_loose else after - before
+        is_agent_concerned = bool(added) or let_loose or new["agent_id"] != current["agent_id"]
+        permissions.within(added, str(new["agent_id"] or "") if is_agent_concerned else self.by.agent_id, self.by)
         return new
 
 

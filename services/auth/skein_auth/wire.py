@@ -39,6 +39,7 @@ def api_key(row: asyncpg.Record) -> pb.ApiKey:
         service_account_id=_text(row["service_account_id"]),
         use_time=wire.time(row["use_time"]),
         replaced_by=_text(row["replaced_by"]),
+        grant_ids=[str(grant_id) for grant_id in row["grant_ids"]],
     )
 
 
@@ -53,6 +54,7 @@ def service_account(row: asyncpg.Record) -> accounts_pb2.ServiceAccount:
         create_time=wire.time(row["create_time"]),
         update_time=wire.time(row["update_time"]),
         created_by=row["created_by"],
+        grant_ids=[str(grant_id) for grant_id in row["grant_ids"]],
     )
 
 

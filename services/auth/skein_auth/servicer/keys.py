@@ -33,6 +33,7 @@ class KeyRpcs(Rpcs):
             created_by=creator.principal,
             creator_id=permissions.creator_id(creator),
             service_account_id=UUID(request.service_account_id) if request.service_account_id else None,
+            grant_ids=creator.grant_ids,
         )
         response = await self._parts.api_keys.create_api_key(creator.tenant(), draft, Once.of(creator, request))
         log.info("api_key_created", api_key_id=response.api_key.api_key_id, principal=creator.principal)
@@ -53,6 +54,14 @@ class KeyRpcs(Rpcs):
         api_key_id = UUID(request.api_key_id)
         response = await self._parts.api_keys.revoke_api_key(who.tenant(), api_key_id, Once.of(who, request))
         log.info("api_key_revoked", api_key_id=response.api_key.api_key_id, principal=who.principal)
+        return response
+
+    async def AdoptApiKey(self, request: accounts_pb2.AdoptApiKeyRequest, context: Context) -> pb.AdoptApiKeyResponse:
+        who = caller(context)
+        permissions.must_be_a_person(who)
+        api_key_id = UUID(request.api_key_id)
+        response = await self._parts.api_keys.adopt_api_key(who.tenant(), api_key_id, who, Once.of(who, request))
+        log.info("api_key_adopted", api_key_id=response.api_key.api_key_id, principal=who.principal)
         return response
 
     async def RotateApiKey(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth import service_accounts
+from skein_auth import permissions, service_accounts
 from skein_auth.servicer.rpcs import Rpcs, id_before
 from skein_kit import pages
 from skein_kit.call import Context, caller
@@ -48,6 +48,16 @@ class ServiceAccountRpcs(Rpcs):
         who = caller(context)
         change = service_accounts.Change.of(request.service_account, request.update_mask, who)
         return await self._parts.service_accounts.update_service_account(who.tenant(), change, Once.of(who, request))
+
+    async def AdoptServiceAccount(
+        self, request: pb.AdoptServiceAccountRequest, context: Context
+    ) -> pb.AdoptServiceAccountResponse:
+        who = caller(context)
+        permissions.must_be_a_person(who)
+        account_id = UUID(request.service_account_id)
+        return await self._parts.service_accounts.adopt_service_account(
+            who.tenant(), account_id, who, Once.of(who, request)
+        )
 
     async def DeleteServiceAccount(
         self, request: pb.DeleteServiceAccountRequest, context: Context

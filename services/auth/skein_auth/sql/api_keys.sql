@@ -2,24 +2,29 @@
 -- Keep a new key of a tenant.
 INSERT INTO auth.api_keys
     (tenant_id, api_key_id, display_name, permissions, agent_id, secret_hash, create_time, expire_time, created_by,
-     service_account_id)
+     service_account_id, grant_ids)
 VALUES
     (:tenant_id, :api_key_id, :display_name, :permissions, :agent_id, :secret_hash, :create_time, :expire_time,
-     :created_by, :service_account_id)
+     :created_by, :service_account_id, :grant_ids)
 RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
-    service_account_id, use_time, replaced_by;
+    service_account_id, use_time, replaced_by, grant_ids;
 
 -- find_api_key --
 -- Read what decides whether a presented key of a tenant is good, and what its service account leaves of it. A key that is
--- bound to a deleted agent is as good as a disabled one.
+-- bound to a deleted agent is as good as a disabled one. `grant_ids` made the key or its service account; `live_roles`
+-- holds one role for each of them that has not ended.
 SELECT k.secret_hash, k.permissions, k.agent_id, k.expire_time, k.revoke_time, k.use_time, k.service_account_id,
-    s.permissions AS most, s.agent_id AS service_agent_id,
+    k.replaced_by, s.permissions AS most, s.agent_id AS service_agent_id, made.by AS grant_ids,
+    CASE WHEN made.by = '{}' THEN '{}'::text[] ELSE ARRAY(
+        SELECT live.role FROM auth.live_grants AS live
+        WHERE live.tenant_id = :tenant_id AND live.grant_id = ANY (made.by) AND live.expire_time > :at) END AS live_roles,
     coalesce(s.disabled, false) OR EXISTS (
         SELECT FROM tenancy.agents AS gone
         WHERE gone.tenant_id = :tenant_id AND gone.agent_id IN (k.agent_id, s.agent_id)
             AND gone.delete_time IS NOT NULL) AS disabled
 FROM auth.api_keys k
 LEFT JOIN auth.service_accounts s ON s.tenant_id = k.tenant_id AND s.service_account_id = k.service_account_id
+CROSS JOIN LATERAL (SELECT k.grant_ids || coalesce(s.grant_ids, '{}') AS by) AS made
 WHERE k.tenant_id = :tenant_id AND k.api_key_id = :api_key_id;
 
 -- end_of_creator --
@@ -34,7 +39,7 @@ SELECT expire_time FROM auth.sign_ins WHERE tenant_id = :tenant_id AND sign_in_i
 -- list_api_keys --
 -- Read a page of the tenant's keys, newest first, revoked ones included; `before` is the last one of the page before.
 SELECT api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
-    service_account_id, use_time, replaced_by
+    service_account_id, use_time, replaced_by, grant_ids
 FROM auth.api_keys
 WHERE tenant_id = :tenant_id AND (:before::uuid IS NULL OR api_key_id < :before)
 ORDER BY api_key_id DESC
@@ -43,7 +48,7 @@ LIMIT :size;
 -- lock_api_key --
 -- Read one key and keep others from changing it until the transaction ends.
 SELECT api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
-    service_account_id, use_time, replaced_by
+    service_account_id, use_time, replaced_by, grant_ids
 FROM auth.api_keys
 WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
 FOR UPDATE;
@@ -54,7 +59,7 @@ UPDATE auth.api_keys
 SET revoke_time = :revoke_time
 WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
 RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
-    service_account_id, use_time, replaced_by;
+    service_account_id, use_time, replaced_by, grant_ids;
 
 -- replace_api_key --
 -- Give a key that the transaction has locked a successor, and an end.
@@ -62,7 +67,37 @@ UPDATE auth.api_keys
 SET replaced_by = :replaced_by, expire_time = :expire_time
 WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
 RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
-    service_account_id, use_time, replaced_by;
+    service_account_id, use_time, replaced_by, grant_ids;
+
+-- adopt_api_key --
+-- Let a key that the transaction has locked outlive the grants that made it.
+UPDATE auth.api_keys
+SET grant_ids = '{}'
+WHERE tenant_id = :tenant_id AND api_key_id = :api_key_id
+RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_time, revoke_time, created_by,
+    service_account_id, use_time, replaced_by, grant_ids;
+
+-- revoke_api_keys_of_ended_grants --
+-- End the keys that a grant made which has ended.
+UPDATE auth.api_keys
+SET revoke_time = :at
+WHERE tenant_id = :tenant_id AND revoke_time IS NULL AND grant_ids <> '{}' AND EXISTS (
+    SELECT FROM unnest(grant_ids) AS made (by)
+    WHERE NOT EXISTS (
+        SELECT FROM auth.live_grants AS live
+        WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
+RETURNING api_key_id;
+
+-- disable_service_accounts_of_ended_grants --
+-- Disable the service accounts that a grant made which has ended.
+UPDATE auth.service_accounts
+SET disabled = true, revision = revision + 1, update_time = :at
+WHERE tenant_id = :tenant_id AND NOT disabled AND grant_ids <> '{}' AND EXISTS (
+    SELECT FROM unnest(grant_ids) AS made (by)
+    WHERE NOT EXISTS (
+        SELECT FROM auth.live_grants AS live
+        WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
+RETURNING service_account_id;
 
 -- count_out_api_keys --
 -- Take the keys of a tenant that are over out of those that are counted.

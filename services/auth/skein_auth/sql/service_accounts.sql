@@ -1,16 +1,18 @@
 -- create_service_account --
 -- Make a service account.
 INSERT INTO auth.service_accounts
-    (tenant_id, service_account_id, display_name, permissions, agent_id, disabled, create_time, update_time, created_by)
+    (tenant_id, service_account_id, display_name, permissions, agent_id, disabled, create_time, update_time, created_by,
+     grant_ids)
 VALUES
     (:tenant_id, :service_account_id, :display_name, :permissions, :agent_id, :disabled, :create_time, :create_time,
-     :created_by)
+     :created_by, :grant_ids)
 RETURNING service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time,
-    created_by;
+    created_by, grant_ids;
 
 -- get_service_account --
 -- Read one service account.
-SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by
+SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by,
+    grant_ids
 FROM auth.service_accounts
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;
 
@@ -23,7 +25,8 @@ FOR KEY SHARE;
 
 -- list_service_accounts --
 -- Read a page of the tenant's service accounts, newest first; `before` is the last one of the page before.
-SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by
+SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by,
+    grant_ids
 FROM auth.service_accounts
 WHERE tenant_id = :tenant_id AND (:before::uuid IS NULL OR service_account_id < :before)
 ORDER BY service_account_id DESC
@@ -31,7 +34,8 @@ LIMIT :size;
 
 -- lock_service_account --
 -- Read one service account and keep others from changing it, and from giving it keys, until the transaction ends.
-SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by
+SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by,
+    grant_ids
 FROM auth.service_accounts
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
 FOR UPDATE;
@@ -43,7 +47,15 @@ SET display_name = :display_name, permissions = :permissions, agent_id = :agent_
     revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
 RETURNING service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time,
-    created_by;
+    created_by, grant_ids;
+
+-- adopt_service_account --
+-- Let a service account that the transaction has locked outlive the grants that made it.
+UPDATE auth.service_accounts
+SET grant_ids = '{}', revision = revision + 1, update_time = :update_time
+WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
+RETURNING service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time,
+    created_by, grant_ids;
 
 -- disable_service_accounts --
 -- Disable every service account of a tenant.

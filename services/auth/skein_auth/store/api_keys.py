@@ -9,9 +9,10 @@ from skein_auth import permissions, wire
 from skein_auth.errors import ApiKeyNotFound, ApiKeyOver, ServiceAccountNotFound
 from skein_auth.identities import NOBODY, Stored
 from skein_auth.keys import Bounds, Key
+from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
-from skein_kit.access import TENANT_PERMISSIONS
+from skein_kit.access import ROLES, TENANT_PERMISSIONS
 from skein_kit.errors import PermissionWidened
 from skein_kit.ids import new_id, now
 from skein_kit.requests import Requests
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from skein_auth.audit import Audit
     from skein_auth.keys import Draft, Rotation
     from skein_kit.database import Database, Transaction
+    from skein_kit.identity import Caller
     from skein_kit.requests import Once
 
 
@@ -61,24 +63,29 @@ class ApiKeyStore:
     async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> Stored:
         """Return NOBODY, which no key proves, when the tenant has no such key."""
         async with self._database.tenant(tenant_id, plans_again=False, reads=True) as tx:
-            row = await tx.row(QUERIES["find_api_key"], tenant_id=tenant_id, api_key_id=api_key_id)
+            row = await tx.row(QUERIES["find_api_key"], tenant_id=tenant_id, api_key_id=api_key_id, at=now())
         if row is None:
             return NOBODY
         allowed = TENANT_PERMISSIONS.intersection(row["permissions"])
-        is_service = row["service_account_id"] is not None
+        if row["service_account_id"] is not None:
+            allowed = allowed.intersection(row["most"])
+        grant_ids = tuple(sorted(set(row["grant_ids"])))
         return Stored(
             secret_hash=row["secret_hash"],
-            permissions=allowed.intersection(row["most"]) if is_service else allowed,
+            # What a grant made can do no more than the grant, which can do what its account's role can.
+            permissions=allowed.intersection(*(ROLES[role] for role in row["live_roles"])),
             agent_id=row["service_agent_id"] or row["agent_id"] or "",
             expire_time=row["expire_time"],
             revoke_time=row["revoke_time"],
             service_account_id=row["service_account_id"],
-            disabled=bool(row["disabled"]),
+            disabled=bool(row["disabled"]) or len(row["live_roles"]) < len(grant_ids),
             use_time=row["use_time"],
+            grant_ids=grant_ids,
         )
 
     async def list_api_keys(self, tenant_id: UUID, *, before: UUID | None, size: int) -> list[pb.ApiKey]:
         async with self._database.tenant(tenant_id) as tx:
+            await end_with_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_api_keys"], tenant_id=tenant_id, before=before, size=size)
         return [wire.api_key(row) for row in rows]
 
@@ -99,12 +106,31 @@ class ApiKeyStore:
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
+    async def adopt_api_key(self, tenant_id: UUID, api_key_id: UUID, by: Caller, once: Once) -> pb.AdoptApiKeyResponse:
+        """Let a key outlive the grants that made it. Raises ApiKeyNotFound, ApiKeyOver and PermissionWidened."""
+        async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.AdoptApiKeyResponse.FromString(first)
+            at = now()
+            await end_with_grants(tx, tenant_id, at, self._audit)
+            row = await _locked(tx, tenant_id, api_key_id)
+            if row["revoke_time"] is not None or (row["expire_time"] is not None and row["expire_time"] <= at):
+                raise ApiKeyOver
+            permissions.within(row["permissions"], row["agent_id"] or "", by)
+            if row["grant_ids"]:
+                row = _there(await tx.row(QUERIES["adopt_api_key"], tenant_id=tenant_id, api_key_id=api_key_id))
+                await self._audit.within(tx, "api_key_adopted", tenant_id=tenant_id, target=f"api_key:{api_key_id}")
+            response = pb.AdoptApiKeyResponse(api_key=wire.api_key(row))
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
     async def rotate_api_key(self, tenant_id: UUID, rotation: Rotation, once: Once) -> pb.RotateApiKeyResponse:
         """Make a successor of a key, and give the key the overlap to live."""
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.RotateApiKeyResponse.FromString(first)
             at = now()
+            await end_with_grants(tx, tenant_id, at, self._audit)
             old = await _locked(tx, tenant_id, rotation.api_key_id)
             ends: datetime | None = old["expire_time"]
             if old["revoke_time"] or old["replaced_by"] or (ends is not None and ends <= at):
@@ -159,6 +185,7 @@ async def _create(
         expire_time=ends,
         created_by=draft.created_by,
         service_account_id=draft.service_account_id,
+        grant_ids=list(draft.grant_ids),
     )
     return key, _there(row)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth import wire
+from skein_auth import permissions, wire
 from skein_auth.errors import ServiceAccountNotFound
+from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
 from skein_kit.errors import RevisionStale
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from skein_auth.audit import Audit
     from skein_auth.service_accounts import Change, Draft
     from skein_kit.database import Database, Transaction
+    from skein_kit.identity import Caller
     from skein_kit.requests import Once
 
 
@@ -52,6 +54,7 @@ class ServiceAccountStore:
                 disabled=draft.disabled,
                 create_time=at,
                 created_by=draft.created_by,
+                grant_ids=list(draft.grant_ids),
             )
             response = pb.CreateServiceAccountResponse(service_account=wire.service_account(_there(row)))
             await self._told(tx, "created", tenant_id, response.service_account.service_account_id)
@@ -60,6 +63,7 @@ class ServiceAccountStore:
 
     async def get_service_account(self, tenant_id: UUID, service_account_id: UUID) -> pb.ServiceAccount:
         async with self._database.tenant(tenant_id) as tx:
+            await end_with_grants(tx, tenant_id, now(), self._audit)
             row = await tx.row(
                 QUERIES["get_service_account"], tenant_id=tenant_id, service_account_id=service_account_id
             )
@@ -71,6 +75,7 @@ class ServiceAccountStore:
         self, tenant_id: UUID, *, before: UUID | None, size: int
     ) -> list[pb.ServiceAccount]:
         async with self._database.tenant(tenant_id) as tx:
+            await end_with_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_service_accounts"], tenant_id=tenant_id, before=before, size=size)
         return [wire.service_account(row) for row in rows]
 
@@ -80,6 +85,7 @@ class ServiceAccountStore:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.UpdateServiceAccountResponse.FromString(first)
+            await end_with_grants(tx, tenant_id, now(), self._audit)
             current = await _locked(tx, tenant_id, change.service_account_id)
             if change.revision not in (0, current["revision"]):
                 raise RevisionStale(given=change.revision, current=current["revision"])
@@ -92,6 +98,34 @@ class ServiceAccountStore:
             )
             response = pb.UpdateServiceAccountResponse(service_account=wire.service_account(_there(row)))
             await self._told(tx, "updated", tenant_id, str(change.service_account_id))
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def adopt_service_account(
+        self, tenant_id: UUID, service_account_id: UUID, by: Caller, once: Once
+    ) -> pb.AdoptServiceAccountResponse:
+        """Let a service account outlive the grants that made it; one that has ended stays disabled.
+
+        Raises ServiceAccountNotFound and PermissionWidened.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+                return pb.AdoptServiceAccountResponse.FromString(first)
+            at = now()
+            await end_with_grants(tx, tenant_id, at, self._audit)
+            row = await _locked(tx, tenant_id, service_account_id)
+            permissions.within(row["permissions"], row["agent_id"] or "", by)
+            if row["grant_ids"]:
+                row = _there(
+                    await tx.row(
+                        QUERIES["adopt_service_account"],
+                        tenant_id=tenant_id,
+                        service_account_id=service_account_id,
+                        update_time=at,
+                    )
+                )
+                await self._told(tx, "adopted", tenant_id, str(service_account_id))
+            response = pb.AdoptServiceAccountResponse(service_account=wire.service_account(row))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 

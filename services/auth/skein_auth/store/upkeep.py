@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
 from skein_kit import canary
@@ -74,6 +75,7 @@ class UpkeepStore:
                 target = f"api_key:{row['api_key_id']}"
                 await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=target)
             await tx.execute(QUERIES["disable_service_accounts_of_purged_agents"], tenant_id=tenant_id, at=at)
+            await end_with_grants(tx, tenant_id, at, self._audit)
             await count_api_keys(tx, tenant_id, at)
             if tenant_id in canary.TENANTS:
                 deleted += await tx.execute(

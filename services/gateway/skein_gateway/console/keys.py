@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_gateway.console.rendering import page
 from skein_gateway.console.troubles import Trouble, attempted, refusal_of
 from skein_gateway.oauth.pages import see_other
@@ -45,11 +45,14 @@ class ApiKeys:
         return await self._listed(request, visit, asked)
 
     async def act(self, request: Request, visit: Visit, asked: Parameters, form: Parameters) -> Response:
-        """Make a key, or end one."""
+        """Make a key, end one, or let one outlive the application that made it."""
         try:
             if form.get("step") == "revoke":
                 await visit.api.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=form.get("api_key_id")))
                 return see_other(visit.url("keys", done="revoked"))
+            if form.get("step") == "adopt":
+                await visit.api.auth.AdoptApiKey(accounts_pb2.AdoptApiKeyRequest(api_key_id=form.get("api_key_id")))
+                return see_other(visit.url("keys", done="adopted"))
             made = await visit.api.auth.CreateApiKey(_wanted(form))
         except Exception as error:
             trouble = refusal_of(error)
@@ -98,6 +101,7 @@ class ApiKeys:
             more=visit.url("keys", page=more) if more else "",
             form_token=visit.visitor.form_token(request.url.path),
             may_write=visit.may("keys.write"),
+            may_adopt=visit.may("keys.write") and not visit.is_key,
         )
 
 

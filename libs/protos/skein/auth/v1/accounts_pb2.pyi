@@ -621,7 +621,7 @@ class ListMyAuditEventsResponse(_message.Message):
     def __init__(self, audit_events: _Optional[_Iterable[_Union[AuditEvent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ServiceAccount(_message.Message):
-    __slots__ = ("service_account_id", "display_name", "permissions", "agent_id", "disabled", "revision", "create_time", "update_time", "created_by")
+    __slots__ = ("service_account_id", "display_name", "permissions", "agent_id", "disabled", "revision", "create_time", "update_time", "created_by", "grant_ids")
     SERVICE_ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -631,6 +631,7 @@ class ServiceAccount(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    GRANT_IDS_FIELD_NUMBER: _ClassVar[int]
     service_account_id: str
     display_name: str
     permissions: _containers.RepeatedScalarFieldContainer[str]
@@ -640,7 +641,8 @@ class ServiceAccount(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     update_time: _timestamp_pb2.Timestamp
     created_by: str
-    def __init__(self, service_account_id: _Optional[str] = ..., display_name: _Optional[str] = ..., permissions: _Optional[_Iterable[str]] = ..., agent_id: _Optional[str] = ..., disabled: _Optional[bool] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
+    grant_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, service_account_id: _Optional[str] = ..., display_name: _Optional[str] = ..., permissions: _Optional[_Iterable[str]] = ..., agent_id: _Optional[str] = ..., disabled: _Optional[bool] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., grant_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateServiceAccountRequest(_message.Message):
     __slots__ = ("service_account", "request_id")
@@ -711,6 +713,28 @@ class DeleteServiceAccountRequest(_message.Message):
 class DeleteServiceAccountResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class AdoptApiKeyRequest(_message.Message):
+    __slots__ = ("api_key_id", "request_id")
+    API_KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    api_key_id: str
+    request_id: str
+    def __init__(self, api_key_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class AdoptServiceAccountRequest(_message.Message):
+    __slots__ = ("service_account_id", "request_id")
+    SERVICE_ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    service_account_id: str
+    request_id: str
+    def __init__(self, service_account_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class AdoptServiceAccountResponse(_message.Message):
+    __slots__ = ("service_account",)
+    SERVICE_ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    service_account: ServiceAccount
+    def __init__(self, service_account: _Optional[_Union[ServiceAccount, _Mapping]] = ...) -> None: ...
 
 class RotateApiKeyRequest(_message.Message):
     __slots__ = ("api_key_id", "overlap", "request_id")

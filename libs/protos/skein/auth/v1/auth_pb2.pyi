@@ -21,7 +21,7 @@ SIGNING_KEY_PURPOSE_UNSPECIFIED: SigningKeyPurpose
 SIGNING_KEY_PURPOSE_ACCESS: SigningKeyPurpose
 
 class ApiKey(_message.Message):
-    __slots__ = ("api_key_id", "display_name", "permissions", "agent_id", "create_time", "expire_time", "revoke_time", "created_by", "service_account_id", "use_time", "replaced_by")
+    __slots__ = ("api_key_id", "display_name", "permissions", "agent_id", "create_time", "expire_time", "revoke_time", "created_by", "service_account_id", "use_time", "replaced_by", "grant_ids")
     API_KEY_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class ApiKey(_message.Message):
     SERVICE_ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     USE_TIME_FIELD_NUMBER: _ClassVar[int]
     REPLACED_BY_FIELD_NUMBER: _ClassVar[int]
+    GRANT_IDS_FIELD_NUMBER: _ClassVar[int]
     api_key_id: str
     display_name: str
     permissions: _containers.RepeatedScalarFieldContainer[str]
@@ -44,7 +45,8 @@ class ApiKey(_message.Message):
     service_account_id: str
     use_time: _timestamp_pb2.Timestamp
     replaced_by: str
-    def __init__(self, api_key_id: _Optional[str] = ..., display_name: _Optional[str] = ..., permissions: _Optional[_Iterable[str]] = ..., agent_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revoke_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., service_account_id: _Optional[str] = ..., use_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replaced_by: _Optional[str] = ...) -> None: ...
+    grant_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, api_key_id: _Optional[str] = ..., display_name: _Optional[str] = ..., permissions: _Optional[_Iterable[str]] = ..., agent_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revoke_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., service_account_id: _Optional[str] = ..., use_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replaced_by: _Optional[str] = ..., grant_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetMeRequest(_message.Message):
     __slots__ = ()
@@ -131,6 +133,12 @@ class RotateApiKeyResponse(_message.Message):
     secret: str
     replaced: ApiKey
     def __init__(self, api_key: _Optional[_Union[ApiKey, _Mapping]] = ..., secret: _Optional[str] = ..., replaced: _Optional[_Union[ApiKey, _Mapping]] = ...) -> None: ...
+
+class AdoptApiKeyResponse(_message.Message):
+    __slots__ = ("api_key",)
+    API_KEY_FIELD_NUMBER: _ClassVar[int]
+    api_key: ApiKey
+    def __init__(self, api_key: _Optional[_Union[ApiKey, _Mapping]] = ...) -> None: ...
 
 class IntrospectRequest(_message.Message):
     __slots__ = ("credential",)

@@ -223,6 +223,11 @@ class AuthServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountResponse.FromString,
                 _registered_method=True)
+        self.AdoptServiceAccount = channel.unary_unary(
+                '/skein.auth.v1.AuthService/AdoptServiceAccount',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptServiceAccountRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptServiceAccountResponse.FromString,
+                _registered_method=True)
         self.DeleteServiceAccount = channel.unary_unary(
                 '/skein.auth.v1.AuthService/DeleteServiceAccount',
                 request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountRequest.SerializeToString,
@@ -252,6 +257,11 @@ class AuthServiceStub:
                 '/skein.auth.v1.AuthService/RotateApiKey',
                 request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RotateApiKeyRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.RotateApiKeyResponse.FromString,
+                _registered_method=True)
+        self.AdoptApiKey = channel.unary_unary(
+                '/skein.auth.v1.AuthService/AdoptApiKey',
+                request_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptApiKeyRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.AdoptApiKeyResponse.FromString,
                 _registered_method=True)
         self.Introspect = channel.unary_unary(
                 '/skein.auth.v1.AuthService/Introspect',
@@ -680,7 +690,8 @@ class AuthServiceServicer:
 
     def CreateServiceAccount(self, request, context):
         """CreateServiceAccount makes a name that keys can belong to. It never carries
-        more than its creator has. Repeating a request_id returns the first one.
+        more than its creator has. One that an application makes ends with the
+        application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_WIDENED.
@@ -720,6 +731,23 @@ class AuthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AdoptServiceAccount(self, request, context):
+        """AdoptServiceAccount lets a service account outlive the application's grants
+        that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
+        adopt those with AdoptApiKey. One that has ended stays disabled. Only a
+        person's own sign-in, or an operator, adopts, and nobody adopts what may do
+        more than they may. Adopting again changes nothing. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteServiceAccount(self, request, context):
         """DeleteServiceAccount removes it and revokes its keys. Repeating a
         request_id changes nothing.
@@ -743,7 +771,8 @@ class AuthServiceServicer:
         this one time. A repeated request_id returns the same key without the
         secret. The new key never carries more than its creator has, and never
         outlives it: a later expire_time, or none, becomes that of the key that
-        makes the call.
+        makes the call. What an application makes ends with its grant, and so does
+        what that makes, unless AdoptApiKey is called.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -782,6 +811,24 @@ class AuthServiceServicer:
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
         - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdoptApiKey(self, request, context):
+        """AdoptApiKey lets a key outlive the application's grants that made it
+        (ApiKey.grant_ids); its end stays. A key of a service account still ends
+        with that one's grants: adopt it as well. Only a person's own sign-in, or an
+        operator, adopts, and nobody adopts what may do more than they may. Adopting
+        again changes nothing. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, API_KEY_NOT_FOUND.
+        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+        a grant.
+        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
         - PERMISSION_DENIED, PERMISSION_WIDENED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1002,6 +1049,11 @@ def add_AuthServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.UpdateServiceAccountResponse.SerializeToString,
             ),
+            'AdoptServiceAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdoptServiceAccount,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptServiceAccountRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptServiceAccountResponse.SerializeToString,
+            ),
             'DeleteServiceAccount': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteServiceAccount,
                     request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.DeleteServiceAccountRequest.FromString,
@@ -1031,6 +1083,11 @@ def add_AuthServiceServicer_to_server(servicer, server):
                     servicer.RotateApiKey,
                     request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.RotateApiKeyRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.RotateApiKeyResponse.SerializeToString,
+            ),
+            'AdoptApiKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdoptApiKey,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptApiKeyRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.AdoptApiKeyResponse.SerializeToString,
             ),
             'Introspect': grpc.unary_unary_rpc_method_handler(
                     servicer.Introspect,
@@ -2038,6 +2095,33 @@ class AuthService:
             _registered_method=True)
 
     @staticmethod
+    def AdoptServiceAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/AdoptServiceAccount',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptServiceAccountRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptServiceAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteServiceAccount(request,
             target,
             options=(),
@@ -2189,6 +2273,33 @@ class AuthService:
             '/skein.auth.v1.AuthService/RotateApiKey',
             skein_dot_auth_dot_v1_dot_accounts__pb2.RotateApiKeyRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.RotateApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdoptApiKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/AdoptApiKey',
+            skein_dot_auth_dot_v1_dot_accounts__pb2.AdoptApiKeyRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.AdoptApiKeyResponse.FromString,
             options,
             channel_credentials,
             insecure,

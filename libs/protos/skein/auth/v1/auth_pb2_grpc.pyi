@@ -312,7 +312,8 @@ class AuthServiceStub:
     """
     CreateServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateServiceAccountRequest, _accounts_pb2.CreateServiceAccountResponse]
     """CreateServiceAccount makes a name that keys can belong to. It never carries
-    more than its creator has. Repeating a request_id returns the first one.
+    more than its creator has. One that an application makes ends with the
+    application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_WIDENED.
@@ -335,6 +336,19 @@ class AuthServiceStub:
     - PERMISSION_DENIED, PERMISSION_WIDENED.
     - ABORTED, REVISION_STALE.
     """
+    AdoptServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.AdoptServiceAccountRequest, _accounts_pb2.AdoptServiceAccountResponse]
+    """AdoptServiceAccount lets a service account outlive the application's grants
+    that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
+    adopt those with AdoptApiKey. One that has ended stays disabled. Only a
+    person's own sign-in, or an operator, adopts, and nobody adopts what may do
+    more than they may. Adopting again changes nothing. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
     DeleteServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]
     """DeleteServiceAccount removes it and revokes its keys. Repeating a
     request_id changes nothing.
@@ -349,7 +363,8 @@ class AuthServiceStub:
     this one time. A repeated request_id returns the same key without the
     secret. The new key never carries more than its creator has, and never
     outlives it: a later expire_time, or none, becomes that of the key that
-    makes the call.
+    makes the call. What an application makes ends with its grant, and so does
+    what that makes, unless AdoptApiKey is called.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -376,6 +391,20 @@ class AuthServiceStub:
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
     - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
+    AdoptApiKey: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.AdoptApiKeyRequest, _auth_pb2.AdoptApiKeyResponse]
+    """AdoptApiKey lets a key outlive the application's grants that made it
+    (ApiKey.grant_ids); its end stays. A key of a service account still ends
+    with that one's grants: adopt it as well. Only a person's own sign-in, or an
+    operator, adopts, and nobody adopts what may do more than they may. Adopting
+    again changes nothing. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, API_KEY_NOT_FOUND.
+    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+      a grant.
+    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
     - PERMISSION_DENIED, PERMISSION_WIDENED.
     """
     Introspect: _grpc.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]
@@ -680,7 +709,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     CreateServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateServiceAccountRequest, _accounts_pb2.CreateServiceAccountResponse]  # type: ignore[assignment]
     """CreateServiceAccount makes a name that keys can belong to. It never carries
-    more than its creator has. Repeating a request_id returns the first one.
+    more than its creator has. One that an application makes ends with the
+    application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_WIDENED.
@@ -703,6 +733,19 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - PERMISSION_DENIED, PERMISSION_WIDENED.
     - ABORTED, REVISION_STALE.
     """
+    AdoptServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.AdoptServiceAccountRequest, _accounts_pb2.AdoptServiceAccountResponse]  # type: ignore[assignment]
+    """AdoptServiceAccount lets a service account outlive the application's grants
+    that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
+    adopt those with AdoptApiKey. One that has ended stays disabled. Only a
+    person's own sign-in, or an operator, adopts, and nobody adopts what may do
+    more than they may. Adopting again changes nothing. Repeating a request_id
+    returns the first answer.
+
+    Errors:
+    - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
     DeleteServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]  # type: ignore[assignment]
     """DeleteServiceAccount removes it and revokes its keys. Repeating a
     request_id changes nothing.
@@ -717,7 +760,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
     this one time. A repeated request_id returns the same key without the
     secret. The new key never carries more than its creator has, and never
     outlives it: a later expire_time, or none, becomes that of the key that
-    makes the call.
+    makes the call. What an application makes ends with its grant, and so does
+    what that makes, unless AdoptApiKey is called.
 
     Errors:
     - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -744,6 +788,20 @@ class AuthServiceAsyncStub(AuthServiceStub):
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
     - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    """
+    AdoptApiKey: _aio.UnaryUnaryMultiCallable[_accounts_pb2.AdoptApiKeyRequest, _auth_pb2.AdoptApiKeyResponse]  # type: ignore[assignment]
+    """AdoptApiKey lets a key outlive the application's grants that made it
+    (ApiKey.grant_ids); its end stays. A key of a service account still ends
+    with that one's grants: adopt it as well. Only a person's own sign-in, or an
+    operator, adopts, and nobody adopts what may do more than they may. Adopting
+    again changes nothing. Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, API_KEY_NOT_FOUND.
+    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+      a grant.
+    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
     - PERMISSION_DENIED, PERMISSION_WIDENED.
     """
     Introspect: _aio.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]  # type: ignore[assignment]
@@ -1243,7 +1301,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.CreateServiceAccountResponse, _abc.Awaitable[_accounts_pb2.CreateServiceAccountResponse]]:
         """CreateServiceAccount makes a name that keys can belong to. It never carries
-        more than its creator has. Repeating a request_id returns the first one.
+        more than its creator has. One that an application makes ends with the
+        application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_WIDENED.
@@ -1286,6 +1345,25 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def AdoptServiceAccount(
+        self,
+        request: _accounts_pb2.AdoptServiceAccountRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.AdoptServiceAccountResponse, _abc.Awaitable[_accounts_pb2.AdoptServiceAccountResponse]]:
+        """AdoptServiceAccount lets a service account outlive the application's grants
+        that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
+        adopt those with AdoptApiKey. One that has ended stays disabled. Only a
+        person's own sign-in, or an operator, adopts, and nobody adopts what may do
+        more than they may. Adopting again changes nothing. Repeating a request_id
+        returns the first answer.
+
+        Errors:
+        - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
+        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+
+    @_abc_1.abstractmethod
     def DeleteServiceAccount(
         self,
         request: _accounts_pb2.DeleteServiceAccountRequest,
@@ -1316,7 +1394,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         this one time. A repeated request_id returns the same key without the
         secret. The new key never carries more than its creator has, and never
         outlives it: a later expire_time, or none, becomes that of the key that
-        makes the call.
+        makes the call. What an application makes ends with its grant, and so does
+        what that makes, unless AdoptApiKey is called.
 
         Errors:
         - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
@@ -1361,6 +1440,26 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
         - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
+        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        """
+
+    @_abc_1.abstractmethod
+    def AdoptApiKey(
+        self,
+        request: _accounts_pb2.AdoptApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_auth_pb2.AdoptApiKeyResponse, _abc.Awaitable[_auth_pb2.AdoptApiKeyResponse]]:
+        """AdoptApiKey lets a key outlive the application's grants that made it
+        (ApiKey.grant_ids); its end stays. A key of a service account still ends
+        with that one's grants: adopt it as well. Only a person's own sign-in, or an
+        operator, adopts, and nobody adopts what may do more than they may. Adopting
+        again changes nothing. Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, API_KEY_NOT_FOUND.
+        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+          a grant.
+        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
         - PERMISSION_DENIED, PERMISSION_WIDENED.
         """
 
