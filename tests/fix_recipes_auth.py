@@ -109,6 +109,9 @@ def _fill_auth() -> None:
         },
     )
     _accounts("DeleteServiceAccount", "service_account_id")
+
+
+def _fill_keys() -> None:
     _keys("GetMe")
     _keys("CreateApiKey", build=lambda _t, w: {"display_name": w.text()})
     _keys("ListApiKeys")
@@ -179,4 +182,5 @@ def _fill_oauth() -> None:
 
 
 _fill_auth()
+_fill_keys()
 _fill_oauth()

@@ -81,8 +81,9 @@ class Grant:
         return given.access_token
 
 
-async def create_key(stubs: Stubs, **fields: str) -> auth_pb2.CreateApiKeyResponse:
-    return await stubs.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="laid up", **fields))
+async def create_key(stubs: Stubs, service_account_id: str = "") -> auth_pb2.CreateApiKeyResponse:
+    request = auth_pb2.CreateApiKeyRequest(display_name="laid up", service_account_id=service_account_id)
+    return await stubs.auth.CreateApiKey(request)
 
 
 async def create_service_account(stubs: Stubs) -> str:

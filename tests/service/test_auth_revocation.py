@@ -199,7 +199,7 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
         )
         token = pb.SetLegacyTokenRequest(token=secrets.token_urlsafe(32))
         await acting(cluster, owner).auth.SetLegacyToken(token)
-    upkeep = UpkeepStore(own, Audit(AuditStore(own)), audit_days=400, sweep_seconds=0)
+    upkeep = UpkeepStore(own, Audit(AuditStore(own)), audit_days=400, client_unused_days=30, sweep_seconds=0)
 
     counts: dict[str, int] = {}
     more, calls = True, 0

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
 from skein_auth import grants
-from skein_auth.clients import Client
+from skein_auth.clients import Client, Source
 from skein_auth.grants import Now, Redemption, Renewal, SignIn, Step, Successors, Terms
 from skein_auth.sign_ins import Luck
 from skein_auth.store.clients import ClientStore
@@ -88,7 +88,9 @@ def world(server: Server, template: str) -> Iterator[World]:
         await connection.close()
         database = await stack.enter_async_context(Database.open(url, service="auth", size=6, timeout=30.0))
         for client_id in CLIENTS:
-            await ClientStore(database).create_client(Client(client_id=client_id, create_time=START, update_time=START))
+            client = Client(client_id=client_id, create_time=START, update_time=START)
+            source = Source(address_hash=bytes(32), most_of_address=100, most=100)
+            await ClientStore(database).create_client(client, source, at=START)
         return GrantStore(database)
 
     async def leave() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein_auth import clients
-from skein_auth.clients import Client
+from skein_auth.clients import Client, Source
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
 from skein_auth.sources import from_source, source_of
 from skein_auth.work_queue import Place
@@ -122,7 +122,7 @@ class Applications:
         client_id = new_id(at)
         client = clients.described(metadata(message), self._schemes, at, client_id=str(client_id))
         known, secret, manages = clients.registered(client, client_id)
-        await self._store.create_client(known)
+        await self._store.create_client(known, self._source(), at=at)
         await self._audit.record("client_registered", client_id=known.client_id)
         return known, secret, manages
 
@@ -175,16 +175,10 @@ class Applications:
         await self._store.delete_client(client.client_id)
         await self._audit.record("client_deleted", client_id=client.client_id)
 
-    async def _authenticate_imported(self, client: Client, secret: str, method: str) -> None:
-        source = address()
-        async with AsyncExitStack() as attempt:
-            try:
-                await attempt.enter_async_context(
-                    self._attempts.failing(("client", from_source(client.client_id, source)))
-                )
-            except TooManyAttempts:
-                await self._passwords.verify(None, secret, Place.of_source(source_of(source)))
-            client.authenticate(secret, method, now())
+from skein_auth.clients import Client, Source
+from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
+from skein_auth.sources import from_source, source_of
+from skein_auth.work_queue import Place
 
     def _may_register(self, initial_access_token: str) -> None:
         if self.registration_open:
@@ -207,7 +201,7 @@ class Applications:
         age = _DEFAULT_FRESH if fetched.max_age is None else timedelta(seconds=fetched.max_age)
         fresh = min(max(age, _LEAST_FRESH), _MOST_FRESH)
         client = replace(client, stale_time=at + fresh)
-        await self._store.keep_document(client)
+        await self._store.keep_document(client, self._source(), at=at, is_new=is_new)
         if is_new:
             await self._audit.record("client_registered", client_id=client_id)
         return client

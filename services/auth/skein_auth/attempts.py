@@ -140,6 +140,11 @@ class Attempts:
         if wanted := self._wanted([(kind, subject)], at):
             await self._store.hold(wanted, at, held=False, judge=lambda counted: self._judge(counted, at))
 
+    @staticmethod
+    def subject_hash(kind: str, subject: str) -> bytes:
+        """Return what stands for a subject in the database; addresses of one IPv6 /64 are one subject."""
+        return hashlib.sha256(f"{kind}:{source_of(subject)}".encode()).digest()
+
     async def _held(self, subjects: Sequence[tuple[str, str]]) -> Sequence[Counted]:
         loop = asyncio.get_running_loop()
         patience = loop.time() + _PATIENCE_SECONDS
@@ -161,7 +166,7 @@ class Attempts:
         return [
             Wanted(
                 kind=kind,
-                subject_hash=hashlib.sha256(f"{kind}:{source_of(subject)}".encode()).digest(),
+                subject_hash=self.subject_hash(kind, subject),
                 expire_time=at + self._limits[kind].window,
             )
             for kind, subject in dict.fromkeys(subjects)

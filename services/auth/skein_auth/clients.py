@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -44,6 +45,12 @@ _IGNORED_SCOPES = frozenset({"offline_access"})
 # What an application gets that does not say what it needs.
 DEFAULT_SCOPES = ROLES["member"]
 _MAX_URI = 2048
+# What a client says of itself has so many bytes at most: strangers register, and each of them is a row.
+MAX_METADATA_BYTES = 8192
+_METADATA = (
+    "client_id", "client_name", "redirect_uris", "scope", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts",
+    "software_id", "software_version",
+)  # fmt: skip
 _URI = re.compile(r"[!-~]+")
 _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,5})?((?:[/?].*)?)", re.DOTALL)
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -139,6 +146,17 @@ class Client:
             raise InvalidToken
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Where a registration comes from, and how many clients without a grant there may be."""
+
+    # SHA-256.
+    address_hash: bytes
+    most_of_address: int
+    # Of all addresses together.
+    most: int
+
+
 def refuse_unknown(secret: str) -> NoReturn:
     """Refuse a client that is not there, in the time that one that is there takes."""
     _proven("", secret, None)
@@ -221,7 +239,7 @@ def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetim
     for index, uri in enumerate(redirect_uris):
         if (fault := redirect_fault(uri, schemes)) is not None:
             raise InvalidRedirectUri(violations=[(f"redirect_uris[{index}]", fault)])
-    return Client(
+    client = Client(
         client_id=client_id,
         client_name=_name(metadata),
         redirect_uris=redirect_uris,
@@ -240,6 +258,7 @@ def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetim
         create_time=at,
         update_time=at,
     )
+    return _must_be_small(client)
 
 
 def documented(client_id: str, document: Mapping[str, Any], schemes: Collection[str], at: datetime) -> Client:
@@ -290,6 +309,14 @@ def is_document(client_id: str) -> bool:
         return False
     path = urlsplit(client_id).path
     return len(path) > 1 and not {".", ".."} & set(path.split("/"))
+
+
+def _must_be_small(client: Client) -> Client:
+    texts = (value for value in (getattr(client, name) for name in _METADATA) if isinstance(value, str))
+    lists = (value for value in (getattr(client, name) for name in _METADATA) if isinstance(value, tuple))
+    if sum(len(text.encode()) for text in (*texts, *chain.from_iterable(lists))) > MAX_METADATA_BYTES:
+        raise InvalidClientMetadata(violations=[("client", f"has more than {MAX_METADATA_BYTES} bytes in all")])
+    return client
 
 
 def _text(metadata: Mapping[str, Any], name: str, most: int = _MAX_URI) -> str:

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 _REGISTRATION = ("open", "token", "closed")
 _LEAST_TOKEN = 32
 _MOST_CODE_SECONDS = 600
+_AT_LEAST_ONE = (
+    "access_token_seconds",
+    "refresh_token_seconds",
+    "sign_in_seconds",
+    "device_code_seconds",
+    "client_unused_days",
+    "unused_clients_per_address_most",
+    "unused_clients_most",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +123,7 @@ def check(settings: AuthSettings) -> None:
         raise SettingInvalid(f"SKEIN_INITIAL_ACCESS_TOKEN needs at least {_LEAST_TOKEN} characters.")
     if not 1 <= settings.code_seconds <= _MOST_CODE_SECONDS:
         raise SettingInvalid(f"SKEIN_CODE_SECONDS should be 1 to {_MOST_CODE_SECONDS}.")
-    for name in ("access_token_seconds", "refresh_token_seconds", "sign_in_seconds", "device_code_seconds"):
+    for name in _AT_LEAST_ONE:
         if getattr(settings, name) < 1:
             raise SettingInvalid(f"SKEIN_{name.upper()} should be at least 1.")
     if settings.refresh_grace_seconds < 0:

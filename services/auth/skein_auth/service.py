@@ -154,7 +154,11 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             legacy=legacy,
             revocation=RevocationStore(database, audit),
             upkeep=UpkeepStore(
-                database, audit, audit_days=settings.audit_days, sweep_seconds=settings.auth_upkeep_seconds
+                database,
+                audit,
+                audit_days=settings.audit_days,
+                client_unused_days=settings.client_unused_days,
+                sweep_seconds=settings.auth_upkeep_seconds,
             ),
             identities=Identities(
                 api_keys=api_keys,

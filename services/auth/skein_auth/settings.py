@@ -75,6 +75,12 @@ class AuthSettings(Settings):
     registrations_most: int = 20
     device_starts_most: int = 60
     mail_requests_most: int = 10
+    # Days after which an OAuth client goes that registered itself: since it registered, or since its last grant ended.
+    client_unused_days: int = 30
+    # OAuth clients that nobody has granted anything: of one address (of IPv6: of one /64), and of all. One more takes
+    # the place of the oldest that is an hour old; where there is none, it is refused.
+    unused_clients_per_address_most: int = 100
+    unused_clients_most: int = 20_000
     # Mails for one purpose that one mailbox gets within an hour.
     mails_to_most: int = 5
 

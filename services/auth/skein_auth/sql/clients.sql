@@ -3,11 +3,13 @@
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
      client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
-     secret_expire_time, registration_hash, stale_time, create_time, update_time)
+     secret_expire_time, registration_hash, stale_time, create_time, update_time,
+     source_hash)
 VALUES
     (:client_id, :source, :client_name, :redirect_uris, :grant_types, :response_types, :token_endpoint_auth_method,
      :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :secret_hash,
-     :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time);
+     :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time,
+     :source_hash);
 
 -- take_over_client --
 -- Keep a client that registered with an earlier system; no row comes back when its id is taken.
@@ -27,11 +29,13 @@ RETURNING client_id;
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
      client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
-     secret_expire_time, registration_hash, stale_time, create_time, update_time)
+     secret_expire_time, registration_hash, stale_time, create_time, update_time,
+     source_hash)
 VALUES
     (:client_id, :source, :client_name, :redirect_uris, :grant_types, :response_types, :token_endpoint_auth_method,
      :scope, :client_uri, :logo_uri, :tos_uri, :policy_uri, :contacts, :software_id, :software_version, :secret_hash,
-     :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time)
+     :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time,
+     :source_hash)
 ON CONFLICT ON CONSTRAINT clients_pkey DO UPDATE
 SET client_name = excluded.client_name, redirect_uris = excluded.redirect_uris, grant_types = excluded.grant_types,
     response_types = excluded.response_types, scope = excluded.scope, client_uri = excluded.client_uri,
@@ -71,3 +75,46 @@ WHERE client_id = :client_id;
 -- Remove a client with everything that it was given.
 DELETE FROM auth.clients
 WHERE client_id = :client_id;
+
+-- lock_registration --
+-- Let registrations come one after the other until the transaction ends: each counts those before it in auth.clients.
+SELECT pg_advisory_xact_lock('auth.clients'::regclass::bigint);
+
+-- evict_idle_clients --
+-- Remove clients that were never granted anything, so that there is room for one more of a source and of all: the oldest
+-- first, none that is younger than `before`, and none that a device waits for.
+DELETE FROM auth.clients AS c
+WHERE c.grant_expire_time IS NULL AND c.create_time < :before
+    AND c.client_id IN (
+        (SELECT o.client_id FROM auth.clients AS o
+         WHERE o.source_hash = :source_hash AND o.grant_expire_time IS NULL
+         ORDER BY o.create_time DESC
+         OFFSET :most_of_source::integer - 1)
+        UNION ALL
+        (SELECT o.client_id FROM auth.clients AS o
+         WHERE o.source_hash IS NOT NULL AND o.grant_expire_time IS NULL
+         ORDER BY o.create_time DESC
+         OFFSET :most::integer - 1))
+    AND NOT EXISTS (SELECT FROM auth.device_codes AS d WHERE d.client_id = c.client_id);
+
+-- has_room_for_client --
+-- Say whether a source, and all sources together, have fewer clients that were never granted anything than they may.
+SELECT NOT EXISTS (
+        SELECT FROM auth.clients
+        WHERE source_hash = :source_hash AND grant_expire_time IS NULL
+        OFFSET :most_of_source::integer - 1)
+    AND NOT EXISTS (
+        SELECT FROM auth.clients
+        WHERE source_hash IS NOT NULL AND grant_expire_time IS NULL
+        OFFSET :most::integer - 1);
+
+-- delete_idle_clients --
+-- Remove some clients that registered themselves and have had no grant since a time; imported ones stay.
+DELETE FROM auth.clients AS c
+WHERE coalesce(c.grant_expire_time, c.create_time) < :before
+    AND c.client_id IN (
+        SELECT o.client_id FROM auth.clients AS o
+        WHERE coalesce(o.grant_expire_time, o.create_time) < :before
+            AND (o.registration_hash IS NOT NULL OR o.source = 'document')
+            AND NOT EXISTS (SELECT FROM auth.device_codes AS d WHERE d.client_id = o.client_id)
+        LIMIT :size);

@@ -1,5 +1,10 @@
 -- create_sign_in --
--- Keep a new sign-in of an account, or its grant to an application.
+-- Keep a new sign-in of an account, or its grant to an application, which is in use from now on.
+WITH granted AS (
+    UPDATE auth.clients
+    SET grant_expire_time = :expire_time
+    WHERE client_id = :client_id AND (grant_expire_time IS NULL OR grant_expire_time < :expire_time)
+)
 INSERT INTO auth.sign_ins
     (tenant_id, sign_in_id, account_id, client_id, scopes, resources, nonce, address, user_agent, auth_time, create_time,
      use_time, expire_time)
@@ -42,7 +47,15 @@ WHERE s.tenant_id = :tenant_id
 FOR UPDATE OF s;
 
 -- use_sign_in --
--- Record that tokens were given out; a time of :expire_time is from now on its end.
+-- Record that tokens were given out; a time of :expire_time is from now on its end, and to the day its client's.
+WITH granted AS (
+    UPDATE auth.clients
+    SET grant_expire_time = :expire_time
+    WHERE :expire_time::timestamptz IS NOT NULL
+      AND client_id = (SELECT s.client_id FROM auth.sign_ins s
+                       WHERE s.tenant_id = :tenant_id AND s.sign_in_id = :sign_in_id)
+      AND (grant_expire_time IS NULL OR grant_expire_time < :expire_time - interval '1 day')
+)
 UPDATE auth.sign_ins
 SET use_time = :use_time, expire_time = coalesce(:expire_time, expire_time)
 WHERE tenant_id = :tenant_id AND sign_in_id = :sign_in_id;

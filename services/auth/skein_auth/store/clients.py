@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth import oauth_wire as wire
 from skein_auth.clients import Client
-from skein_auth.errors import InvalidToken
+from skein_auth.errors import InvalidToken, TooManyAttempts
 from skein_auth.store.queries import QUERIES
 from skein_kit.database import NO_TENANT
 from skein_kit.errors import ServiceUnavailable
@@ -16,13 +17,17 @@ from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     import asyncpg
 
     from skein_auth.audit import Audit
-    from skein_kit.database import Database
+    from skein_auth.clients import Source
+    from skein_kit.database import Database, Transaction
     from skein_kit.requests import Once
 
+# A client that registered so lately may still get its first grant.
+_YOUNG = timedelta(hours=1)
 _LISTS = frozenset({"redirect_uris", "grant_types", "response_types", "contacts"})
 
 
@@ -33,10 +38,11 @@ class ClientStore:
         self._database = database
         self._requests = Requests("auth")
 
-    async def create_client(self, client: Client) -> None:
-        """Keep a client that registered."""
+    async def create_client(self, client: Client, source: Source, *, at: datetime) -> None:
+        """Keep a client that registered. Raises TooManyAttempts when there is no room for it."""
         async with self._database.shared() as tx:
-            await tx.execute(QUERIES["create_client"], **_values(client))
+            await _make_room(tx, source, at)
+            await tx.execute(QUERIES["create_client"], source_hash=source.address_hash, **_values(client))
 
     async def take_over(self, client: Client, audit: Audit, once: Once) -> pb.ImportClientResponse:
         """Keep a client of an earlier system, unless its id is taken; return the one that is kept."""
@@ -59,10 +65,15 @@ class ClientStore:
             row = await tx.row(QUERIES["get_client"], client_id=client_id)
         return None if row is None else _client(row)
 
-    async def keep_document(self, client: Client) -> None:
-        """Keep what a document says: as a new client, or in the place of what it said before."""
+    async def keep_document(self, client: Client, source: Source, *, at: datetime, is_new: bool) -> None:
+        """Keep what a document says: as a new client, or in the place of what it said before.
+
+        Raises TooManyAttempts when there is no room for a new one.
+        """
         async with self._database.shared() as tx:
-            await tx.execute(QUERIES["keep_document"], **_values(client))
+            if is_new:
+                await _make_room(tx, source, at)
+            await tx.execute(QUERIES["keep_document"], source_hash=source.address_hash, **_values(client))
 
     async def update_client(self, client_id: str, change: Callable[[Client], Client]) -> Client:
         """Replace what a client says of itself. Raises InvalidToken when it is gone, and what `change` raises."""
@@ -80,6 +91,18 @@ class ClientStore:
         """Remove a client with everything that it was given."""
         async with self._database.shared() as tx:
             await tx.execute(QUERIES["delete_client"], client_id=client_id)
+
+
+async def _make_room(tx: Transaction, source: Source, at: datetime) -> None:
+    await tx.execute(QUERIES["lock_registration"])
+    bounds = {
+        "source_hash": source.address_hash,
+        "most_of_source": source.most_of_address,
+        "most": source.most,
+    }
+    await tx.execute(QUERIES["evict_idle_clients"], before=at - _YOUNG, **bounds)
+    if not await tx.value(QUERIES["has_room_for_client"], **bounds):
+        raise TooManyAttempts(after=_YOUNG.total_seconds(), kind="clients")
 
 
 def _client(row: asyncpg.Record) -> Client:

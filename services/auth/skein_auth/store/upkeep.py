@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
-from skein_kit import canary
+from skein_kit import canary, logs
 from skein_kit.database import NO_TENANT
 from skein_kit.ids import first_id
 from skein_kit.requests import Requests
@@ -46,14 +46,19 @@ _PURGES = {
     "auth.requests": "purge_requests",
 }
 
+log = logs.get("auth")
+
 
 class UpkeepStore:
     """Removes what nobody needs any more."""
 
-    def __init__(self, database: Database, audit: Audit, *, audit_days: int, sweep_seconds: float) -> None:
+    def __init__(
+        self, database: Database, audit: Audit, *, audit_days: int, client_unused_days: int, sweep_seconds: float
+    ) -> None:
         self._database = database
         self._audit = audit
         self._audit_kept = timedelta(days=audit_days)
+        self._clients_kept = timedelta(days=client_unused_days)
         self._requests = Requests("auth")
         self._sweep = timedelta(seconds=sweep_seconds)
         # When this replica last looked after what belongs to no tenant.
@@ -68,6 +73,10 @@ class UpkeepStore:
             async with self._database.tenant(NO_TENANT) as tx:
                 for name in _EXPIRING:
                     deleted += await tx.execute(QUERIES[name], at=at)
+                idle = await tx.execute(QUERIES["delete_idle_clients"], before=at - self._clients_kept, size=_AT_ONCE)
+                if idle:
+                    log.info("idle_clients_deleted", count=idle)
+                deleted += idle
                 deleted += await self._delete_expired_of(tx, NO_TENANT, at)
         async with self._database.tenant(tenant_id) as tx:
             deleted += await self._delete_expired_of(tx, tenant_id, at)

@@ -47,6 +47,7 @@ _DONE = {
     "saved": "The policy is saved.",
     "unchanged": "Nothing was changed.",
     "revoked": "The key is revoked. It is refused everywhere within five seconds.",
+    "adopted": "The key is adopted. It lives on when the application's access ends.",
     "signed-out": "You are signed out.",
     "signed-in": "You are signed in.",
 }

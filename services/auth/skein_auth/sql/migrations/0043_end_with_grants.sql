@@ -38,7 +38,8 @@ ALTER TABLE auth.clients
         CONSTRAINT clients_source_hash_length CHECK (octet_length(source_hash) = 32),
     -- No grant of it lives longer, to the day; NULL: it was never granted anything.
     ADD COLUMN grant_expire_time timestamptz;
-CREATE INDEX clients_never_granted ON auth.clients (source_hash, create_time)
+CREATE INDEX clients_never_granted_of_source ON auth.clients (source_hash, create_time) WHERE grant_expire_time IS NULL;
+CREATE INDEX clients_never_granted ON auth.clients (create_time)
     WHERE source_hash IS NOT NULL AND grant_expire_time IS NULL;
 CREATE INDEX clients_idle_since ON auth.clients ((coalesce(grant_expire_time, create_time)));
 -- Clients from before this migration are idle from now on, or from the end of their last grant on. Tenant by tenant, as
