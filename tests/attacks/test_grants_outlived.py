@@ -12,16 +12,20 @@ from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
-from fix_accounts import Account, member
+from fix_accounts import Account, member, new_account
 from fix_attacks import attack_size
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_oauth import App
+from fix_recipes_watches import NOWHERE
+from fix_world import system_identity
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc, watches_pb2
 from skein.tenancy.v1 import members_pb2
+from skein_kit.access import ROLES
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 SCOPE = "keys.write keys.read memory.read members.write members.read tenant.read tenant.write openid"
@@ -322,3 +326,84 @@ async def test_enabling_an_ended_service_account_brings_no_key_back(cluster: Clu
     )
 
     assert await live(tenant, {"a key that the tenant made for it": own.secret}) == set()
+
+
+async def test_invitations_of_a_grant_are_over_with_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
+    grant = await Grant.of(cluster, tenant, app, "admin", " ".join(sorted(ROLES["admin"])))
+    key = await create_key(grant.stubs)
+    makers = {"application": grant.stubs, "key": cluster.with_key(key.secret), "tenant": tenant}
+    guests = {name: await new_account(cluster) for name in makers}
+    tokens = {}
+    for name, stubs in makers.items():
+        request = members_pb2.CreateInvitationRequest(email=guests[name].email, role=members_pb2.ROLE_ADMIN)
+        tokens[name] = (await stubs.tenancy.CreateInvitation(request)).token
+
+    await revoke(grant)
+
+    for name in ("application", "key"):
+        with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
+            await guests[name].stubs.tenancy.AcceptInvitation(members_pb2.AcceptInvitationRequest(token=tokens[name]))
+    await guests["tenant"].stubs.tenancy.AcceptInvitation(members_pb2.AcceptInvitationRequest(token=tokens["tenant"]))
+    listed = await tenant.tenancy.ListInvitations(members_pb2.ListInvitationsRequest())
+    assert not listed.invitations
+
+
+async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
+    grant = await Grant.of(cluster, tenant, app)
+    own = await create_watch(tenant)
+    watches = {
+        "made": await create_watch(grant.stubs),
+        "made by a key": await create_watch(cluster.with_key((await create_key(grant.stubs)).secret)),
+        "led elsewhere": await create_watch(tenant),
+    }
+    await grant.stubs.history.UpdateWatch(
+        watches_pb2.UpdateWatchRequest(
+            watch=watches_pb2.Watch(watch_id=watches["led elsewhere"], webhook_url=f"{NOWHERE}/mine"),
+            update_mask=FieldMask(paths=["webhook_url"]),
+        )
+    )
+
+    await revoke(grant)
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret plan")))
+    await deliver(cluster, tenant)
+
+    for watch_id in watches.values():
+        found = (await tenant.history.GetWatch(watches_pb2.GetWatchRequest(watch_id=watch_id))).watch
+        queued = await tenant.history.ListDeliveries(watches_pb2.ListDeliveriesRequest(watch_id=watch_id))
+        assert (found.active, found.last_error, len(queued.deliveries)) == (False, "grant", 0)
+    assert (await tenant.history.GetWatch(watches_pb2.GetWatchRequest(watch_id=own))).watch.active
+
+
+async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster, tenant: Tenant, app: App) -> None:
+    grant, admin = await Grant.of(cluster, tenant, app), await member(cluster, tenant, "admin")
+    adopted, left = await create_watch(grant.stubs), await create_watch(grant.stubs)
+    await revoke(grant)
+    await deliver(cluster, tenant)
+
+    for stubs, watch_id in ((admin.stubs, adopted), (tenant, left)):
+        await stubs.history.UpdateWatch(
+            watches_pb2.UpdateWatchRequest(
+                watch=watches_pb2.Watch(watch_id=watch_id, active=True), update_mask=FieldMask(paths=["active"])
+            )
+        )
+    await deliver(cluster, tenant)
+
+    active = [
+        (await tenant.history.GetWatch(watches_pb2.GetWatchRequest(watch_id=watch_id))).watch.active
+        for watch_id in (adopted, left)
+    ]
+    assert active == [True, False]
+
+
+async def create_watch(stubs: Stubs) -> str:
+    watch = watches_pb2.Watch(display_name="laid up", event_types=["*"], webhook_url=NOWHERE)
+    return (await stubs.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=watch))).watch.watch_id
+
+
+async def deliver(cluster: Cluster, tenant: Tenant) -> None:
+    """Do what the worker does every few seconds."""
+    identity = await system_identity(cluster, str(tenant.tenant_id))
+    async with cluster.direct("memory") as channel:
+        await memory_pb2_grpc.UpkeepServiceStub(channel).DeliverWebhooks(
+            memory_pb2.DeliverWebhooksRequest(limit=1), metadata=(("authorization", f"Bearer {identity}"),)
+        )

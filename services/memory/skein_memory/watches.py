@@ -17,10 +17,11 @@ from skein_memory.events import ALIASES, TYPES, canonical
 from skein_memory.texts import must_be_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from skein.memory.v1 import watches_pb2 as pb
+    from skein_kit.identity import Caller
     from skein_memory.sealing import WrappedKey
 
 EVERYTHING = "*"
@@ -113,6 +114,8 @@ class Watch:
     update_time: datetime
     created_by: str
     updated_by: str
+    # The applications' grants that made it, or changed it; it is switched off when one of them ends.
+    grant_ids: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +135,16 @@ class Outcome:
 
     attempt: Attempt
     error: str | None
+
+
+def makers_after(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
+    """Return the grants that a watch ends with once a caller changed it.
+
+    A person who makes it active takes it over; anyone else adds the grants that they call with.
+    """
+    activates = "active" in masked(request.update_mask, UPDATABLE) and request.watch.active
+    is_person = by.account_id is not None and not by.client_id
+    return [] if activates and is_person else sorted({*before, *by.grant_ids})
 
 
 def pause_after(attempts: int, chance: float) -> timedelta:

@@ -12,8 +12,10 @@ from skein_tenancy.errors import InvitationNotFound
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from uuid import UUID
 
     from skein.tenancy.v1 import members_pb2 as pb
+    from skein_kit.identity import Caller
 
 PREFIX = "skein_inv_"
 LIFETIME = timedelta(days=7)
@@ -30,12 +32,18 @@ class Draft:
     role: str
     lifetime: timedelta
     created_by: str
+    # The applications' grants that make it; it ends with the first of them that ends.
+    grant_ids: tuple[UUID, ...] = ()
 
     @classmethod
-    def of(cls, request: pb.CreateInvitationRequest, *, created_by: str) -> Draft:
+    def of(cls, request: pb.CreateInvitationRequest, creator: Caller) -> Draft:
         lifetime = request.lifetime.ToTimedelta() if request.HasField("lifetime") else LIFETIME
         return cls(
-            email=request.email.lower(), role=wire.role_name(request.role), lifetime=lifetime, created_by=created_by
+            email=request.email.lower(),
+            role=wire.role_name(request.role),
+            lifetime=lifetime,
+            created_by=creator.principal,
+            grant_ids=creator.grant_ids,
         )
 
 

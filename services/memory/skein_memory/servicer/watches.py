@@ -17,7 +17,7 @@ from skein_memory.memories import speaking_of
 from skein_memory.parts import Rpcs
 from skein_memory.sealing import TenantKey
 from skein_memory.servicer.places import place_of
-from skein_memory.watches import Watch, WatchDraft, secret_text
+from skein_memory.watches import Watch, WatchDraft, makers_after, secret_text
 
 if TYPE_CHECKING:
     import asyncpg
@@ -41,6 +41,7 @@ class WatchRpcs(Rpcs):
             draft,
             key,
             lambda watch: pb.CreateWatchResponse(watch=_watch(watch)),
+            grant_ids=who.grant_ids,
             at=at,
         )
         if isinstance(stored, bytes):
@@ -80,6 +81,7 @@ class WatchRpcs(Rpcs):
             watch_id,
             change,
             lambda watch: pb.UpdateWatchResponse(watch=_watch(watch)),
+            makers=lambda before: makers_after(before, request, who),
             revision=request.watch.revision,
             at=now(),
         )
@@ -177,6 +179,7 @@ def _watch(watch: Watch) -> pb.Watch:
         update_time=time(watch.update_time),
         created_by=watch.created_by,
         updated_by=watch.updated_by,
+        grant_ids=[str(grant_id) for grant_id in watch.grant_ids],
     )
 
 

@@ -2,30 +2,33 @@
 -- Store a watch whose place in the log is now: what transactions that are still at work will commit is after it.
 INSERT INTO memory.watches
     (tenant_id, watch_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
-     change_id, create_time, update_time, created_by, updated_by)
+     change_id, create_time, update_time, created_by, updated_by, grant_ids)
 VALUES
     (:tenant_id, :watch_id, :display_name, :event_types, :condition, :webhook_url, :master_key, :nonce, :ciphertext,
      pg_snapshot_xmin(pg_current_snapshot())::text::bigint, '00000000-0000-0000-0000-000000000000', :create_time,
-     :create_time, :created_by, :created_by);
+     :create_time, :created_by, :created_by, :grant_ids);
 
 -- get_watch --
 -- Read a watch.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
+    grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
 
 -- get_watches --
 -- Read some watches.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
+    grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
 
 -- lock_watch --
 -- Read a watch and keep others from changing it until the transaction ends.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
+    grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 FOR NO KEY UPDATE;
@@ -33,7 +36,8 @@ FOR NO KEY UPDATE;
 -- list_watches --
 -- Read the newest watches that are older than one.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by
+    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
+    grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id < :before_id
 ORDER BY watch_id DESC
@@ -49,8 +53,20 @@ SET display_name = :display_name, event_types = :event_types, condition = :condi
                      THEN '00000000-0000-0000-0000-000000000000'::uuid ELSE change_id END,
     failures = CASE WHEN :is_active AND NOT is_active THEN 0 ELSE failures END,
     disable_time = CASE WHEN :is_active THEN NULL ELSE disable_time END,
-    is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by
+    is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by,
+    grant_ids = :grant_ids
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+
+-- disable_watches_of_ended_grants --
+-- Switch off the watches that a grant made which has ended.
+UPDATE memory.watches
+SET is_active = false, disable_time = :at, last_error = 'grant'
+WHERE tenant_id = :tenant_id AND is_active AND grant_ids <> '{}' AND EXISTS (
+    SELECT FROM unnest(grant_ids) AS made (by)
+    WHERE NOT EXISTS (
+        SELECT FROM auth.live_grants AS live
+        WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
+RETURNING watch_id;
 
 -- list_older_watches --
 -- Name some of the watches whose keys another master key seals.

@@ -16,11 +16,11 @@ from skein_kit.errors import RevisionStale
 from skein_kit.ids import new_ids
 from skein_memory.conditions import fields_of
 from skein_memory.errors import DeliveryNotFound, SecretSealed, WatchNotFound
-from skein_memory.events import Event
 from skein_memory.sealing import Sealed, TenantKey, WrappedKey
-from skein_memory.store import entries, history
+from skein_memory.store import entries
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
+from skein_memory.store.watch_events import end_watches_with_grants, record_watch_event
 from skein_memory.watches import MAX_ATTEMPTS, Attempt, Outcome, Watch, WatchDraft, pause_after
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class WatchStore(Store):
         key: TenantKey,
         respond: Callable[[Watch], Response],
         *,
+        grant_ids: Sequence[UUID],
         at: datetime,
     ) -> Response | bytes:
         """Store a watch whose id is its key's, or return the request's first answer. Raises MasterKeyMissing."""
@@ -77,12 +78,13 @@ class WatchStore(Store):
                 watch_id=key.key_id,
                 create_time=at,
                 created_by=once.principal,
+                grant_ids=list(grant_ids),
                 **_said(draft),
                 **_columns(wrapped),
             )
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
             watch = await _watch(tx, tenant_id, key.key_id)
-            await _tell(tx, tenant_id, "watch_created", watch.watch_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_created", watch.watch_id, at=at, by=once.principal)
             response = respond(watch)
             await self._requests.answer(tx, tenant_id, once, response)
         return response
@@ -108,10 +110,11 @@ class WatchStore(Store):
         change: Callable[[WatchDraft], WatchDraft],
         respond: Callable[[Watch], Response],
         *,
+        makers: Callable[[Sequence[UUID]], list[UUID]],
         revision: int,
         at: datetime,
     ) -> Response | bytes:
-        """Replace what a watch says, or return the request's first answer. Raises WatchNotFound, RevisionStale."""
+        """Replace what a watch says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
@@ -127,9 +130,10 @@ class WatchStore(Store):
                 is_active=after.is_active,
                 at=at,
                 updated_by=once.principal,
+                grant_ids=makers(before.grant_ids),
                 **_said(after),
             )
-            await _tell(tx, tenant_id, "watch_updated", watch_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=once.principal)
             response = respond(await _watch(tx, tenant_id, watch_id))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
@@ -145,7 +149,7 @@ class WatchStore(Store):
                 return first
             before = await _watch(tx, tenant_id, key.key_id, query="lock_watch")
             await self._rekey(tx, tenant_id, before, wrapped)
-            await _tell(tx, tenant_id, "watch_updated", key.key_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=once.principal)
             response = respond(before)
             await self._requests.answer(tx, tenant_id, once, response)
         return response
@@ -161,7 +165,7 @@ class WatchStore(Store):
             if master_key is None:
                 raise WatchNotFound
             await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-            await _tell(tx, tenant_id, "watch_deleted", watch_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=once.principal)
 
     def key_of(self, tenant_id: UUID, watch: Watch) -> bytes:
         """Return what a watch's deliveries are signed with. Raises SecretSealed."""
@@ -210,6 +214,7 @@ class WatchStore(Store):
             # Most tenants have none, and are asked again and again.
             if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
                 return False, False
+            await end_watches_with_grants(tx, tenant_id, at)
             for row in await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE):
                 changes = await tx.rows(
                     QUERIES["changes_after_place"],
@@ -247,6 +252,7 @@ class WatchStore(Store):
     async def claim(self, tenant_id: UUID, *, at: datetime, count: int, slow: Collection[UUID] = ()) -> list[Attempt]:
         """Take up to `count` deliveries that are due, of watches not `slow`; nobody else tries them for a minute."""
         async with self._database.tenant(tenant_id) as tx:
+            await end_watches_with_grants(tx, tenant_id, at)
             claimed = await tx.rows(
                 QUERIES["claim_deliveries"],
                 tenant_id=tenant_id,
@@ -304,7 +310,7 @@ class WatchStore(Store):
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
-                    await _tell(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
+                    await record_watch_event(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
                 await self._rewrap(tx, tenant_id, watch_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
@@ -366,11 +372,6 @@ async def _chosen(
     visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
     passing = {id_ for id_, memory in visible.items() if filtering.holds(condition, fields_of(memory))}
     return [change_id for change_id, memory_id in about.items() if memory_id in passing]
-
-
-async def _tell(tx: Transaction, tenant_id: UUID, kind: str, watch_id: UUID, *, at: datetime, by: str) -> None:
-    told = Event(type=kind, entity_type="watch", entity_id=str(watch_id), summary=kind.replace("_", " "))
-    await history.record(tx, tenant_id, [told], at=at, by=by)
 
 
 def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
@@ -445,4 +446,5 @@ def _watch_of(row: asyncpg.Record) -> Watch:
         update_time=row["update_time"],
         created_by=row["created_by"],
         updated_by=row["updated_by"],
+        grant_ids=tuple(row["grant_ids"]),
     )

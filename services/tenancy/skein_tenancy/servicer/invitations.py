@@ -21,7 +21,7 @@ class InvitationRpcs(Rpcs):
         self, request: pb.CreateInvitationRequest, context: Context
     ) -> pb.CreateInvitationResponse:
         who = caller(context)
-        draft = Draft.of(request, created_by=who.principal)
+        draft = Draft.of(request, who)
         Authority.of(who).must_cover(draft.role)
         return await self._parts.inviting.invite(who.tenant(), draft, Once.of(who, request))
 

@@ -1,8 +1,8 @@
 -- create_invitation --
 -- Keep an offer to join the tenant.
 INSERT INTO tenancy.invitations
-    (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by)
-VALUES (:tenant_id, :invitation_id, :email, :role, :secret_hash, :create_time, :expire_time, :created_by)
+    (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by, grant_ids)
+VALUES (:tenant_id, :invitation_id, :email, :role, :secret_hash, :create_time, :expire_time, :created_by, :grant_ids)
 RETURNING invitation_id, email, role, create_time, expire_time, created_by;
 
 -- count_recent_invitations --
@@ -16,30 +16,47 @@ WHERE tenant_id = :tenant_id AND invitation_id >= :since_id;
 SELECT EXISTS (SELECT FROM tenancy.memberships WHERE tenant_id = :tenant_id AND email = :email);
 
 -- list_invitations --
--- Read a page of the open invitations, newest first; `before` is the last one of the page before.
+-- Read a page of the open invitations, newest first; `before` is the last one of the page before. One that a grant made
+-- ends with the grant.
 SELECT invitation_id, email, role, create_time, expire_time, created_by
 FROM tenancy.invitations
 WHERE tenant_id = :tenant_id AND use_time IS NULL AND revoke_time IS NULL AND expire_time > :at
+  AND NOT EXISTS (
+      SELECT FROM unnest(invitations.grant_ids) AS made (by)
+      WHERE NOT EXISTS (
+          SELECT FROM auth.live_grants AS live
+          WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
   AND (:before::uuid IS NULL OR invitation_id < :before)
 ORDER BY invitation_id DESC
 LIMIT :size;
 
 -- get_invitation --
--- Read what an invitation promises and how it proves itself; no row comes back when its tenant is deleted.
-SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed, invitations.expire_time,
-    invitations.use_time, invitations.revoke_time
-FROM tenancy.invitations
-JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
-WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active;
-
--- lock_invitation --
--- Read an invitation and keep others from accepting it until the transaction ends; no row comes back when its tenant is
--- deleted.
+-- Read what an invitation promises and how it proves itself; no row comes back when its tenant is deleted, or a
+-- grant that made it has ended.
 SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed, invitations.expire_time,
     invitations.use_time, invitations.revoke_time
 FROM tenancy.invitations
 JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
 WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active
+  AND NOT EXISTS (
+      SELECT FROM unnest(invitations.grant_ids) AS made (by)
+      WHERE NOT EXISTS (
+          SELECT FROM auth.live_grants AS live
+          WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at));
+
+-- lock_invitation --
+-- Read an invitation and keep others from accepting it until the transaction ends; no row comes back when its tenant is
+-- deleted, or a grant that made it has ended.
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed, invitations.expire_time,
+    invitations.use_time, invitations.revoke_time
+FROM tenancy.invitations
+JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
+WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active
+  AND NOT EXISTS (
+      SELECT FROM unnest(invitations.grant_ids) AS made (by)
+      WHERE NOT EXISTS (
+          SELECT FROM auth.live_grants AS live
+          WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
 FOR UPDATE OF invitations;
 
 -- mark_invitation_mailed --

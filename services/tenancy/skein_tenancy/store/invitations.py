@@ -60,6 +60,7 @@ class InvitationStore(Tables):
                 create_time=at,
                 expire_time=at + draft.lifetime,
                 created_by=draft.created_by,
+                grant_ids=list(draft.grant_ids),
             )
             response = pb.CreateInvitationResponse(invitation=wire.invitation(there(row)))
             await self._answer(tx, tenant_id, once, response)
@@ -95,7 +96,9 @@ class InvitationStore(Tables):
         """Return the open invitation that this token is, if it invites this address, and whether it was mailed."""
         token = invitations.token_of(text)
         async with self._database.tenant(token.tenant_id) as tx:
-            row = await tx.row(QUERIES["get_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id)
+            row = await tx.row(
+                QUERIES["get_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, at=at
+            )
         offer = _offer(row)
         offer.judge(token, email, at)
         return token.token_id, offer.mailed
@@ -133,7 +136,9 @@ class InvitationStore(Tables):
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.AcceptInvitationResponse.FromString(first)
-            offer = _offer(await tx.row(QUERIES["lock_invitation"], tenant_id=tenant_id, invitation_id=token.token_id))
+            offer = _offer(
+                await tx.row(QUERIES["lock_invitation"], tenant_id=tenant_id, invitation_id=token.token_id, at=at)
+            )
             offer.judge(token, address.email.lower(), at)
             address.accepts(offer)
             await tx.execute(QUERIES["use_invitation"], tenant_id=tenant_id, invitation_id=token.token_id, use_time=at)

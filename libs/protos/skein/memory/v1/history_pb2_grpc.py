@@ -182,7 +182,8 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateWatch(self, request, context):
-        """CreateWatch has a webhook told of what happens from now on. The answer
+        """CreateWatch has a webhook told of what happens from now on. One that an
+        application makes is switched off when its grant ends. The answer
         shows the key that deliveries are signed with, once: a repeated request_id
         gets the same watch without it.
 

@@ -82,7 +82,8 @@ class HistoryServiceStub:
       may have.
     """
     CreateWatch: _grpc.UnaryUnaryMultiCallable[_watches_pb2.CreateWatchRequest, _watches_pb2.CreateWatchResponse]
-    """CreateWatch has a webhook told of what happens from now on. The answer
+    """CreateWatch has a webhook told of what happens from now on. One that an
+    application makes is switched off when its grant ends. The answer
     shows the key that deliveries are signed with, once: a repeated request_id
     gets the same watch without it.
 
@@ -227,7 +228,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
       may have.
     """
     CreateWatch: _aio.UnaryUnaryMultiCallable[_watches_pb2.CreateWatchRequest, _watches_pb2.CreateWatchResponse]  # type: ignore[assignment]
-    """CreateWatch has a webhook told of what happens from now on. The answer
+    """CreateWatch has a webhook told of what happens from now on. One that an
+    application makes is switched off when its grant ends. The answer
     shows the key that deliveries are signed with, once: a repeated request_id
     gets the same watch without it.
 
@@ -387,7 +389,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _watches_pb2.CreateWatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_watches_pb2.CreateWatchResponse, _abc.Awaitable[_watches_pb2.CreateWatchResponse]]:
-        """CreateWatch has a webhook told of what happens from now on. The answer
+        """CreateWatch has a webhook told of what happens from now on. One that an
+        application makes is switched off when its grant ends. The answer
         shows the key that deliveries are signed with, once: a repeated request_id
         gets the same watch without it.
 

@@ -549,8 +549,10 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateInvitation(self, request, context):
-        """CreateInvitation asks somebody, by mail where mail is set up, to join. A
-        repeated request_id gets no token.
+        """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+        that an application makes, itself or through a key that it made, is open
+        only while the application's grant lives. A repeated request_id gets no
+        token.
 
         Errors:
         - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.

@@ -194,8 +194,10 @@ class TenancyServiceStub:
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]
-    """CreateInvitation asks somebody, by mail where mail is set up, to join. A
-    repeated request_id gets no token.
+    """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+    that an application makes, itself or through a key that it made, is open
+    only while the application's grant lives. A repeated request_id gets no
+    token.
 
     Errors:
     - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
@@ -593,8 +595,10 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]  # type: ignore[assignment]
-    """CreateInvitation asks somebody, by mail where mail is set up, to join. A
-    repeated request_id gets no token.
+    """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+    that an application makes, itself or through a key that it made, is open
+    only while the application's grant lives. A repeated request_id gets no
+    token.
 
     Errors:
     - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
@@ -1115,8 +1119,10 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.CreateInvitationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.CreateInvitationResponse, _abc.Awaitable[_members_pb2.CreateInvitationResponse]]:
-        """CreateInvitation asks somebody, by mail where mail is set up, to join. A
-        repeated request_id gets no token.
+        """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+        that an application makes, itself or through a key that it made, is open
+        only while the application's grant lives. A repeated request_id gets no
+        token.
 
         Errors:
         - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
