@@ -19,7 +19,8 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_kit.service import NotReady
-from skein_pc2.router import Door, listening
+from skein_pc2.router import Door, Router
+from skein_pc2.transport.listener import listening
 
 if TYPE_CHECKING:
     from skein_pc2.messages import Frames
@@ -332,7 +333,7 @@ async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
     try:
         # Room for none: every message is refused.
         async with (
-            listening(context, door, Stumbling(), waiting=0) as router,
+            listening(door, router=Router(context, door, Stumbling(), waiting=0)) as router,
             Assistant(context, {1: router.address}).socket(zmq.DEALER, 1) as peer,
         ):
             await peer.send(b"first")
@@ -372,7 +373,7 @@ async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
     door = Door(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
-        async with listening(context, door, Unspeakable(), waiting=10) as router:
+        async with listening(door, router=Router(context, door, Unspeakable(), waiting=10)) as router:
             answer = await Assistant(context, {1: router.address}).say(1, b"{}")
     finally:
         context.term()
@@ -386,7 +387,7 @@ async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() ->
     context = zmq.asyncio.Context()
     slow = Slow()
     try:
-        async with listening(context, door, slow, waiting=1000) as router:
+        async with listening(door, router=Router(context, door, slow, waiting=1000)) as router:
             assistant = Assistant(context, {1: router.address})
             async with assistant.socket(zmq.DEALER, 1) as heavy, assistant.socket(zmq.REQ, 1) as light:
                 for _ in range(6):
@@ -410,22 +411,35 @@ class Deaf(zmq.asyncio.Socket):
         raise zmq.ZMQError(zmq.ENOTSUP)
 
 
-class DeafContext(zmq.asyncio.Context):
+class DeafAtFirst(zmq.asyncio.Context):
+    """Makes one socket that cannot receive, and then others that can."""
+
+    made = 0
+
     def socket(self, kind: int, **_: Any) -> Any:  # type: ignore[override]  # As much of it as is used.
-        return super().socket(kind, socket_class=Deaf)
+        self.made += 1
+        return super().socket(kind, socket_class=Deaf if self.made == 1 else zmq.asyncio.Socket)
 
 
-async def test_a_port_that_cannot_receive_does_not_say_that_it_listens() -> None:
+async def test_a_connection_that_cannot_be_heard_is_closed_and_the_next_one_is_answered(log: io.StringIO) -> None:
     door = Door(number=1, host="127.0.0.1", port=0, networks=())
-    context = DeafContext()
+    deaf, context = DeafAtFirst(), zmq.asyncio.Context()
     try:
-        async with listening(context, door, Stumbling(), waiting=1) as router:
-            await asyncio.sleep(0)
-            is_listening = router.is_listening
+        async with listening(door, router=Router(deaf, door, Unspeakable(), waiting=10)) as listener:
+            # Its client connects again by itself, and sends what it has not got rid of.
+            async with Assistant(context, {1: listener.address}).socket(zmq.REQ, 1) as peer:
+                peer.setsockopt(zmq.REQ_RELAXED, 1)
+                async with asyncio.timeout(30):
+                    while deaf.made < 2:
+                        await peer.send(b"{}")
+                        await peer.poll(50)
+            answer = await Assistant(context, {1: listener.address}).say(1, b"{}")
     finally:
         context.term()
+        deaf.term()
 
-    assert not is_listening
+    assert answer == {"status": "internal_error"}
+    assert "fault" in log.getvalue()
 
 
 async def test_one_socket_goes_on_after_garbage(assistant: Assistant) -> None:

@@ -20,9 +20,10 @@ from fix_pc2 import Assistant, assistant_of
 from skein.memory.v1 import history_pb2, memory_pb2, scores_pb2
 from skein_kit.settings import SettingInvalid
 from skein_pc2.curve import SERVER, Certificates, admitting, made
-from skein_pc2.publishing import DROPPED, publishing
+from skein_pc2.publishing import DROPPED, Publisher
 from skein_pc2.router import Door, PortInUse
 from skein_pc2.settings import only_answers
+from skein_pc2.transport import listener as ports
 
 if TYPE_CHECKING:
     import io
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fix_cluster import Cluster, Tenant
-
-    from skein_pc2.publishing import Publisher
 
 EVENT_PORTS = (7240, 5598)
 SECONDS = 30.0
@@ -259,8 +258,9 @@ async def publisher(kind: type[Door] = Door) -> AsyncIterator[tuple[Publisher, A
     context.rcvhwm = 5
     try:
         door = kind(number=1, host="127.0.0.1", port=0, networks=())
-        async with publishing(context, door, queued=10) as found:
-            yield found, Assistant(context, {1: found.address})
+        found = Publisher(context, door, queued=10)
+        async with ports.listening(door, publisher=found) as opened:
+            yield found, Assistant(context, {1: opened.address})
     finally:
         context.term()
 
@@ -356,7 +356,8 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
     heard = {}
     try:
         door = Door(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
-        async with admitting(context, certificates), publishing(context, door) as found:
+        found = Publisher(context, door)
+        async with admitting(context, certificates), ports.listening(door, publisher=found) as opened:
             for secret in (kitchen, stranger, None):
                 with context.socket(zmq.SUB) as peer:
                     peer.linger = 0
@@ -364,7 +365,7 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
                         peer.curve_publickey, peer.curve_secretkey = zmq.auth.load_certificate(secret)
                         peer.curve_serverkey = zmq.auth.load_certificate(server.with_suffix(".key"))[0]
                     peer.subscribe(b"")
-                    peer.connect(f"tcp://{found.address}")
+                    peer.connect(f"tcp://{opened.address}")
                     waits = 1000 if secret == kitchen else 10
                     for _ in range(waits):
                         found.publish("in secret")
@@ -395,7 +396,7 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
         door = Door(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
         try:
             with pytest.raises(PortInUse):
-                async with publishing(context, door):
+                async with ports.listening(door, publisher=Publisher(context, door)):
                     pass
         finally:
             context.term()

@@ -13,7 +13,7 @@ import zmq.asyncio
 from fix_pc2 import Assistant, assert_healthy, assistant_of
 
 from skein.memory.v1 import memory_pb2
-from skein_pc2 import publishing
+from skein_pc2.transport import listener
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +137,7 @@ async def test_dealers_and_many_requests_at_once_are_answered(assistant: Assista
 async def test_a_connection_that_never_says_what_it_is_is_closed(
     assistant: Assistant, port: int, opening: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "HANDSHAKE_MILLISECONDS", 200)
+    monkeypatch.setattr(listener, "HANDSHAKE_MILLISECONDS", 200)
     host, _, number = assistant.ports[port].rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(number))
     try:
@@ -159,7 +159,7 @@ async def test_a_connection_that_never_says_what_it_is_is_closed(
 async def test_one_address_has_a_part_of_a_ports_connections(
     assistant: Assistant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "MAX_CONNECTIONS_PER_ADDRESS", 3)
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS_PER_ADDRESS", 3)
     host, _, number = assistant.ports[5598].rpartition(":")
     writers = []
     try:

@@ -1,4 +1,4 @@
-"""One port: a ROUTER socket that answers every message, in the framing that it came in, from REQ and DEALER alike."""
+"""One port that answers every message, in the framing that it came in, from REQ and DEALER sockets alike."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import zmq.asyncio
 from prometheus_client import Histogram
 
 from skein_kit import logs
-from skein_kit.background import lasting
 from skein_kit.telemetry import LATENCY_BUCKETS
-from skein_pc2.errors import INTERNAL_ERROR, INVALID_REQUEST, PERMISSION_DENIED, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
+from skein_pc2.errors import INTERNAL_ERROR, INVALID_REQUEST, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
 from skein_pc2.messages import Frames, Message
 
 if TYPE_CHECKING:
@@ -70,17 +69,15 @@ class Door:
     host: str
     # 0 takes a free one.
     port: int
-    # Peers of other machines that may speak; this machine always may.
+    # Peers of other machines that may connect; this machine always may.
     networks: Sequence[Network]
     # Within which every message is answered.
     answer_seconds: float = ANSWER_SECONDS
     # Set: only clients with a certificate may speak, and in secret.
     certificates: Certificates | None = None
-    # Set: the path of a Unix socket to listen on instead. What connects there has admitted the peers.
-    path: str = ""
 
     def admits(self, address: str) -> bool:
-        """Say whether a peer may speak."""
+        """Say whether a peer may connect."""
         if address == _HOME:
             return True
         try:
@@ -109,149 +106,150 @@ class _Load:
 
 
 class Router:
-    """Serves one port in one dialect."""
+    """Answers the requests of one port in one dialect.
 
-    def __init__(self, socket: zmq.asyncio.Socket, door: Door, dialect: Dialect, *, waiting: int) -> None:
-        self._socket = socket
+    Each connection has a ROUTER socket of its own. A socket sends an answer to the identity that the peer chose, so two
+    peers with one identity on one socket could get each other's answers; here each socket has one peer.
+    """
+
+    def __init__(self, context: zmq.asyncio.Context, door: Door, dialect: Dialect, *, waiting: int) -> None:
+        self._context = context
         self._door = door
         self._dialect = dialect
         self._waiting = waiting
+        # Answers that are being made: the event loop alone would not keep them.
         self._tasks: set[asyncio.Task[None]] = set()
         self._all = _Load()
-        self._of_peer: dict[bytes, _Load] = {}
         self._timer = TIME.labels(str(door.number))
-        # False while nobody takes what arrives.
-        self.is_listening = False
 
-    @property
-    def address(self) -> str:
-        """Return "127.0.0.1:5570"."""
-        endpoint: bytes = self._socket.getsockopt(zmq.LAST_ENDPOINT)  # type: ignore[assignment]  # It is bytes.
-        return endpoint.rstrip(b"\0").decode("ascii").removeprefix("tcp://")
-
-    async def serve(self) -> None:
-        """Answer messages until cancelled; one that takes long holds up no other."""
-        self.is_listening = True
+    @asynccontextmanager
+    async def connection(self, path: str) -> AsyncIterator[RouterConnection]:
+        """Answer one peer, which is connected to the Unix socket at `path`, until the block ends."""
+        socket = self._context.socket(zmq.ROUTER)
+        task: asyncio.Task[None] | None = None
         try:
-            while True:
-                await self._take(await self._socket.recv_multipart(copy=False))
+            socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
+            socket.setsockopt(zmq.MAXMSGSIZE, _FRAME_LIMIT)
+            socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES)
+            socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES)
+            socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
+            if self._door.certificates is not None:
+                self._door.certificates.secure(socket)
+            socket.bind(f"ipc://{path}")
+            connection = RouterConnection(self, socket)
+            task = asyncio.create_task(connection.serve())
+            connection.serving = task
+            yield connection
         finally:
-            self.is_listening = False
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            socket.close()
 
-    async def finish(self) -> None:
-        """Take what has arrived, and wait for the answers that are being made."""
-        # With nothing there, or a socket that is of no more use, that was all.
-        with suppress(zmq.ZMQError):
-            for _ in range(_QUEUED_MESSAGES):
-                await self._take(await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._door.answer_seconds + GRACE_SECONDS)
-
-    async def _take(self, parts: Sequence[zmq.Frame]) -> None:
+    async def take(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
+        """Begin with the answer to a message, or refuse it unread."""
         try:
-            await self._begin(parts)
+            await self._begin(connection, parts)
         except Exception:
             # This message stays without an answer; the next one is another.
             log.exception("fault", port=self._door.number)
 
-    async def _begin(self, parts: Sequence[zmq.Frame]) -> None:
-        """Begin with the answer to a message, or refuse it unread."""
+    async def wait_answered(self, connection: RouterConnection) -> None:
+        """Wait for the answers to one peer that are being made."""
+        if connection.tasks:
+            await asyncio.wait(connection.tasks, timeout=self._door.answer_seconds + GRACE_SECONDS)
+
+    async def _begin(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
         deadline = asyncio.get_running_loop().time() + self._door.answer_seconds
         frames = Frames.of([part.bytes for part in parts[:_MOST_FRAMES]])
-        if not self._door.path and not self._door.admits(_peer(parts[-1])):
-            refusal = self._dialect.refused(PERMISSION_DENIED, "This address may not speak to this port")
-            await self._send(frames, refusal)
-        elif len(parts) > _MOST_FRAMES:
-            await self._send(frames, self._dialect.refused(INVALID_REQUEST, "The message has too many frames"))
-        elif self._is_full(frames):
+        if len(parts) > _MOST_FRAMES:
+            refusal = self._dialect.refused(INVALID_REQUEST, "The message has too many frames")
+            await self._send(connection, frames, refusal)
+        elif self._is_full(connection, frames.size()):
             refusal = self._dialect.refused(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
-            await self._send(frames, refusal)
+            await self._send(connection, frames, refusal)
         else:
-            self._start(frames, deadline)
+            self._start(connection, frames, deadline)
 
-    def _is_full(self, frames: Frames) -> bool:
+    def _is_full(self, connection: RouterConnection, size: int) -> bool:
         """Say whether a message must be refused: one peer may fill a part of the room, never all of it."""
-        size, own = frames.size(), self._of_peer.get(frames.route[0], _Load())
         share = max(1, self._waiting // _PEERS_SHARE)
         return not (
             self._all.has_room(size, self._waiting, _WAITING_BYTES)
-            and own.has_room(size, share, _WAITING_BYTES // _PEERS_SHARE)
+            and connection.load.has_room(size, share, _WAITING_BYTES // _PEERS_SHARE)
         )
 
-    def _start(self, frames: Frames, deadline: float) -> None:
-        peer, size = frames.route[0], frames.size()
-        loads = (self._all, self._of_peer.setdefault(peer, _Load()))
-        task = asyncio.create_task(self._answer(frames, deadline))
-        self._tasks.add(task)
+    def _start(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
+        size, loads = frames.size(), (self._all, connection.load)
+        task = asyncio.create_task(self._answer(connection, frames, deadline))
         for load in loads:
             load.add(1, size)
 
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
+            connection.tasks.discard(done)
             for load in loads:
                 load.add(-1, -size)
-            if not loads[1].messages:
-                self._of_peer.pop(peer, None)
 
+        self._tasks.add(task)
+        connection.tasks.add(task)
         task.add_done_callback(ended)
 
-    async def _answer(self, frames: Frames, deadline: float) -> None:
+    async def _answer(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
         started = time.perf_counter()
         try:
             async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 reply = await self._dialect.answer(frames, deadline=deadline)
-            await self._send(frames, reply)
+            await self._send(connection, frames, reply)
         except TimeoutError:
             refusal = self._dialect.refused(STORAGE_ERROR, "Skein did not answer in time; try again soon")
-            await self._send(frames, refusal)
+            await self._send(connection, frames, refusal)
         except Exception:
             # It may be the answer itself that cannot be sent.
             log.exception("fault", port=self._door.number)
-            await self._send(frames, self._dialect.refused(INTERNAL_ERROR, "Skein failed; its logs say why"))
+            refusal = self._dialect.refused(INTERNAL_ERROR, "Skein failed; its logs say why")
+            await self._send(connection, frames, refusal)
         self._timer.observe(time.perf_counter() - started)
 
-    async def _send(self, frames: Frames, reply: Message) -> None:
+    async def _send(self, connection: RouterConnection, frames: Frames, reply: Message) -> None:
         """Send an answer. It never waits: what a peer that is gone or does not read cannot take is dropped."""
-        await self._socket.send_multipart(frames.answered(reply))
+        await connection.send(frames.answered(reply))
         ANSWERED.labels(str(self._door.number), str(reply.get("status", "")).lower()).inc()
 
 
-@asynccontextmanager
-async def listening(
-    context: zmq.asyncio.Context, door: Door, dialect: Dialect, *, waiting: int
-) -> AsyncIterator[Router]:
-    """Listen on a port until the block ends, then send the answers that are being made. Raises PortInUse."""
-    socket = context.socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
-    socket.setsockopt(zmq.MAXMSGSIZE, _FRAME_LIMIT)
-    socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES)
-    socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
-    # A client that comes back under the name it had gets its answers.
-    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-    socket.setsockopt(zmq.IPV6, int(":" in door.host))
-    if door.certificates is not None:
-        door.certificates.secure(socket)
-    host = f"[{door.host}]" if ":" in door.host else door.host
-    try:
-        try:
-            socket.bind(f"ipc://{door.path}" if door.path else f"tcp://{host}:{door.port or '*'}")
-        except zmq.ZMQError as error:
-            raise PortInUse(str(error)) from None
-        router = Router(socket, door, dialect, waiting=waiting)
-        task = asyncio.create_task(lasting(router.serve, name=f"port {door.number}"))
-        try:
-            yield router
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await router.finish()
-    finally:
-        socket.close()
+class RouterConnection:
+    """One peer of a port that answers."""
 
+    def __init__(self, router: Router, socket: zmq.asyncio.Socket) -> None:
+        self._router = router
+        self._socket = socket
+        self.load = _Load()
+        self.tasks: set[asyncio.Task[None]] = set()
+        # Ends early only when the socket cannot receive.
+        self.serving: asyncio.Task[None] | None = None
 
-def _peer(frame: zmq.Frame) -> str:
-    try:
-        return str(frame.get("Peer-Address"))
-    except zmq.ZMQError:
-        return ""
+    async def serve(self) -> None:
+        """Answer messages until cancelled, or until none can be received; one that takes long holds up no other."""
+        try:
+            while True:
+                await self._router.take(self, await self._socket.recv_multipart(copy=False))
+        except zmq.ZMQError:
+            log.exception("fault")
+
+    async def finish(self, *, is_peer_gone: bool) -> None:
+        """Take the messages that have arrived, wait for their answers unless the peer is gone, and close."""
+        if self.serving is not None:
+            self.serving.cancel()
+            await asyncio.gather(self.serving, return_exceptions=True)
+        # With no message there, or a socket that is of no more use, that was all.
+        with suppress(zmq.ZMQError):
+            for _ in range(_QUEUED_MESSAGES):
+                await self._router.take(self, await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
+        if not is_peer_gone:
+            await self._router.wait_answered(self)
+        self._socket.close()
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        """Send an answer, unless the connection has ended."""
+        if not self._socket.closed:
+            await self._socket.send_multipart(frames)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+import zmq
 import zmq.asyncio
 
 from skein_kit.background import alongside
@@ -45,6 +46,7 @@ _AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | 
     **dict.fromkeys((7141, 8140, 7240), 7140),
     5599: 5598,
 }
+_MAX_SOCKETS = 16_384
 # Health ports that publish as well; with CURVE, which hides what a peer is, they do not.
 _HEALTH = frozenset({5599})
 
@@ -61,6 +63,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     servicers = Servicers()
     async with AsyncExitStack() as stack:
         context = zmq.asyncio.Context()
+        # Each connection has one; libzmq's own limit is 1,023.
+        context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
         stack.callback(context.term)
         await stack.enter_async_context(admitting(context, certificates))
         ports = await stack.enter_async_context(Ports(context, host.addresses, max_waiting=settings.waiting))

@@ -20,6 +20,9 @@ EVERYWHERE: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.
 PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240, 8140)
 
 _LAST_PORT = 65535
+# The shortest prefixes of networks, by version of IP, that may be allowed without `allow_wide`.
+_SHORTEST_PREFIX = {4: 24, 6: 64}
+_MAPPED_BITS = 96
 _API_KEY = "SKEIN_PC2_API_KEY"
 # Ports that publish and answer, and the values of their settings: the first for both (with CURVE: it publishes), the
 # second for requests alone.
@@ -34,9 +37,11 @@ class Pc2Settings(Settings):
 
     # Address that the ports bind to.
     host: str = "127.0.0.1"
-    # Networks, separated by commas, that may speak to the ports beside this machine itself: "10.0.0.0/8,192.168.1.7".
+    # Networks, separated by commas, that may connect to the ports beside this machine: "192.168.1.7,192.168.2.0/28".
     # Needed when `host` is not a loopback address, unless SECURE_ZMQ is on.
     allow: str = ""
+    # 1: `allow` may name networks wider than /24, or /64 of IPv6. Every address in them acts with the tenant's key.
+    allow_wide: bool = False
     # Folder of the certificates that SECURE_ZMQ needs, as `skein pc2 certificates` makes it.
     certificates: Path | None = None
     # Unset: each port is the one of the protocol. 0: free ports for all. Else the first of a row of ports, in the order
@@ -51,24 +56,38 @@ class Pc2Settings(Settings):
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read every field; refuse to open the ports to everybody. Raises SettingInvalid."""
+        """Read every field; refuse to open the ports to a whole network. Raises SettingInvalid."""
         found = super().read(environment)
-        if not (found.networks() or _is_loopback(found.host) or is_secure(environment)):
+        networks = found.networks()
+        if is_secure(environment):
+            return found
+        if not (networks or _is_loopback(found.host)):
             message = (
-                f"SKEIN_PC2_HOST is {found.host}: the protocol has no passwords, so outside of this machine it needs "
-                "SECURE_ZMQ=1, or SKEIN_PC2_ALLOW, the networks that may speak to it."
+                f"SKEIN_PC2_HOST is {found.host}: the protocol has no passwords, so on an address beyond loopback it "
+                "needs SECURE_ZMQ=1 (certificates), or SKEIN_PC2_ALLOW: the addresses of the assistants, such as "
+                "192.168.1.7."
+            )
+            raise SettingInvalid(message)
+        wide = [str(network) for network in networks if network.prefixlen < _SHORTEST_PREFIX[network.version]]
+        if wide and not found.allow_wide:
+            message = (
+                f"SKEIN_PC2_ALLOW has {', '.join(wide)}, wider than /24 (IPv6: /64), and every address in it would "
+                "act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), or "
+                "say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
             )
             raise SettingInvalid(message)
         return found
 
     def networks(self) -> tuple[Network, ...]:
-        """Return the networks of `allow`."""
+        """Return the networks of `allow`; one of IPv4 addresses in IPv6 form is one of IPv4."""
         try:
             return tuple(
-                ipaddress.ip_network(part.strip(), strict=False) for part in self.allow.split(",") if part.strip()
+                _unmapped(ipaddress.ip_network(part.strip(), strict=False))
+                for part in self.allow.split(",")
+                if part.strip()
             )
         except ValueError as error:
-            message = f"SKEIN_PC2_ALLOW should be networks such as 10.0.0.0/8, separated by commas: {error}."
+            message = f"SKEIN_PC2_ALLOW should be networks such as 192.168.1.0/28, separated by commas: {error}."
             raise SettingInvalid(message) from None
 
 
@@ -169,6 +188,14 @@ def port_of(environment: Mapping[str, str], number: int, *, position: int, base_
         message = f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}."
         raise SettingInvalid(message)
     return int(text)
+
+
+def _unmapped(network: Network) -> Network:
+    """Return 10.0.0.0/8 for ::ffff:10.0.0.0/104: peers' addresses are compared in that form."""
+    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    if mapped is None or network.prefixlen < _MAPPED_BITS:
+        return network
+    return ipaddress.ip_network((mapped, network.prefixlen - _MAPPED_BITS))
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from skein_kit import logs
-from skein_pc2.publishing import Publisher, publishing
-from skein_pc2.router import Door, PortInUse, Router, listening
+from skein_pc2.publishing import Publisher
+from skein_pc2.router import PortInUse, Router
 from skein_pc2.settings import setting_of
-from skein_pc2.transport.unix_sockets import socket_folder
+from skein_pc2.transport.listener import ConnectionCount, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
-    from contextlib import AbstractAsyncContextManager
 
     import zmq.asyncio
 
     from skein_pc2.dialects import Dialect
+    from skein_pc2.router import Door
+    from skein_pc2.transport.listener import Listener
 
 _IDENTITY_POLL_SECONDS = 0.1
 
@@ -51,8 +51,9 @@ class Ports:
         self._context = context
         self._addresses = addresses
         self._max_waiting = max_waiting
+        self._connections = ConnectionCount()
         self._waiting: dict[int, Port] = {}
-        self._is_listening: list[Callable[[], bool]] = []
+        self._listeners: list[Listener] = []
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -60,11 +61,14 @@ class Ports:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        # All at the same time: each waits for the answers that it is making.
+        for listener in self._listeners:
+            listener.begin_stop()
         await self._stack.aclose()
 
     def are_open(self) -> bool:
         """Say whether every port that could be opened listens, and there is one."""
-        return not self._waiting and bool(self._is_listening) and all(listens() for listens in self._is_listening)
+        return not self._waiting and bool(self._listeners) and all(listener.is_listening for listener in self._listeners)
 
     async def open(self, ports: Iterable[Port]) -> None:
         """Open the ports that have an identity; `open_waiting` opens the others."""
@@ -93,26 +97,18 @@ class Ports:
             # The others open, so this is an event without a traceback.
             log.error("port_in_use", port=port.door.port, setting=setting_of(number), error=str(error))  # noqa: TRY400
             return
-        self._is_listening.append(lambda: listener.is_listening)
+        self._listeners.append(listener)
         self._addresses[f"pc2:{number}"] = listener.address
 
-    async def _listener(self, port: Port) -> Router | Publisher:
-        async with AsyncExitStack() as stack:
-            requests = ""
-            if port.dialect is not None:
-                if port.publishers is None:
-                    router = await stack.enter_async_context(self._router(port.door, port.dialect))
-                    self._stack.push_async_exit(stack.pop_all())
-                    return router
-                folder = stack.enter_context(socket_folder())
-                requests = str(Path(folder) / "requests")
-                inner = Door(number=port.door.number, host="", port=0, networks=(), path=requests)
-                await stack.enter_async_context(self._router(inner, port.dialect))
-            publisher = await stack.enter_async_context(publishing(self._context, port.door, requests=requests))
-            if port.publishers is not None:
-                port.publishers.append(publisher)
-            self._stack.push_async_exit(stack.pop_all())
-            return publisher
-
-    def _router(self, door: Door, dialect: Dialect) -> AbstractAsyncContextManager[Router]:
-        return listening(self._context, door, dialect, waiting=self._max_waiting)
+    async def _listener(self, port: Port) -> Listener:
+        router = publisher = None
+        if port.dialect is not None:
+            router = Router(self._context, port.door, port.dialect, waiting=self._max_waiting)
+        if port.publishers is not None:
+            publisher = Publisher(self._context, port.door)
+        listener = await self._stack.enter_async_context(
+            listening(port.door, router=router, publisher=publisher, of_all_ports=self._connections)
+        )
+        if publisher is not None and port.publishers is not None:
+            port.publishers.append(publisher)
+        return listener
