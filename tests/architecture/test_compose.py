@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fix_settings import VARIABLES
 
 from skein_cluster import registry
 from skein_kit.connecting import role_of
+from skein_pc2.settings import Pc2Settings
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
@@ -63,6 +65,16 @@ def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -
         expected["migrate"] = {"condition": "service_completed_successfully"}
 
     assert depends_on(name) == expected
+
+
+def test_the_assistants_ports_take_connections_of_this_machine_alone() -> None:
+    (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
+    told = {key: re.sub(r"\$\{\w+:?-?([^}]*)\}", r"\1", value) for key, value in environment("pc2").items()}
+
+    settings = Pc2Settings.read(told)
+
+    assert [str(allowed) for allowed in settings.networks()] == [f"{network['gateway']}/32"]
+    assert ip_address(network["gateway"]) in ip_network(network["subnet"])
 
 
 def test_nothing_waits_for_itself() -> None:

@@ -17,7 +17,8 @@ from fix_settings import SECRETS, VARIABLES
 from skein_cluster import registry
 from skein_cluster.configuration.names import refuse_unknown
 from skein_kit.connecting import role_of
-from skein_kit.settings import ProcessSettings
+from skein_kit.settings import ProcessSettings, SettingInvalid
+from skein_pc2.settings import Pc2Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -311,7 +312,7 @@ def test_a_service_may_be_called_by_those_whose_code_calls_it_and_by_no_other(na
     }
 
 
-def test_everybody_may_come_to_the_doors_and_to_nothing_else() -> None:
+def test_everybody_may_come_to_the_gateway_and_to_nothing_else() -> None:
     open_ports = {
         name: {port["port"] for rule in policy_of(name)["ingress"] if "from" not in rule for port in rule["ports"]}
         for name in LOADED
@@ -319,8 +320,33 @@ def test_everybody_may_come_to_the_doors_and_to_nothing_else() -> None:
 
     assert {name: ports for name, ports in open_ports.items() if ports} == {
         "gateway": {"grpc", "http"},
-        "pc2": {f"zmq-{port}" for port in registry.PC2_PORTS},
     }
+
+
+def test_pc2_is_closed_until_an_overlay_names_the_assistants_addresses() -> None:
+    with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW"):
+        Pc2Settings.read({**literals(), **environment("pc2")})
+    assert "type" not in SERVICES["pc2-door"]["spec"]
+    assert {path for path in FOLDER.rglob("kustomization.yaml") if "components/pc2" in path.read_text("utf-8")} == {
+        FOLDER / "overlays/assistants/kustomization.yaml"
+    }
+
+
+def test_the_overlay_for_assistants_opens_their_ports_to_the_addresses_that_it_names() -> None:
+    folder = FOLDER / "overlays/assistants"
+    deployment, service = documents(folder / "addresses.yaml")
+    (policy,) = documents(folder / "network.yaml")
+    (patched,) = deployment["spec"]["template"]["spec"]["containers"]
+    told = {**environment("pc2"), **{each["name"]: each["value"] for each in patched["env"]}}
+    allowed = [str(network) for network in Pc2Settings.read(told).networks()]
+    (rule,) = policy["spec"]["ingress"]
+
+    assert service["spec"]["loadBalancerSourceRanges"] == allowed
+    assert [peer["ipBlock"]["cidr"] for peer in rule["from"]] == allowed
+    assert {port["port"] for port in rule["ports"]} == {f"zmq-{port}" for port in registry.PC2_PORTS}
+    assert policy["spec"]["podSelector"] == {"matchLabels": labels("pc2")}
+    # Without it every peer has the address of a machine of the cluster.
+    assert service["spec"]["externalTrafficPolicy"] == "Local"
 
 
 @pytest.mark.parametrize("name", LOADED)
@@ -429,7 +455,8 @@ def test_postgres_is_told_what_it_is_told_elsewhere() -> None:
 def test_postgres_has_connections_for_every_pod_that_there_may_be() -> None:
     production = kustomization("overlays/production")
     (larger,) = documents(FOLDER / "overlays/production/postgres.yaml")
-    most = {each["name"]: each["count"] for each in production["replicas"]}
+    assistants = kustomization("overlays/assistants")
+    most = {each["name"]: each["count"] for overlay in (production, assistants) for each in overlay["replicas"]}
     most |= {
         each["metadata"]["name"]: each["spec"]["maxReplicas"]
         for each in documents(FOLDER / "overlays/production/autoscaling.yaml")

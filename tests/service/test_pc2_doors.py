@@ -172,6 +172,28 @@ async def test_peers_that_go_before_their_answer_disturb_nobody(assistant: Assis
     assert (await assistant.ask("read", payload={"memory_id": memory_id}))["status"] == "success"
 
 
+@pytest.mark.parametrize("port", [5574, 7240])
+async def test_what_a_peer_sends_before_it_leaves_is_done(assistant: Assistant, port: int) -> None:
+    ids = [f"left-{port}-{number}" for number in range(20)]
+    async with assistant.socket(zmq.DEALER, port) as peer:
+        peer.setsockopt(zmq.LINGER, 10_000)
+        for memory_id in ids:
+            data = {"memory_id": memory_id, "session_id": memory_id, "role": "user", "content": "said in leaving"}
+            action = "add_memory" if port == 7240 else "add_interaction"
+            await peer.send(json.dumps({"action": action, "data": data}).encode())
+
+    async def is_there(memory_id: str) -> bool:
+        if port == 7240:
+            answer = await assistant.ask("get_memory", port=7140, data={"memory_id": memory_id})
+        else:
+            answer = await assistant.ask("get_context", port=5574, data={"session_id": memory_id})
+        return "said in leaving" in json.dumps(answer)
+
+    async with asyncio.timeout(60):
+        while not all([await is_there(memory_id) for memory_id in ids]):
+            await asyncio.sleep(0.05)
+
+
 async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: Cluster, tenant: Tenant) -> None:
     payload = {"query": "tea", "search_type": "keyword"}
     message = json.dumps({"action": "search", "session_id": "s", "payload": payload}).encode()

@@ -156,19 +156,22 @@ async def test_a_connection_that_never_says_what_it_is_is_closed(
     assert answer["status"] == "ok"
 
 
+@pytest.mark.parametrize("port", [5598, 5570, 5617])
 async def test_one_address_has_a_part_of_a_ports_connections(
-    assistant: Assistant, monkeypatch: pytest.MonkeyPatch
+    assistant: Assistant, monkeypatch: pytest.MonkeyPatch, port: int
 ) -> None:
     monkeypatch.setattr(listener, "MAX_CONNECTIONS_PER_ADDRESS", 3)
-    host, _, number = assistant.ports[5598].rpartition(":")
+    host, _, number = assistant.ports[port].rpartition(":")
     writers = []
     try:
         # This machine has many loopback addresses.
         for _ in range(4):
-            _, writer = await asyncio.open_connection(host, int(number), local_addr=("127.0.0.2", 0))
+            reader, writer = await asyncio.open_connection(host, int(number), local_addr=("127.0.0.2", 0))
             writers.append(writer)
 
-        answer = await assistant.say(5598, b'{"action": "ping"}')
+        async with asyncio.timeout(30):
+            assert await reader.read() == b""
+        answer = await assistant.say(port, b'{"action": "ping"}')
     finally:
         for writer in writers:
             writer.close()

@@ -140,6 +140,8 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
         ("gateway", {"SKEIN_TLS_KEY": "x"}, "SKEIN_TLS_CERTIFICATE is missing: SKEIN_TLS_KEY alone is no TLS."),
         ("gateway", {"SKEIN_TRUSTED_PROXIES": "x"}, "SKEIN_TRUSTED_PROXIES should be a list of CIDR blocks"),
         ("pc2", {"SECURE_ZMQ": "1"}, "SECURE_ZMQ is on and SKEIN_PC2_CERTIFICATES is not set"),
+        ("pc2", {"SKEIN_PC2_HOST": "10.0.0.1"}, "SKEIN_PC2_HOST is 10.0.0.1: the protocol has no passwords"),
+        ("pc2", {"SKEIN_PC2_ALLOW": "10.0.0.0/8"}, "SKEIN_PC2_ALLOW has 10.0.0.0/8, wider than /24"),
         ("pc2", {"SKEIN_PC2_5598": "x"}, "SKEIN_PC2_5598 should be events or jarvis"),
         ("pc2", {"SKEIN_PC2_BASE_PORT": "65530"}, "should be a port from 0 to 65535, not 65536."),
     ],

@@ -30,8 +30,17 @@ def test_a_port_that_is_none_is_refused_by_the_name_of_its_setting(text: str) ->
 def test_ports_open_to_others_need_to_know_to_whom(host: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW"):
         Pc2Settings.read({"SKEIN_PC2_HOST": host})
-    Pc2Settings.read({"SKEIN_PC2_HOST": host, "SKEIN_PC2_ALLOW": "10.0.0.0/8"})
+    Pc2Settings.read({"SKEIN_PC2_HOST": host, "SKEIN_PC2_ALLOW": "10.0.0.0/24"})
     Pc2Settings.read({"SKEIN_PC2_HOST": host, "SECURE_ZMQ": "1"})
+
+
+def test_a_wide_network_needs_a_setting_of_its_own_or_certificates() -> None:
+    wide = {"SKEIN_PC2_HOST": "10.0.0.1", "SKEIN_PC2_ALLOW": "10.0.0.0/23"}
+
+    with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW_WIDE"):
+        Pc2Settings.read(wide)
+    Pc2Settings.read({**wide, "SKEIN_PC2_ALLOW_WIDE": "1"})
+    Pc2Settings.read({**wide, "SECURE_ZMQ": "1"})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
@@ -41,7 +50,7 @@ def test_ports_of_this_machine_alone_need_not(host: str) -> None:
 
 def test_a_network_that_is_none_is_refused() -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_PC2_ALLOW"):
-        Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.0.0.0/8, everybody"})
+        Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.0.0.0/24, everybody"})
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,7 @@ def test_a_network_that_is_none_is_refused() -> None:
         ("::1", True),
         ("10.1.2.3", True),
         ("::ffff:10.1.2.3", True),
-        ("11.1.2.3", False),
+        ("10.1.3.3", False),
         ("192.168.1.7", True),
         ("192.168.1.8", False),
         ("", False),
@@ -59,7 +68,7 @@ def test_a_network_that_is_none_is_refused() -> None:
     ],
 )
 def test_only_listed_networks_and_this_machine_may_speak(address: str, *, admitted: bool) -> None:
-    networks = Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.0.0.0/8, 192.168.1.7"}).networks()
+    networks = Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.1.2.0/24, 192.168.1.7"}).networks()
     door = Door(number=5570, host="127.0.0.1", port=0, networks=networks)
 
     assert door.admits(address) is admitted

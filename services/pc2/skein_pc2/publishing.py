@@ -91,7 +91,6 @@ class Publisher:
         finally:
             own.close()
 
-
     def forget(self, subscriber: zmq.Socket[bytes]) -> None:
         """Publish to this subscriber no longer."""
         self._sockets.discard(subscriber)
@@ -107,7 +106,7 @@ class PublisherConnection:
         self._publisher = publisher
         self._socket = socket
 
-    async def finish(self, *, is_peer_gone: bool) -> None:  # noqa: ARG002 - as of a connection that answers.
+    async def finish(self, *, is_peer_gone: bool) -> None:
         """Close; what waits for the subscriber is dropped."""
         self._publisher.forget(self._socket)
         self._socket.close()

@@ -129,7 +129,7 @@ class Listener:
         try:
             if self._admits(address) and self._has_room(address):
                 _notice_who_is_gone(writer)
-                await self._serve(reader, writer)
+                await self._serve(reader, writer, task)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.NotZmtp):
             # The peer is gone, or it is none of the protocol's.
             pass
@@ -158,33 +158,26 @@ class Listener:
             and self._of_all_ports.count <= self._of_all_ports.most
         )
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+    ) -> None:
         """Connect a peer with a socket that is for its type, until either end is gone."""
         opening, kind = b"", ""
         if self._router is not None and self._publisher is not None:
-            opening, kind = await self._greet(reader, writer)
+            self._greeting.add(task)
+            try:
+                opening, kind = await _greet(reader, writer)
+            finally:
+                self._greeting.discard(task)
         path = str(Path(self._folder) / str(next(self._names)))
         if self._router is not None and (self._publisher is None or kind in _REQUESTING):
             async with self._router.connection(path) as connection:
                 await self._splice(reader, writer, path, connection, opening=opening)
-        elif self._publisher is not None and (self._router is None or kind in _SUBSCRIBING):
-            if self._publisher.has_room:
-                async with self._publisher.connection(path) as subscription:
-                    await self._splice(reader, writer, path, subscription, opening=opening)
-
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
-        """Return what a peer says first, and its type of socket. Raises TimeoutError, NotZmtp, IncompleteReadError."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._greeting.add(task)
-        try:
-            async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
-                writer.write(zmtp.GREETING)
-                greeting = await zmtp.read_greeting(reader)
-                ready, kind = await zmtp.read_ready(reader)
-        finally:
-            self._greeting.discard(task)
-        return greeting + ready, kind
+        elif (
+            self._publisher is not None and (self._router is None or kind in _SUBSCRIBING) and self._publisher.has_room
+        ):
+            async with self._publisher.connection(path) as subscription:
+                await self._splice(reader, writer, path, subscription, opening=opening)
 
     async def _splice(
         self,
@@ -243,6 +236,15 @@ async def listening(
         yield listener
 
 
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
+    """Return what a peer says first, and its type of socket. Raises TimeoutError, NotZmtp and IncompleteReadError."""
+    async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
+        writer.write(zmtp.GREETING)
+        greeting = await zmtp.read_greeting(reader)
+        ready, kind = await zmtp.read_ready(reader)
+    return greeting + ready, kind
+
+
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
@@ -256,7 +258,7 @@ async def _hand_in(reader: asyncio.StreamReader, inner_writer: asyncio.StreamWri
 
 
 async def _hand_out(inner_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hand on what the socket sends until it closes; a peer that is gone does not get it, and the socket closes then."""
+    """Hand on what the socket sends until it closes; what a peer that is gone cannot get is dropped."""
     with suppress(OSError):
         while data := await inner_reader.read(_PORTION):
             with suppress(OSError):

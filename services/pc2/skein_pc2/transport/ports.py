@@ -68,7 +68,9 @@ class Ports:
 
     def are_open(self) -> bool:
         """Say whether every port that could be opened listens, and there is one."""
-        return not self._waiting and bool(self._listeners) and all(listener.is_listening for listener in self._listeners)
+        return (
+            not self._waiting and bool(self._listeners) and all(listener.is_listening for listener in self._listeners)
+        )
 
     async def open(self, ports: Iterable[Port]) -> None:
         """Open the ports that have an identity; `open_waiting` opens the others."""
