@@ -82,8 +82,9 @@ fmt: .venv/ready ## Format everything
 	@.venv/bin/buf format --write protos
 
 .PHONY: bench
-bench: .venv/ready ## Print how fast it is
+bench: .venv/ready ## Print how fast it is, and what callers can make it spend
 	@$(PYTHON) tests/bench
+	@$(PYTHON) tests/bench/budgets.py
 
 .PHONY: soak
 soak: .venv/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), then attack it
