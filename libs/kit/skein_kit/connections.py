@@ -34,12 +34,16 @@ class Connections:
     """Those of one pool, which somebody else closes."""
 
     def __init__(
-        self, pool: asyncpg.Pool[asyncpg.Record], *, whose: str, timeout: float, pooled: bool, reads: bool
-    ) -> None:
+        self, pool: asyncpg.Pool[asyncpg.Record], *, whose: str, timeout: float, pooled: bool, reads: bool,
+        read_seconds: float,
+    ) -> None:  # fmt: skip
         """`whose` they are is told in metrics; a transaction waits up to `timeout` seconds for one.
 
-        `pooled`: by way of a PgBouncer; `reads`: nothing is written.
+        `pooled`: by way of a PgBouncer; `reads`: nothing is written; `read_seconds`: the most that a statement of a
+        transaction that only reads may take (0: as long as its call has).
         """
+        self._read_seconds = read_seconds
+        self._only_reads = reads
         self._pool = pool
         settings = of_a_transaction() if pooled else ""
         self._begin_reading = f"BEGIN READ ONLY{settings}"
@@ -79,7 +83,9 @@ class Connections:
             self._waited(0.0)
         is_begun = False
         try:
-            await self._start(connection, begin + settings + time_limit(connection.get_server_version().major))
+            version = connection.get_server_version().major
+            limit = time_limit(version, self._read_seconds, reads=reads or self._only_reads)
+            await self._start(connection, begin + settings + limit)
             is_begun = True
         finally:
             if not is_begun:

@@ -8,6 +8,7 @@ one that only reads two, since whoever comes next ends it (skein_kit.resting).
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -23,6 +24,7 @@ from skein_kit.observing import SLOW_SECONDS, Observer
 from skein_kit.replicas import POSITION, Replica
 from skein_kit.resting import Over
 from skein_kit.revisions import tells
+from skein_kit.scan_budget import TenantScans
 from skein_kit.troubles import refuse
 
 if TYPE_CHECKING:
@@ -36,6 +38,16 @@ if TYPE_CHECKING:
 NO_TENANT = UUID(int=0)
 # Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
 STATEMENT_CACHE = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadLimits:
+    """What a caller's reads may cost the database."""
+
+    # Seconds of one statement, whatever the caller's deadline; 0: no limit of its own.
+    seconds: float = 0.0
+    # What the conditions of one tenant's reads may scan, in the long run; 0: no limit.
+    scan_bytes_per_second: float = 0.0
 
 
 class Transaction:
@@ -124,6 +136,7 @@ class Database:
         pooled: bool = False,
         reads: bool = False,
         slow_seconds: float = SLOW_SECONDS,
+        limits: ReadLimits | None = None,
     ) -> None:
         """Use a pool on the database `name` that somebody else closes.
 
@@ -136,7 +149,12 @@ class Database:
         self.follows = reads
         self.service = service
         whose = f"{service}_replica" if reads else service
-        self.connections = Connections(pool, whose=whose, timeout=timeout, pooled=pooled, reads=reads)
+        limits = limits or ReadLimits()
+        # What the conditions of each tenant's reads may scan.
+        self.scans = TenantScans(limits.scan_bytes_per_second)
+        self.connections = Connections(
+            pool, whose=whose, timeout=timeout, pooled=pooled, reads=reads, read_seconds=limits.seconds
+        )
         self.observed = Observer(service=service, database=name, slow_seconds=slow_seconds).observed
 
     @classmethod
@@ -153,11 +171,12 @@ class Database:
         statements: int = STATEMENT_CACHE,
         reads: bool = False,
         slow_seconds: float = SLOW_SECONDS,
+        limits: ReadLimits | None = None,
     ) -> AsyncIterator[Self]:
         """Open the pool lazily: the database may come up later, calls are refused until then.
 
         `pooled` says that the URL leads to a PgBouncer in transaction mode; a connection keeps so many `statements`
-        prepared. Queries that take longer than `slow_seconds` are logged; 0: none.
+        prepared. Queries that take longer than `slow_seconds` are logged; 0: none. `limits` hold for callers' reads.
         """
         pool = asyncpg.create_pool(
             **connect_keywords(url, role_of(service), pooled=pooled),
@@ -181,6 +200,7 @@ class Database:
                 pooled=pooled,
                 reads=reads,
                 slow_seconds=slow_seconds,
+                limits=limits,
             )
             try:
                 yield database
@@ -190,6 +210,7 @@ class Database:
 
     def followed_by(self, follower: Database) -> None:
         """Leave reads that may come from a replica to this one, as far as it has what they must show."""
+        follower.scans = self.scans
         self._replica = Replica(follower)
         self.tells_revision = True
 

@@ -307,6 +307,12 @@ class Overloaded(Exhausted):
     reason = "OVERLOADED"
 
 
+class ReadTooCostly(Exhausted):
+    """It reads more than one call may; narrow it by a person, a session, a type, a tag or a time, or ask for less."""
+
+    reason = "READ_TOO_COSTLY"
+
+
 class DatabaseUnavailable(Unavailable):
     """The database does not answer; try again soon."""
 

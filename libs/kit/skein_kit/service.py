@@ -25,7 +25,7 @@ from skein_kit.admin import serve_admin
 from skein_kit.background import lasting, orphans_logged
 from skein_kit.call import Call, caller
 from skein_kit.clients import Channel, LocalMethods
-from skein_kit.database import Database
+from skein_kit.database import Database, ReadLimits
 from skein_kit.door import Door
 from skein_kit.errors import StreamEnded
 from skein_kit.http_connections import Limits
@@ -36,6 +36,7 @@ from skein_kit.open_files import Shares
 from skein_kit.overload import Overload
 from skein_kit.pulse import Pulse
 from skein_kit.readiness import Health, Readiness, check_schema, is_ready
+from skein_kit.scan_budget import MEBIBYTE
 from skein_kit.servicers import Servicers
 from skein_kit.sql import Queries
 from skein_kit.streams import Streams
@@ -176,6 +177,10 @@ class Host:
     ) -> AsyncIterator[Database]:
         """Open a service's pool; the service is ready while the database answers at a version that it supports."""
         url = self.settings.database_url
+        limits = ReadLimits(
+            seconds=self.settings.read_seconds,
+            scan_bytes_per_second=self.settings.scan_mebibytes_per_second * MEBIBYTE,
+        )
         async with (
             Database.open(
                 url,
@@ -186,6 +191,7 @@ class Host:
                 pooled=self.settings.database_pooled,
                 statements=self.settings.statement_cache_size,
                 slow_seconds=self.settings.slow_query_seconds,
+                limits=limits,
             ) as database,
             Pulse.open(url, service=service, pooled=self.settings.database_pooled) as pulse,
             AsyncExitStack() as stack,
@@ -200,6 +206,7 @@ class Host:
                     statements=self.settings.statement_cache_size,
                     reads=True,
                     slow_seconds=self.settings.slow_query_seconds,
+                    limits=limits,
                 )
                 database.followed_by(await stack.enter_async_context(follower))
 

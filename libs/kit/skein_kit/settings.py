@@ -183,6 +183,11 @@ class ProcessSettings(Settings):
     pool_timeout_seconds: float = 5.0
     # Queries that take so many seconds are logged by their names; 0 logs none.
     slow_query_seconds: float = 1.0
+    # Seconds that one statement of a caller's read gets in the database, whatever the caller's deadline; 0: no limit.
+    read_seconds: float = 10.0
+    # Text that the conditions of one tenant's reads may scan each second in one service of a process, in MiB times the
+    # conditions; sixteen seconds of it at once. 0: no limit.
+    scan_mebibytes_per_second: float = 16.0
     # Address that internal services bind to.
     host: str = "127.0.0.1"
     # What auth seals its signing keys with and the worker proves itself with; at least 32 characters.

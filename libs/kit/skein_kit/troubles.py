@@ -5,6 +5,7 @@
 | 08xxx, 53xxx but 53100, 57P0x, 58xxx, 25006, a lost socket | DatabaseUnavailable |
 | 53100 | DatabaseFull |
 | 40xxx, 55P03 | TransactionConflict |
+| 57014 while the call has time left | ReadTooCostly |
 | 57014, 25P03, 25P04 | DeadlineExceeded |
 | 22021, 22P05 | TextNotStorable |
 
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 import asyncpg
 
+from skein_kit.call import current
 from skein_kit.errors import (
     DatabaseFull,
     DatabaseUnavailable,
     DeadlineExceeded,
+    ReadTooCostly,
     Refusal,
     TextNotStorable,
     TransactionConflict,
@@ -67,7 +70,15 @@ def refuse(error: BaseException) -> None:
     """
     if isinstance(error, Refusal):
         return
+    if isinstance(error, asyncpg.QueryCanceledError) and _has_time_left():
+        raise ReadTooCostly from None
     for kinds, refusal in _REFUSALS:
         if isinstance(error, kinds):
             # Its name is the class's: a local one for the refusal itself would hold the frames that it has come by.
             raise refusal from error
+
+
+def _has_time_left() -> bool:
+    """Say whether the deadline of the present call lies ahead: then the statement met the limit of reads."""
+    call = current()
+    return call is not None and call.deadline is not None and (call.remaining() or 0.0) > 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import now, time_of
 from skein_kit.telemetry import RECALL_SEARCHES
 from skein_kit.vectors import COVERED_DIMENSIONS
@@ -197,8 +199,15 @@ class Search:
         question = self._question
         depth = _depth(question, asks_words=self._asks_words)
         most = _MOST if question.filter.where is None else _MOST_HELD
+        hits: list[tuple[Ranked, asyncpg.Record]] = []
         while True:
-            found = await self._gather(question.filter, self._kinds, depth)
+            try:
+                found = await self._gather(question.filter, self._kinds, depth)
+            except ReadTooCostly:
+                if hits:
+                    # What lies deeper would scan more than a call may: it is missing, and the answer says so.
+                    return hits, True
+                raise
             self.nearest = found.nearest
             hits = await self._shown(self._ranked(found, question.limit + _SPARE))
             if len(hits) < question.limit and question.limit + _SPARE < len(found):
@@ -250,9 +259,11 @@ class Search:
         filter_ = self._question.filter
         if not await self._finds(Filter()):
             return []
-        return [name for name in filter_.all_names if await self._finds(filter_.without(name))] or list(
-            filter_.all_names
-        )
+        found: list[str] = []
+        # Which one it is costs more to find out than the call may scan: then all are named.
+        with suppress(ReadTooCostly):
+            found = [name for name in filter_.all_names if await self._finds(filter_.without(name))]
+        return found or list(filter_.all_names)
 
     async def _finds(self, filter_: Filter) -> bool:
         kinds = tuple(kind for kind in self._question.kinds if kind in filter_.kinds)

@@ -122,6 +122,13 @@ SELECT entries.memory_id
 FROM memory.entries
 WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]) AND ({condition});
 
+-- look_at_entries --
+-- Look at some memories, the newest first, and say of each whether it passes.
+SELECT entries.memory_id, ({condition}) AS passes
+FROM memory.entries
+WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
+ORDER BY entries.memory_id DESC;
+
 -- passing_versions --
 -- Say of those of some memories that a later version has replaced since a time whether what they said then passes.
 SELECT versions.memory_id, ({condition}) AS passes
@@ -129,7 +136,8 @@ FROM (
     SELECT DISTINCT ON (memory_id) * FROM memory.versions
     WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND until_time > :as_of_time
     ORDER BY memory_id, revision
-) AS versions;
+) AS versions
+ORDER BY versions.memory_id DESC;
 
 -- find_first_known --
 -- Return since when memories have been known.

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit import filtering
-from skein_kit.filtering import ENTRIES, VERSIONS
+from skein_kit.filtering import ENTRIES, VERSIONS, costs
 from skein_kit.filtering.compiling import compiled
 from skein_kit.ids import parse_id
+from skein_kit.scan_budget import ScanBudget
 from skein_kit.sql import completed
 from skein_memory.errors import MemoryNotFound, MemoryNotKnownThen
 from skein_memory.links import Link
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database import Transaction
     from skein_kit.filtering import Expression
+    from skein_kit.filtering.compiling import Source
     from skein_kit.sql import Query
     from skein_memory.filters import Filter, Lead
     from skein_memory.memories import Memory
@@ -105,7 +107,9 @@ class FindingStore(Store):
             # The newest may well not be all, so there is no use in looking at them first.
             walk = _Walk(tx, tenant_id, wanted, at)
             looked = await walk.look(wanted.lead, spans[-1][0], spans[0][1], LOOKS + 1)
-        return sum(passes for _, passes in looked) if len(looked) <= LOOKS else None
+        if len(looked) > LOOKS or any(passes is None for _, passes in looked):
+            return None
+        return sum(passes is True for _, passes in looked)
 
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
@@ -206,13 +210,15 @@ async def find(
             portion = min(portion, looks, _MOST_AT_ONCE)
             looked = await walk.look(lead, from_id, before_id, portion)
             for memory_id, passes in looked:
+                if passes is None:
+                    return Found(memory_ids=passing, after=last)
                 if passes and len(passing) == count:
                     return Found(memory_ids=passing, after=last)
                 if passes:
                     passing.append(memory_id)
                 last = memory_id
             looks -= max(1, len(looked))
-            if looks <= 0:
+            if looks <= 0 or walk.scans.is_spent:
                 return Found(memory_ids=passing, after=last)
             if len(looked) < portion:
                 break
@@ -257,60 +263,74 @@ class _Walk:
         self._tenant_id = tenant_id
         self._as_of_time = wanted.as_of_time
         self._condition = wanted.condition(at)
+        self.scans = scan_budget(tx, tenant_id, self._condition)
         self.is_descending = is_descending
 
-    async def look(self, lead: Lead, from_id: UUID, before_id: UUID, count: int) -> list[tuple[UUID, bool]]:
-        """Return the first memories of a range of ids that a lead leads to, and whether each passes."""
+    async def look(self, lead: Lead, from_id: UUID, before_id: UUID, count: int) -> list[tuple[UUID, bool | None]]:
+        """Return the first memories of a range of ids that a lead leads to, and whether each passes.
+
+        None says that the call's budget did not reach a memory; nothing after it was looked at either.
+        """
         values: dict[str, object] = {"from_id": from_id, "before_id": before_id, "count": count}
         if lead.kind in {"tags", "properties"}:
             values |= {"values": list(lead.values)}
             if lead.kind == "properties":
                 values |= {"names": list(lead.names)}
             rows = await self._tx.rows(self._turned(QUERIES[_LED[lead.kind]]), tenant_id=self._tenant_id, **values)
-            memory_ids = [row["memory_id"] for row in rows]
-            passing = await self.passing(memory_ids)
-            return [(memory_id, memory_id in passing) for memory_id in memory_ids]
+            return await self.passing([row["memory_id"] for row in rows])
         query = QUERIES["walk_entries"]
         if lead.kind == "column":
             query = _by_column(lead.column)
             values |= {"values": list(lead.values)}
-        compiled_condition = compiled(self._condition, ENTRIES)
-        rows = await self._tx.rows(
-            completed(self._turned(query), compiled_condition.text),
-            tenant_id=self._tenant_id,
-            **values,
-            **compiled_condition.values,
-        )
-        looked = [(row["memory_id"], row["passes"]) for row in rows]
-        if self._as_of_time is None:
-            return looked
-        then = await self._then({memory_id for memory_id, passes in looked if passes}, [id_ for id_, _ in looked])
-        return [(memory_id, memory_id in then) for memory_id, _ in looked]
+        looked = await self._judged(self._turned(query), ENTRIES, **values)
+        return looked if self._as_of_time is None else await self._then(looked)
 
     def _turned(self, query: Query) -> Query:
         return query if self.is_descending else _upwards(query)
 
-    async def passing(self, memory_ids: Sequence[UUID]) -> set[UUID]:
-        """Return those of some memories that pass."""
+    async def passing(self, memory_ids: Sequence[UUID]) -> list[tuple[UUID, bool | None]]:
+        """Return of memories in the walk's order whether each passes, as `look` does."""
         if not memory_ids:
-            return set()
-        now = await passing(self._tx, self._tenant_id, self._condition, memory_ids)
-        return now if self._as_of_time is None else await self._then(now, memory_ids)
+            return []
+        query = self._turned(QUERIES["look_at_entries"])
+        passes = dict(await self._judged(query, ENTRIES, memory_ids=list(memory_ids)))
+        looked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
+        return looked if self._as_of_time is None else await self._then(looked)
 
-    async def _then(self, now: set[UUID], memory_ids: Sequence[UUID]) -> set[UUID]:
-        """Return those that passed at the time asked for, where `now` says who passes today."""
-        condition = compiled(self._condition, VERSIONS)
+    async def _judged(self, query: Query, source: Source, **values: object) -> list[tuple[UUID, bool | None]]:
+        """Complete a query with the condition, run it within the call's budget, and return what it says of each."""
+        condition = compiled(self._condition, source)
+        scanned = costs.cost(self._condition, source)
+        if scanned:
+            query = costs.within_budget(query, scanned)
+            values |= {"scan_bytes": max(1, self.scans.remaining)}
         rows = await self._tx.rows(
-            completed(QUERIES["passing_versions"], condition.text),
-            tenant_id=self._tenant_id,
-            memory_ids=list(memory_ids),
-            as_of_time=self._as_of_time,
-            **condition.values,
+            completed(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
         )
-        then = {row["memory_id"]: row["passes"] for row in rows}
-        passed = [id_ for id_ in memory_ids if then.get(id_, id_ in now)]
-        known = await self._tx.rows(QUERIES["find_first_known"], tenant_id=self._tenant_id, memory_ids=passed)
-        return {row["memory_id"] for row in known if row["known_time"] <= self._as_of_time}
+        if scanned:
+            self.scans.charge(sum(row["cost"] for row in rows if row["passes"] is not None))
+        return [(row["memory_id"], row["passes"]) for row in rows]
+
+    async def _then(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
+        """Return of memories whether each passed at the time asked for, where `now` says whether it passes today."""
+        reached = [memory_id for memory_id, passes in now if passes is not None]
+        query = self._turned(QUERIES["passing_versions"])
+        then = dict(await self._judged(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
+        passed = {memory_id: then.get(memory_id, passes) for memory_id, passes in now}
+        known = await self._tx.rows(
+            QUERIES["find_first_known"],
+            tenant_id=self._tenant_id,
+            memory_ids=[memory_id for memory_id, passes in passed.items() if passes],
+        )
+        was_known = {row["memory_id"] for row in known if row["known_time"] <= self._as_of_time}
+        return [(id_, None if passes is None else id_ in was_known) for id_, passes in passed.items()]
+
+
+def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
+    """Return what a call's condition may scan. Raises ReadTooCostly when that is all of what the tenant has left."""
+    if costs.cost(condition, ENTRIES):
+        return tx.database.scans.begin(tenant_id)
+    return ScanBudget(tx.database.scans, tenant_id)
 
 
 async def passing(
@@ -327,9 +347,15 @@ async def _among(walk: _Walk, memory_ids: Sequence[UUID], *, after: UUID | None,
     down = walk.is_descending
     left = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
     wanted = sorted(left, reverse=down)
-    passing = await walk.passing(wanted)
-    found = [id_ for id_ in wanted if id_ in passing]
-    return Found(memory_ids=found[:count], after=found[count - 1] if len(found) > count else None)
+    found: list[UUID] = []
+    last = after
+    for memory_id, passes in await walk.passing(wanted):
+        if passes is None or (passes and len(found) == count):
+            return Found(memory_ids=found, after=last)
+        if passes:
+            found.append(memory_id)
+        last = memory_id
+    return Found(memory_ids=found, after=None)
 
 
 async def _named(tx: Transaction, tenant_id: UUID, lead: Lead) -> list[UUID]:

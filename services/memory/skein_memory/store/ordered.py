@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.filtering import ENTRIES
+from skein_kit.filtering import ENTRIES, costs
 from skein_kit.filtering.compiling import compiled
 from skein_kit.sql import completed
 from skein_memory.ordering import MAX_COUNT, Order, Place
@@ -59,23 +59,34 @@ async def find_ordered(
     tx: Transaction, tenant_id: UUID, wanted: Filter, order: Order, *, after: Place | None, count: int, at: datetime
 ) -> Ordered:
     """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most."""
-    condition = compiled(wanted.condition(at), ENTRIES)
+    asked = wanted.condition(at)
+    condition, scanned = compiled(asked, ENTRIES), costs.cost(asked, ENTRIES)
+    scans = tx.database.scans.begin(tenant_id) if scanned else None
     passing: list[Place] = []
     looks, portion, last = LOOKS, count + 1, after or _first(order)
     while looks > 0:
         portion = min(portion, looks, _MOST_AT_ONCE)
         is_unread = _is_unread(order, last)
         query, values = walk_of(order, last)
+        if scans is not None:
+            query = costs.within_budget(query, scanned)
+            values["scan_bytes"] = max(1, scans.remaining)
         looked = await tx.rows(
             completed(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values
         )
+        if scans is not None:
+            scans.charge(sum(row["cost"] for row in looked if row["passes"] is not None))
         for row in looked:
+            if row["passes"] is None:
+                return Ordered(places=passing, after=last)
             if row["passes"] and len(passing) == count:
                 return Ordered(places=passing, after=last)
             last = Place(memory_id=row["memory_id"], value=row["value"])
             if row["passes"]:
                 passing.append(last)
         is_over = len(looked) < portion
+        if scans is not None and scans.is_spent and not is_over:
+            break
         looks, portion = looks - max(1, len(looked)), portion * _GROWTH
         if is_over:
             rest = _rest(order, is_unread=is_unread)

@@ -37,6 +37,13 @@ FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
 JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = wanted.memory_id
 WHERE {condition};
 
+-- look_at_memories --
+-- Look at some memories in the order given, and say of each whether it passes.
+SELECT entries.memory_id, ({condition}) AS passes
+FROM unnest(:memory_ids::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
+JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = wanted.memory_id
+ORDER BY wanted.place;
+
 -- get_messages --
 -- Read messages that may be recalled, in no order.
 SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content, m.name, m.subject_id, m.agent_id,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from pgvector import HalfVector
 
-from skein_kit.filtering import ENTRIES, compiled
+from skein_kit.errors import ReadTooCostly
+from skein_kit.filtering import ENTRIES, compiled, costs
 from skein_kit.policies import policies_of
 from skein_kit.sql import completed
 from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table, vector_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from skein_kit.database import Transaction
     from skein_kit.filtering import Expression
     from skein_kit.policies import Policy
+    from skein_kit.scan_budget import ScanBudget
     from skein_kit.sql import Query
     from skein_recall.filters import Filter
     from skein_recall.matrices import Shortlist
@@ -121,6 +123,8 @@ class Reading:
         self._transaction = transaction
         self._tenant_id = tenant_id
         self._plans_again = plans_again
+        # What the conditions that are held against memories may still scan; None before the first that scans.
+        self._scans: ScanBudget | None = None
 
     async def __aenter__(self) -> Self:
         self._tx = await self._transaction.__aenter__()
@@ -366,14 +370,25 @@ class Reading:
         )
 
     async def passing(self, memory_ids: Iterable[UUID], where: Expression) -> set[UUID]:
-        """Return those memories that pass a condition."""
-        condition = compiled(where, ENTRIES)
-        rows = await self._rows(
-            completed(QUERIES["passing_memories"], condition.text),
-            memory_ids=list(memory_ids),
-            **condition.values,
-        )
-        return {row["memory_id"] for row in rows}
+        """Return those memories that pass a condition.
+
+        Raises ReadTooCostly when they are more than the conditions of one call, or of the tenant, may scan.
+        """
+        condition, scanned = compiled(where, ENTRIES), costs.cost(where, ENTRIES)
+        if not scanned:
+            query, values = QUERIES["passing_memories"], {**condition.values}
+        else:
+            if self._scans is None:
+                self._scans = self._tx.database.scans.begin(self._tenant_id)
+            query = costs.within_budget(QUERIES["look_at_memories"], scanned)
+            values = {**condition.values, "scan_bytes": max(1, self._scans.remaining)}
+        rows = await self._rows(completed(query, condition.text), memory_ids=list(memory_ids), **values)
+        if self._scans is None or not scanned:
+            return {row["memory_id"] for row in rows}
+        self._scans.charge(sum(row["cost"] for row in rows if row["passes"] is not None))
+        if any(row["passes"] is None for row in rows):
+            raise ReadTooCostly
+        return {row["memory_id"] for row in rows if row["passes"]}
 
     async def items(
         self, kinds: Mapping[UUID, str], at: datetime, *, show_superseded: bool

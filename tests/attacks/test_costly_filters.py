@@ -1,0 +1,99 @@
+"""Attack: conditions on text, fifty at a time, over many long memories, with a deadline of minutes.
+May be seen: pages that hold less than was asked for, and READ_TOO_COSTLY with what to narrow.
+May be spent: 64 MiB of text times conditions for one call, and sixteen seconds' worth of the tenant's rate in a burst.
+"""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from fix_attacks import attack_size
+from fix_cluster import Cluster, Tenant, refused
+from fix_states import superuser
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein_kit.errors import ReadTooCostly
+from skein_kit.scan_budget import MEBIBYTE, MOST_OF_A_CALL
+
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+MEMORIES = attack_size(26, 5_000)
+CHARACTERS = 100_000
+CONDITIONS = 50
+FIFTY = " OR ".join(f'content:"needle {number}"' for number in range(CONDITIONS))
+DEADLINE_SECONDS = 300.0
+# The most memories of one page: those that fit, and the one that passes the budget.
+MOST_OF_A_PAGE = MOST_OF_A_CALL // (CHARACTERS * CONDITIONS) + 1
+
+
+@pytest.fixture
+async def hoarder(cluster: Cluster, tenant: Tenant) -> Tenant:
+    """A tenant with long memories; the oldest holds what is looked for."""
+    for start in range(0, MEMORIES, 1000):
+        batch = [memory_pb2.Memory(content=f"note {number}") for number in range(start, min(start + 1000, MEMORIES))]
+        request = memory_pb2.BatchCreateMemoriesRequest(memories=batch, defer_embedding=True)
+        await tenant.memory.BatchCreateMemories(request)
+    connection = await superuser(cluster)
+    try:
+        await connection.execute(
+            "UPDATE memory.entries SET content = left(repeat(md5(memory_id::text), 3200), $2) WHERE tenant_id = $1",
+            tenant.tenant_id,
+            CHARACTERS,
+        )
+        await connection.execute(
+            "UPDATE memory.entries SET content = left(content, $2 - 8) || 'NEEDLE 7' WHERE tenant_id = $1 AND memory_id"
+            " = (SELECT min(memory_id::text)::uuid FROM memory.entries WHERE tenant_id = $1)",
+            tenant.tenant_id,
+            CHARACTERS,
+        )
+    finally:
+        await connection.close()
+    return tenant
+
+
+def listing(where: str, page_token: str = "", order_by: str = "") -> memory_pb2.ListMemoriesRequest:
+    filter_ = memory_pb2.MemoryFilter(where=where)
+    return memory_pb2.ListMemoriesRequest(filter=filter_, page_size=100, page_token=page_token, order_by=order_by)
+
+
+@pytest.mark.parametrize("order_by", ["", "importance desc"])
+async def test_a_page_ends_where_its_conditions_have_scanned_enough(hoarder: Tenant, order_by: str) -> None:
+    found, pages, token = 0, 0, ""
+    while True:
+        page = await hoarder.memory.ListMemories(listing(FIFTY, token, order_by), timeout=DEADLINE_SECONDS)
+        found, pages, token = found + len(page.memories), pages + 1, page.next_page_token
+        if not token or pages * MOST_OF_A_PAGE >= attack_size(MEMORIES, 100):
+            break
+
+    assert pages >= min(MEMORIES, 100) // MOST_OF_A_PAGE
+    # Every memory is reached by and by.
+    assert token or found == 1
+
+
+async def test_a_tenant_that_scans_more_than_its_share_is_refused_and_told_when_to_come_back(
+    hoarder: Tenant, other_tenant: Tenant
+) -> None:
+    scanned = 0
+    with pytest.raises(aio.AioRpcError) as refusal:
+        while scanned < 100 * MOST_OF_A_CALL:
+            await hoarder.memory.ListMemories(listing(FIFTY), timeout=DEADLINE_SECONDS)
+            scanned += MOST_OF_A_CALL - CHARACTERS * CONDITIONS
+
+    assert refusal.value.code() is EXHAUSTED
+    assert ReadTooCostly().message in (refusal.value.details() or "")
+    # What came back meanwhile is not much: a call takes longer than the budget of a call needs to fill up again.
+    assert scanned >= 256 * MEBIBYTE - MOST_OF_A_CALL
+    # Conditions that scan nothing long go on, and so do other tenants.
+    filter_ = memory_pb2.MemoryFilter(where='type = "none"')
+    assert not (await hoarder.memory.ListMemories(memory_pb2.ListMemoriesRequest(filter=filter_))).memories
+    assert not (await other_tenant.memory.ListMemories(listing(FIFTY))).memories
+
+
+async def test_a_recall_whose_condition_would_scan_too_much_is_refused(hoarder: Tenant) -> None:
+    request = recall_pb2.RecallRequest(
+        query="note", mode=recall_pb2.SEARCH_MODE_KEYWORD, filter=memory_pb2.MemoryFilter(where=FIFTY)
+    )
+
+    with refused(EXHAUSTED, "READ_TOO_COSTLY"):
+        await hoarder.recall.Recall(request, timeout=DEADLINE_SECONDS)
