@@ -1,22 +1,17 @@
-"""Whether a service can serve, why it cannot, and who is told: gRPC's health service, a gauge, a line in the log."""
+"""Whether a service can serve, why it cannot, and who is told: the health service, a gauge, a line in the log."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-import grpc
-from grpc_health.v1 import health, health_pb2
-
 from skein_kit import logs
 from skein_kit.telemetry import READY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from typing import Any
 
-    from grpc import aio
-
+    from skein_kit.open_services import Health
     from skein_kit.servicers import Servicers
 
 _INTERVAL_SECONDS = 0.25
@@ -61,39 +56,6 @@ async def is_ready(servicers: Servicers) -> bool:
     return not await why_not_ready(servicers)
 
 
-class Health(health.aio.HealthServicer):
-    """gRPC's health service. Those who watch are let go at the end: their streams would hold up the server's stop."""
-
-    def __init__(self) -> None:
-        """Begin as gRPC's own does."""
-        super().__init__()
-        self._is_over = asyncio.Event()
-
-    def leave(self) -> None:
-        """Let those who watch go."""
-        self._is_over.set()
-
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: aio.ServicerContext[Any, Any]) -> None:
-        """Tell of each change until either side leaves."""
-        watching = asyncio.ensure_future(super().Watch(request, context))
-        over = asyncio.ensure_future(self._is_over.wait())
-        try:
-            await asyncio.wait((watching, over), return_when=asyncio.FIRST_COMPLETED)
-            if watching.done():
-                watching.result()
-        finally:
-            watching.cancel()
-            over.cancel()
-            await asyncio.gather(watching, over, return_exceptions=True)
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the service leaves off")
-
-    async def say(self, names: Iterable[str], *, serving: bool) -> None:
-        """Say of services by these names whether they serve."""
-        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for name in names:
-            await self.set(name, status)
-
-
 class Readiness:
     """What is known of one service, and who is told when it changes."""
 
@@ -113,7 +75,7 @@ class Readiness:
             why = await why_not_ready(servicers)
             if why != self.why:
                 was_ready = self.event.is_set()
-                await checker.say(names, serving=not why)
+                checker.say(names, serving=not why)
                 self._tell(why)
                 if not why:
                     self._log.info("ready", address=address)

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
 from grpc import aio
-from grpc_health.v1 import health, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_kit import accepting, grpc_options, open_files, pages, revisions
@@ -33,9 +31,10 @@ from skein_kit.identity import TokenVerifier
 from skein_kit.interceptors import Chain, Identify, bearer
 from skein_kit.mutual import Mutual
 from skein_kit.open_files import Shares
+from skein_kit.open_services import Health, OpenServices
 from skein_kit.overload import Overload
 from skein_kit.pulse import Pulse
-from skein_kit.readiness import Health, Readiness, check_schema, is_ready
+from skein_kit.readiness import Readiness, check_schema, is_ready
 from skein_kit.scan_budget import MEBIBYTE
 from skein_kit.servicers import Servicers
 from skein_kit.sql import Queries
@@ -287,7 +286,7 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
             for readiness in ready.values():
                 readiness.leave()
             for checker in checkers:
-                await checker.enter_graceful_shutdown()
+                checker.begin_leaving()
             # Calls in flight are finished; streams have no end to wait for.
             for streams in host.streams:
                 streams.drain()
@@ -322,7 +321,7 @@ async def _serving(
     servicers.answers.update(answers)
     checker = Health()
     names = ["", *servicers.names]
-    await checker.say(names, serving=False)
+    checker.say(names, serving=False)
     if host.in_process_calls:
         host.local.setdefault(service.name, {}).update(answers)
     server: aio.Server | None = None
@@ -354,10 +353,10 @@ async def _listen(
     connections = host.open_files.of_grpc_server(is_edge=servicers.is_edge, servers=host.grpc_servers)
     options = grpc_options.of_server(host.settings, connections=connections, is_edge=servicers.is_edge)
     server = accepting.server(options, is_refusing)
-    health_pb2_grpc.add_HealthServicer_to_server(checker, server)
-    reflection.enable_server_reflection([*servicers.names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     origin = servicers.origin if servicers.is_edge else None
-    server.add_generic_rpc_handlers((Door(answers, origin, body_seconds=host.settings.request_body_seconds),))
+    seconds = host.settings.request_body_seconds
+    open_services = OpenServices(checker, servicers.names, message_seconds=seconds)
+    server.add_generic_rpc_handlers((Door(answers, origin, body_seconds=seconds), open_services))
     wanted = host.addresses[service.name]
     try:
         secure = servicers.credentials
