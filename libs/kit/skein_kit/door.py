@@ -11,14 +11,21 @@ from grpc import aio
 
 from skein_kit import errors
 from skein_kit.call import Call, Ended, address_of, trailing
+from skein_kit.interceptors import Body
 from skein_kit.revisions import told
 
 if TYPE_CHECKING:
     from skein_kit.clients import LocalMethods
     from skein_kit.interceptors import Handler, Method
 
-# Messages up to here reach our own check, so that the refusal says why.
+# What leaves in one message.
 WIRE_LIMIT = 64 * 1024 * 1024
+# What comes in one: messages up to here reach our own check of 4 MiB, so that the refusal says why.
+REQUEST_LIMIT = 5 * 1024 * 1024
+# What one takes while it comes, as its size is not known: it lies in grpc's memory and in ours. The cluster's services
+# are believed to send each other what is small.
+_EDGE_BYTES = 2 * REQUEST_LIMIT
+_INNER_BYTES = 2 * 1024 * 1024
 # What a proxy says of where a call comes from.
 FORWARDED_FOR = "x-forwarded-for"
 # The same as RFC 7239 has it. It is not read, but a proxy that sends it is noticed.
@@ -52,11 +59,12 @@ def _unary(
     path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
+    size = _INNER_BYTES if origin is None else _EDGE_BYTES
 
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> bytes:
         call = _call(path, context, origin)
         try:
-            response = await handler(await _read(context, body_seconds), call)
+            response = await handler(_body(context, body_seconds, size), call)
         except Ended as ended:
             status = ended.status
             said: tuple[tuple[str, str | bytes], ...] = (*trailing(status), *told(call))
@@ -77,6 +85,7 @@ def _stream(
     path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
+    size = _INNER_BYTES if origin is None else _EDGE_BYTES
 
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> None:
         call = _call(path, context, origin)
@@ -90,7 +99,7 @@ def _stream(
 
         call.writer = write
         try:
-            await handler(await _read(context, body_seconds), call)
+            await handler(_body(context, body_seconds, size), call)
         except Ended as ended:
             status = ended.status
             await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
@@ -98,12 +107,16 @@ def _stream(
     return grpc.stream_stream_rpc_method_handler(answer)
 
 
+def _body(context: aio.ServicerContext[bytes, bytes], seconds: float, size: int) -> Body:
+    return Body(read=lambda _most: _read(context, seconds), size=size)
+
+
 async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> bytes:
     """Return the one message of a request. Raises Ended when it does not come, or not in time.
 
     grpc itself waits for ever for the message of a unary request, before it calls us. All methods are therefore
-    registered as ones whose requests are streams. The message is read before it is known who calls, because grpc's core
-    refuses compressed messages meanwhile.
+    registered as ones whose requests are streams. Of a message that is not read yet the core takes no more than the
+    window of its stream.
     """
     try:
         async with asyncio.timeout(seconds):

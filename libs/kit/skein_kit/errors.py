@@ -365,6 +365,10 @@ class MessageTooLarge(Refusal):
     reason = "MESSAGE_TOO_LARGE"
 
 
+class AnonymousMessageTooLarge(MessageTooLarge):
+    """The message is larger than {limit} bytes, the most that is read without a credential."""
+
+
 class StreamEnded(Unavailable):
     """The service leaves off, and its streams with it; call again and go on where this one ended."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.door import WIRE_LIMIT
+from skein_kit.door import REQUEST_LIMIT, WIRE_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from skein_kit.settings import ProcessSettings
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", WIRE_LIMIT),
+    ("grpc.max_receive_message_length", REQUEST_LIMIT),
     ("grpc.max_send_message_length", WIRE_LIMIT),
     # Without this a second process on the same port starts and takes half of the calls.
     ("grpc.so_reuseport", 0),
-    # Bit 0 is "identity". A compressed message ends its call with UNIMPLEMENTED before it is unpacked and before it is
-    # known who calls: a few kilobytes may stand for 64 MiB.
+    # Bit 0 is "identity". A compressed message ends its call with UNIMPLEMENTED before it is unpacked: a few kilobytes
+    # may stand for 5 MiB.
     ("grpc.compression_enabled_algorithms_bitset", 1),
     # Lets client-side balancing see new replicas.
     ("grpc.max_connection_age_ms", 300_000),

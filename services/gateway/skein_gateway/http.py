@@ -27,7 +27,7 @@ from skein_kit import errors
 from skein_kit.admin import serve_http
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
 from skein_kit.door import FORWARDED, FORWARDED_FOR
-from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.interceptors import MAX_MESSAGE_BYTES, Body, too_large
 from skein_kit.revisions import told
 from skein_kit.service import PortTaken, is_ready
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _LARGE_BODY_BYTES = 64 * 1024
 # As much as leaves through gRPC's door.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+# Longer numbers are no length.
+_MOST_DIGITS = 15
 _HTML = "text/html"
 _PLAIN = ("", "identity")
 _CONTENT_TYPES = (connect.JSON, connect.PROTO)
@@ -175,15 +177,17 @@ class Door:
         public = PUBLIC_METHODS[call.path]
         is_read = asyncio.Event()
 
-        async def read() -> Message | bytes:
-            body = await _body(request, is_read)
-            if not as_json:
-                return body
+        async def parse(body: bytes) -> Message | bytes:
             message = await _read_json(body, public.request)
             return message.SerializeToString() if method.deserializer is None else message
 
         # The body is read behind the interceptors: within the call's time, and of callers that are known.
-        answer: Message | bytes = await _unless_gone(request, is_read, handler(read, call))
+        unread = Body(
+            read=lambda most: _body(request, is_read, most),
+            size=min(length_of(request), MAX_MESSAGE_BYTES),
+            parse=parse if as_json else None,
+        )
+        answer: Message | bytes = await _unless_gone(request, is_read, handler(unread, call))
         size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
         if size > MAX_ANSWER_BYTES:
             raise Ended(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
@@ -230,14 +234,22 @@ def entered(request: Request, proxies: Proxies) -> Call:
     return call
 
 
-async def _body(request: Request, is_read: asyncio.Event) -> bytes:
+def length_of(request: Request) -> int:
+    """Return the bytes that a request says its body has; one more than the limit for one that does not say."""
+    said = request.headers.get("content-length", "")
+    return int(said) if said.isdecimal() and len(said) <= _MOST_DIGITS else MAX_MESSAGE_BYTES + 1
+
+
+async def _body(request: Request, is_read: asyncio.Event, most: int) -> bytes:
     """Read a body, and no further than the limit; set `is_read` when there is no more of it."""
+    if "content-length" in request.headers and length_of(request) > most:
+        raise too_large(most)
     body = bytearray()
     try:
         async for part in request.stream():
             body += part
-            if len(body) > MAX_MESSAGE_BYTES:
-                raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES)
+            if len(body) > most:
+                raise too_large(most)
     except ClientDisconnect:
         # Whoever watches for a caller that hangs up ends this.
         is_read.set()

@@ -25,7 +25,7 @@ from skein_kit import errors
 from skein_kit.access import TENANT_PERMISSIONS
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal, code_of, reason_of
-from skein_kit.interceptors import MAX_MESSAGE_BYTES, passed
+from skein_kit.interceptors import MAX_MESSAGE_BYTES, Body, passed, received
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -120,7 +120,8 @@ class McpDoor:
                 if not issuer:
                     raise errors.ServiceUnavailable(service="auth")
                 caller = await _known(self._identify, call)
-                body = await _body(request)
+                call.caller = caller
+                body = await received(Body(read=lambda _most: _body(request), size=MAX_MESSAGE_BYTES), call)
         except TimeoutError:
             return _refused(errors.DeadlineExceeded().status(), {})
         except (Refusal, Ended) as refused:
@@ -130,7 +131,6 @@ class McpDoor:
         if not (await asyncio.to_thread(_has_valid_id, body) if is_large else _has_valid_id(body)):
             said = "The id of a message is a text or an integer; a message without one is a notification."
             return _error(400, said, code=types.INVALID_REQUEST)
-        call.caller = caller
         exchange = Exchange(call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=is_large)
         exchange.arguments = await exchange.aside(arguments_in, body)
         await self._handed_on(request, body, exchange, send)

@@ -1,0 +1,112 @@
+"""Memory for the bodies of requests that are on their way: so much for all, and half of that for one source.
+
+A body takes its room before its first byte is read, because its size is known only when it is whole. Who finds no room
+waits. A body that takes its time then yields its room, so that callers who send slowly keep out no others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from skein_kit.errors import Overloaded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Hashable
+
+MEBIBYTE = 1024 * 1024
+# Of the room: what the bodies of one source may take.
+_SHARE = 2
+# Callers whose body yielded come back after so many seconds.
+_AWAY_SECONDS = 1.0
+
+
+class _Waiter(NamedTuple):
+    source: Hashable
+    size: int
+    granted: asyncio.Future[None]
+
+
+class BodyBudget:
+    """The room of one process for one kind of callers."""
+
+    def __init__(self, most_bytes: int, *, patience_seconds: float) -> None:
+        """A body keeps its room for `patience_seconds` at least, and longer while no other waits."""
+        self._most = most_bytes
+        self._patience = patience_seconds
+        self._used = 0
+        self._used_by: Counter[Hashable] = Counter()
+        self._bodies: dict[asyncio.Timeout, float] = {}
+        self._waiting: deque[_Waiter] = deque()
+
+    @property
+    def used_bytes(self) -> int:
+        """Return what is taken now."""
+        return self._used
+
+    @asynccontextmanager
+    async def room(self, source: Hashable, size: int) -> AsyncIterator[None]:
+        """Wait for the room of a body and hold it for the block. Raises Overloaded when the body had to yield."""
+        await self._take(source, size)
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._bodies[limit] = asyncio.get_running_loop().time()
+                if self._waiting:
+                    self._press()
+                yield
+        except TimeoutError:
+            if limit.expired():
+                raise Overloaded(after=_AWAY_SECONDS) from None
+            raise
+        finally:
+            self._bodies.pop(limit, None)
+            self._give_back(source, size)
+
+    async def _take(self, source: Hashable, size: int) -> None:
+        if self._has_room(source, size):
+            self._count(source, size)
+            return
+        waiter = _Waiter(source, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        self._press()
+        try:
+            await waiter.granted
+        except asyncio.CancelledError:
+            if waiter.granted.done() and not waiter.granted.cancelled():
+                self._give_back(source, size)
+            else:
+                self._waiting.remove(waiter)
+            raise
+
+    def _has_room(self, source: Hashable, size: int) -> bool:
+        """Say whether a body fits; the first one of a source always fits into the source's share."""
+        used = self._used_by[source] if source in self._used_by else 0
+        return self._used + size <= self._most and (not used or used + size <= self._most // _SHARE)
+
+    def _count(self, source: Hashable, size: int) -> None:
+        self._used += size
+        self._used_by[source] += size
+        if not self._used_by[source]:
+            del self._used_by[source]
+
+    def _give_back(self, source: Hashable, size: int) -> None:
+        self._count(source, -size)
+        for waiter in list(self._waiting):
+            if self._has_room(waiter.source, waiter.size):
+                self._waiting.remove(waiter)
+                self._count(waiter.source, waiter.size)
+                waiter.granted.set_result(None)
+
+    def _press(self) -> None:
+        """Have every body that holds room yield it once its time is over."""
+        now = asyncio.get_running_loop().time()
+        for limit, since in self._bodies.items():
+            if limit.when() is None and not limit.expired():
+                limit.reschedule(max(now, since + self._patience))
+
+
+# Of callers who have not said who they are, and of those who have.
+ANONYMOUS_BODIES = BodyBudget(60 * MEBIBYTE, patience_seconds=2.0)
+KNOWN_BODIES = BodyBudget(256 * MEBIBYTE, patience_seconds=10.0)
