@@ -131,7 +131,7 @@ async def test_a_body_that_comes_slowly_yields_its_room_to_one_that_waits(cluste
     size = 5 * MEBIBYTE
     async with AsyncExitStack() as stack:
         # More than one source may have under way.
-        slow = await halves(stack, cluster.endpoint, SIGN_IN, 30 * MEBIBYTE // size + 2)
+        slow = await halves(stack, cluster.endpoint, SIGN_IN, 20 * MEBIBYTE // size)
         answer = accounts_pb2.SignInRequest(email="nobody@x.invalid", password="wrong wrong wrong")
         code = await code_of(cluster.channel, SIGN_IN, answer.SerializeToString())
         yielded = await asyncio.gather(*(call.code() for call in slow[:2]))

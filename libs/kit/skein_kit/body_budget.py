@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 # Of the room: what the bodies of one source may take.
 _SHARE = 2
+# Bodies that wait: the transport holds the first 64 KiB or so of each.
+_MOST_WAITING = 256
 # Callers whose body yielded come back after so many seconds.
 _AWAY_SECONDS = 1.0
 
@@ -48,7 +50,10 @@ class BodyBudget:
 
     @asynccontextmanager
     async def room(self, source: Hashable, size: int) -> AsyncIterator[None]:
-        """Wait for the room of a body and hold it for the block. Raises Overloaded when the body had to yield."""
+        """Wait for the room of a body and hold it for the block. Raises Overloaded.
+
+        It does so when too many wait, and when the body had to yield its room.
+        """
         await self._take(source, size)
         try:
             async with asyncio.timeout(None) as limit:
@@ -68,6 +73,8 @@ class BodyBudget:
         if self._has_room(source, size):
             self._count(source, size)
             return
+        if len(self._waiting) >= _MOST_WAITING:
+            raise Overloaded(after=_AWAY_SECONDS)
         waiter = _Waiter(source, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._press()
@@ -108,5 +115,5 @@ class BodyBudget:
 
 
 # Of callers who have not said who they are, and of those who have.
-ANONYMOUS_BODIES = BodyBudget(60 * MEBIBYTE, patience_seconds=2.0)
+ANONYMOUS_BODIES = BodyBudget(40 * MEBIBYTE, patience_seconds=2.0)
 KNOWN_BODIES = BodyBudget(256 * MEBIBYTE, patience_seconds=10.0)
