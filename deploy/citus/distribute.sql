@@ -102,6 +102,7 @@ SELECT create_distributed_table('session.stored_messages', 'tenant_id', colocate
 
 -- On the coordinator alone, as they are:
 --   auth.attempts
+--   auth.check_keys
 --   auth.signing_keys
 --   skein.handle_keys
 --   skein.migrations

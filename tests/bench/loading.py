@@ -89,11 +89,18 @@ class Member:
     api_key: str
 
 
+async def newest_check_key(connection: Connection) -> bytes:
+    """Read what the check digits of new API keys are made with."""
+    key: bytes = await connection.fetchval("SELECT secret FROM auth.check_keys ORDER BY create_time DESC LIMIT 1")
+    return key
+
+
 async def make_tenants(connection: Connection, count: int) -> list[Member]:
     """Write so many tenants with a key each."""
     at = datetime.now(UTC)
     organization_id = await connection.fetchval("SELECT organization_id FROM tenancy.organizations LIMIT 1")
-    keys = [Key.new(new_id(at), new_id(at)) for _ in range(count)]
+    check_key = await newest_check_key(connection)
+    keys = [Key.new(new_id(at), new_id(at), check_key) for _ in range(count)]
     await connection.copy_records_to_table(
         "tenants",
         schema_name="tenancy",

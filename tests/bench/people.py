@@ -27,6 +27,7 @@ import click
 import uvloop
 from bench import processes, report
 from bench.load import Limits, measured
+from bench.loading import newest_check_key
 from bench.subject import FORMS, data_folder, running
 from grpc import aio
 from joserfc.jwk import OKPKey
@@ -80,7 +81,8 @@ async def _micro(out: Any) -> None:
 
     verifier = TokenVerifier(keys)
     tokens = [sign(replace(caller, agent_id=str(number)), key=key, at=time.time())[0] for number in range(1000)]
-    credentials = Credentials(None, verifier)  # type: ignore[arg-type]  # Never asked: everything is remembered.
+    # Neither is ever asked: everything is remembered.
+    credentials = Credentials(None, verifier, None)  # type: ignore[arg-type]
     call = Call(path="/x/Y", metadata={"authorization": "Bearer skein_key"}, deadline=None, peer="")
     identity = Identity(caller=caller, token=tokens[0], ends=time.monotonic() + 3600, expires=math.inf)
     await verifier.verify(tokens[0])
@@ -118,7 +120,8 @@ async def _fill(subject: Subject, tenants: int, accounts: int) -> list[str]:
     connection = await asyncpg.connect(dsn=subject.database_url)
     try:
         organization_id = await connection.fetchval("SELECT organization_id FROM tenancy.organizations LIMIT 1")
-        made = [Key.new(new_id(at), new_id(at)) for _ in range(tenants)]
+        check_key = await newest_check_key(connection)
+        made = [Key.new(new_id(at), new_id(at), check_key) for _ in range(tenants)]
         await connection.copy_records_to_table(
             "tenants",
             schema_name="tenancy",

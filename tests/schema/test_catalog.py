@@ -20,6 +20,7 @@ GLOBAL_TABLES = {
     "tenancy.organization_limits",
     "auth.accounts",
     "auth.attempts",
+    "auth.check_keys",
     "auth.clients",
     "auth.device_codes",
     "auth.identities",

@@ -304,7 +304,7 @@ async def test_a_deactivated_account_comes_back_without_its_sign_ins(cluster: Cl
 
 async def test_services_learn_what_they_may_know_of_an_account(cluster: Cluster, account: Account) -> None:
     exchange = auth_pb2.ExchangeRequest(
-        system=auth_pb2.SystemCredential(key=cluster.environment["SKEIN_SYSTEM_KEY"], service="tenancy")
+        system=auth_pb2.SystemCredential(key=cluster.environment["SKEIN_SYSTEM_KEY"], service="worker")
     )
     async with cluster.direct("auth") as channel:
         identity = auth_pb2_grpc.IdentityServiceStub(channel)

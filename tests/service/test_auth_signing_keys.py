@@ -232,9 +232,24 @@ async def test_a_new_operator_key_works(cluster: Cluster) -> None:
 
 
 async def test_a_key_that_was_kept_works_in_an_empty_database(url: str) -> None:
-    kept = Key.new(NO_TENANT, uuid.uuid4()).text()
+    kept = Key.new(NO_TENANT, uuid.uuid4())
 
-    assert await ensure_operator_key(url, display_name="restored", secret=kept) == kept
+    restored = await ensure_operator_key(url, display_name="restored", secret=kept.text())
+
+    key = Key.parse(restored)
+    assert key is not None
+    assert (key.key_id, key.secret) == (kept.key_id, kept.secret)
+    assert await ensure_operator_key(url, display_name="restored", secret=restored) == restored
+
+
+@pytest.mark.parametrize("check_key", [b"", b"that of another database"], ids=["an earlier version's", "another's"])
+async def test_a_kept_operator_key_gets_the_check_digits_of_this_database(url: str, check_key: bytes) -> None:
+    kept = Key.new(NO_TENANT, uuid.uuid4(), check_key)
+
+    key = Key.parse(await ensure_operator_key(url, display_name="restored", secret=kept.text()))
+
+    assert key is not None
+    assert key.check_digits not in (b"", kept.check_digits)
 
 
 async def test_what_is_no_operator_key_is_not_taken_for_one(url: str, tenant: Tenant) -> None:

@@ -13,21 +13,25 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
-from joserfc.jwk import OKPKey
+from joserfc import jwt
+from joserfc.jwk import OKPKey, RSAKey
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_auth import signing, tenants
-from skein_gateway import credentials
+from skein_gateway import credentials, sources
 from skein_gateway.credentials import Credentials
+from skein_gateway.recognition import Recognition, RecognitionKeys, Recognizer
 from skein_kit import identity
 from skein_kit.call import Call, current
-from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, ServiceUnavailable
+from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, Refusal, ServiceUnavailable
 from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.tokens import Token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TENANT = uuid.UUID("01a1fc15-9e1f-77a9-870d-5ac7ecb7dd2f")
+CHECK_KEY = b"c" * 32
 
 
 @dataclass
@@ -50,7 +54,7 @@ class Auth:
         await self.may_answer.wait()
         if self.refuses is not None:
             raise aio.AioRpcError(self.refuses, aio.Metadata(), aio.Metadata())
-        caller = Caller(principal=f"api_key:{request.bearer}", tenant_id=TENANT, permissions=frozenset({"memory.read"}))
+        caller = Caller(principal=f"api_key:{request.bearer.rstrip('_')}", tenant_id=TENANT, permissions=frozenset({"memory.read"}))
         token, ends = sign(caller, key=self.key, at=time.time())
         return auth_pb2.ExchangeResponse(token=token, expire_time=Timestamp(seconds=int(ends)))
 
@@ -61,7 +65,11 @@ class Auth:
     @property
     def credentials(self) -> Credentials:
         stub = cast("auth_pb2_grpc.IdentityServiceAsyncStub", self)
-        return Credentials(stub, TokenVerifier(self.keys), clock=lambda: self.now)
+        recognizer = Recognizer(self.recognition_keys, clock=lambda: self.now)
+        return Credentials(stub, TokenVerifier(self.keys), recognizer, clock=lambda: self.now)
+
+    async def recognition_keys(self) -> RecognitionKeys:
+        return RecognitionKeys(check_keys=(CHECK_KEY,))
 
 
 @pytest.fixture
@@ -72,7 +80,8 @@ async def auth() -> Auth:
 
 
 def call(credential: str = "key", **metadata: str) -> Call:
-    headers = {"authorization": f"Bearer {credential}", **metadata}
+    # As long as a legacy token, of which only auth can tell whether it is good.
+    headers = {"authorization": f"Bearer {credential:_<32}", **metadata}
     return Call(path="/p.S/M", metadata=headers, deadline=None, peer="test")
 
 
@@ -162,7 +171,7 @@ async def test_memory_is_bounded_and_the_least_used_goes_first(auth: Auth, monke
     for credential in ("a", "b", "a", "c", "a", "b"):
         await known.identify(call(credential))
 
-    assert [request.bearer for request in auth.asked] == ["a", "b", "c", "b"]
+    assert [request.bearer.rstrip("_") for request in auth.asked] == ["a", "b", "c", "b"]
 
 
 async def test_no_credential_stays_in_memory(auth: Auth) -> None:
@@ -211,3 +220,146 @@ async def test_an_exchange_that_takes_too_long_is_auths_fault_and_may_be_repeate
 
     auth.refuses = None
     assert (await known.identify(call())).principal == "api_key:key"
+
+
+def key_text(check_key: bytes = b"") -> str:
+    """Return a new API key with check digits, or without any."""
+    key = Token.made("skein_", TENANT, uuid.uuid4())
+    return (key.with_check_digits(check_key) if check_key else key).text()
+
+
+async def refusals(known: Credentials, *coming: Call) -> list[str]:
+    """Return what each call is refused with, in order; empty for one that is let in."""
+    found = []
+    for one in coming:
+        try:
+            await known.identify(one)
+        except Refusal as refusal:
+            found.append(refusal.reason)
+        except aio.AioRpcError as error:
+            found.append(error.code().name)
+        else:
+            found.append("")
+    return found
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        key_text(b"another cluster's"),
+        key_text(CHECK_KEY)[:-1] + "!",
+        "skein_once_" + "a" * 120,
+        "too short",
+        "eyJhbGciOiJub25lIn0.e30.",
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.e30.AAAA",
+        "not.base64!.at-all",
+    ],
+)
+async def test_of_forged_credentials_one_a_minute_reaches_auth_for_each_source(auth: Auth, forged: str) -> None:
+    known = auth.credentials
+    auth.refuses = grpc.StatusCode.UNAUTHENTICATED
+
+    found = await refusals(known, *[entering(forged, "192.0.2.1") for _ in range(5)])
+    found += await refusals(known, entering(forged, "192.0.2.2"))
+
+    assert found == ["UNAUTHENTICATED", *["CREDENTIAL_INVALID"] * 4, "UNAUTHENTICATED"]
+    assert len(auth.asked) == 2
+
+
+async def test_credentials_that_only_auth_can_tell_stop_reaching_it(auth: Auth) -> None:
+    known = auth.credentials
+    auth.refuses = grpc.StatusCode.UNAUTHENTICATED
+    invented = [entering(key_text(), "192.0.2.1") for _ in range(3 * int(sources.SOURCE_BURST))]
+
+    found = await refusals(known, *invented)
+
+    assert found.count("RATE_LIMITED") == 2 * sources.SOURCE_BURST
+    assert len(auth.asked) == sources.SOURCE_BURST
+    auth.now += 1.0
+    found = await refusals(known, *invented)
+    assert len(found) - found.count("RATE_LIMITED") == sources.SOURCE_RATE
+
+
+async def test_a_flood_keeps_neither_genuine_keys_nor_proven_ones_of_its_address_out(auth: Auth) -> None:
+    known = auth.credentials
+    proven, genuine = key_text(), key_text(CHECK_KEY)
+    await known.identify(entering(proven, "192.0.2.1"))
+    auth.refuses = grpc.StatusCode.UNAUTHENTICATED
+    auth.now += credentials.LIFETIME_SECONDS
+    flood = [entering(key_text(), "192.0.2.1") for _ in range(2 * int(sources.SOURCE_BURST))]
+    assert (await refusals(known, *flood))[-1] == "RATE_LIMITED"
+    auth.refuses = None
+
+    found = await refusals(
+        known,
+        entering(proven, "192.0.2.1"),
+        entering(genuine, "192.0.2.1"),
+        entering(key_text(), "192.0.2.2"),
+    )
+
+    assert found == ["", "", ""]
+
+
+async def test_a_key_that_was_refused_is_charged_to_its_source_from_then_on(auth: Auth) -> None:
+    known, revoked = auth.credentials, key_text(CHECK_KEY)
+    auth.refuses = grpc.StatusCode.UNAUTHENTICATED
+
+    found = await refusals(known, *[entering(revoked, "192.0.2.1") for _ in range(2 * int(sources.SOURCE_BURST))])
+
+    assert len(auth.asked) == 1 + sources.SOURCE_BURST
+    assert found[-1] == "RATE_LIMITED"
+
+
+async def test_what_ends_well_or_stays_open_costs_its_source_nothing(auth: Auth) -> None:
+    known = auth.credentials
+    calls = 2 * int(sources.SOURCE_BURST)
+
+    good = await refusals(known, *[entering(key_text(), "192.0.2.1") for _ in range(calls)])
+    auth.refuses = grpc.StatusCode.UNAVAILABLE
+    unanswered = await refusals(known, *[entering(key_text(), "192.0.2.1") for _ in range(calls)])
+
+    assert set(good) == {""}
+    assert set(unanswered) == {"UNAVAILABLE"}
+
+
+async def test_an_ipv6_customer_is_one_source_whatever_its_addresses(auth: Auth) -> None:
+    known = auth.credentials
+    auth.refuses = grpc.StatusCode.UNAUTHENTICATED
+
+    await refusals(known, *[entering(key_text(), f"2001:db8::{n:x}") for n in range(3 * int(sources.SOURCE_BURST))])
+
+    assert len(auth.asked) == sources.SOURCE_BURST
+
+
+async def test_many_sources_together_have_a_limit_too(auth: Auth) -> None:
+    known = auth.credentials
+    auth.refuses = grpc.StatusCode.UNAUTHENTICATED
+
+    await refusals(known, *[entering(key_text(), f"10.0.{n >> 8}.{n & 255}") for n in range(2000)])
+
+    assert len(auth.asked) == sources.TOTAL_BURST
+
+
+async def test_a_genuine_access_token_is_recognised_and_one_with_another_signature_is_not(auth: Auth) -> None:
+    signing, other = (RSAKey.generate_key(2048, auto_kid=True) for _ in range(2))
+    header = {"alg": "RS256", "kid": signing.kid, "typ": "at+jwt"}
+    genuine = jwt.encode(header, {"sub": "x"}, signing, algorithms=["RS256"])
+    forged = jwt.encode(header, {"sub": "x"}, other, algorithms=["RS256"])
+    unknown = jwt.encode({**header, "kid": "newer"}, {"sub": "x"}, other, algorithms=["RS256"])
+    keys = RecognitionKeys(access_keys={str(signing.kid): signing})
+
+    assert [keys.recognize(text) for text in (genuine, forged, unknown)] == [
+        Recognition.GENUINE,
+        Recognition.FORGED,
+        Recognition.UNKNOWN,
+    ]
+
+
+async def test_without_auths_keys_only_auth_can_tell(auth: Auth) -> None:
+    assert RecognitionKeys().recognize(key_text(CHECK_KEY)) is Recognition.UNKNOWN
+
+
+def entering(credential: str, address: str) -> Call:
+    coming = Call(path="/p.S/M", metadata={"authorization": f"Bearer {credential}"}, deadline=None, peer="test")
+    coming.entered(address)
+    return coming

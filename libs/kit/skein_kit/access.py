@@ -53,6 +53,8 @@ TENANT_PERMISSIONS = frozenset(MEANINGS)
 OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR, CREATE_TENANT}
 # The internal RPCs, and which tenants there are: a stolen token of the worker reads no content and makes no key.
 SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})
+# The services that exchange the system key for their identity. auth signs its own.
+EXCHANGING_SERVICES = frozenset({"worker"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Rule:
     public: bool = False
     # The call removes what is left of a deleted tenant, so it must be one. Every other call needs an open one.
     closed: bool = False
+    # The one service of the cluster that makes the call; empty for every other call.
+    service: str = ""
 
     def check(self, caller: Caller) -> None:
         """Refuse a caller that lacks the permission or the tenant."""
@@ -74,6 +78,8 @@ class Rule:
             raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountNeeded if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
+        if self.service and caller.principal != f"{SYSTEM}:{self.service}":
+            raise PermissionMissing(permission=f"{SYSTEM}:{self.service}")
         if self.tenant and caller.tenant_id is None:
             raise TenantMissing
         if caller.closed and not self.closed:
@@ -86,7 +92,10 @@ def _rules() -> dict[str, Rule]:
     anybody = Rule(public=True, tenant=False)
     account = Rule(ACCOUNT, tenant=False)
     operator = Rule(OPERATOR, tenant=False)
-    purge = Rule(SYSTEM, closed=True)
+    worker = Rule(SYSTEM, service="worker")
+    worker_anywhere = Rule(SYSTEM, tenant=False, service="worker")
+    auth = Rule(SYSTEM, tenant=False, service="auth")
+    purge = Rule(SYSTEM, closed=True, service="worker")
     table: dict[str, dict[str, Rule]] = {
         "skein.auth.v1.AuthService": {
             # Each of these carries its own proof: a password, a token, an invitation.
@@ -158,7 +167,9 @@ def _rules() -> dict[str, Rule]:
         },
         "skein.auth.v1.IdentityService": {
             "Exchange": anybody,
-            "DeleteExpired": Rule(SYSTEM),
+            # Any of the cluster's services reads them before it has an identity; the gateway forwards no such call.
+            "GetCheckKeys": anybody,
+            "DeleteExpired": worker,
             "PurgeTenant": purge,
             # Called by tenancy in the name of whoever manages members.
             "GetAccountStanding": Rule(tenant=False),
@@ -219,16 +230,16 @@ def _rules() -> dict[str, Rule]:
             "UpdateQuota": operator,
         },
         "skein.tenancy.v1.UpkeepService": {
-            "GetStanding": Rule(SYSTEM, tenant=False),
-            "CheckInvitation": Rule(SYSTEM, tenant=False),
-            "RemoveAccount": Rule(SYSTEM, tenant=False),
-            "ListDueDeletions": Rule(SYSTEM, tenant=False),
-            "RecordDeletion": Rule(SYSTEM, tenant=False),
+            "GetStanding": auth,
+            "CheckInvitation": auth,
+            "RemoveAccount": auth,
+            "ListDueDeletions": worker_anywhere,
+            "RecordDeletion": worker_anywhere,
             # Called by the gateway in the name of whoever calls it.
             "LeaseRequests": Rule(tenant=False),
             "PurgeTenant": purge,
-            "CollectUsage": Rule(SYSTEM),
-            "DeleteExpired": Rule(SYSTEM),
+            "CollectUsage": worker,
+            "DeleteExpired": worker,
         },
         "skein.session.v1.SessionService": {
             "CreateSession": Rule("session.write"),
@@ -267,11 +278,11 @@ def _rules() -> dict[str, Rule]:
             "ListStoredSessions": Rule("session.read"),
         },
         "skein.session.v1.UpkeepService": {
-            "EnsurePartitions": Rule(SYSTEM, tenant=False),
-            "DeleteExpired": Rule(SYSTEM),
-            "EndIdleSessions": Rule(SYSTEM),
-            "InheritParticipants": Rule(SYSTEM),
-            "StoreArchived": Rule(SYSTEM),
+            "EnsurePartitions": worker_anywhere,
+            "DeleteExpired": worker,
+            "EndIdleSessions": worker,
+            "InheritParticipants": worker,
+            "StoreArchived": worker,
             "PurgeTenant": purge,
         },
         "skein.memory.v1.MemoryService": {
@@ -384,14 +395,14 @@ def _rules() -> dict[str, Rule]:
             "ImportData": Rule("memory.write"),
         },
         "skein.memory.v1.UpkeepService": {
-            "ContinueSnapshots": Rule(SYSTEM),
-            "EnsurePartitions": Rule(SYSTEM, tenant=False),
-            "DeleteExpired": Rule(SYSTEM),
-            "DecayMemories": Rule(SYSTEM),
-            "ReindexMemories": Rule(SYSTEM),
-            "DeliverWebhooks": Rule(SYSTEM),
-            "ArchiveIdle": Rule(SYSTEM),
-            "ApplyRetention": Rule(SYSTEM),
+            "ContinueSnapshots": worker,
+            "EnsurePartitions": worker_anywhere,
+            "DeleteExpired": worker,
+            "DecayMemories": worker,
+            "ReindexMemories": worker,
+            "DeliverWebhooks": worker,
+            "ArchiveIdle": worker,
+            "ApplyRetention": worker,
             "PurgeTenant": purge,
         },
         "skein.recall.v1.RecallService": {
@@ -413,9 +424,9 @@ def _rules() -> dict[str, Rule]:
         "skein.recall.v1.IndexService": {
             # Called by memory and session in the name of whoever wrote the items.
             "IndexItems": Rule(),
-            "IndexBacklog": Rule(SYSTEM),
-            "ListDueReindexes": Rule(SYSTEM, tenant=False),
-            "ContinueReindex": Rule(SYSTEM),
+            "IndexBacklog": worker,
+            "ListDueReindexes": worker_anywhere,
+            "ContinueReindex": worker,
             "PurgeTenant": purge,
         },
         "skein.gateway.v1.GatewayService": {

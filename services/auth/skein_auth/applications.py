@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from skein_auth import clients
 from skein_auth.clients import Client, Source
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
-from skein_auth.sources import from_source, source_of
+from skein_auth.sources import from_source
 from skein_auth.work_queue import Place
 from skein_kit import logs
 from skein_kit.call import current
 from skein_kit.errors import Refusal
 from skein_kit.ids import new_id, now
+from skein_kit.networks import network_of
 from skein_kit.outbound import OutboundRefused
 from skein_kit.tokens import Token
 from skein_kit.wire import moment
@@ -175,10 +176,23 @@ class Applications:
         await self._store.delete_client(client.client_id)
         await self._audit.record("client_deleted", client_id=client.client_id)
 
-from skein_auth.clients import Client, Source
-from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
-from skein_auth.sources import from_source, source_of
-from skein_auth.work_queue import Place
+    async def _authenticate_imported(self, client: Client, secret: str, method: str) -> None:
+        source = address()
+        async with AsyncExitStack() as attempt:
+            try:
+                await attempt.enter_async_context(
+                    self._attempts.failing(("client", from_source(client.client_id, source)))
+                )
+            except TooManyAttempts:
+                await self._passwords.verify(None, secret, Place.of_source(network_of(source)))
+            client.authenticate(secret, method, now())
+
+    def _source(self) -> Source:
+        return Source(
+            address_hash=self._attempts.subject_hash("registration", address()),
+            most_of_address=self._settings.unused_clients_per_address_most,
+            most=self._settings.unused_clients_most,
+        )
 
     def _may_register(self, initial_access_token: str) -> None:
         if self.registration_open:

@@ -22,11 +22,11 @@ import grpc
 from prometheus_client import Counter
 
 from skein_auth.errors import TooManyAttempts
-from skein_auth.sources import source_of
 from skein_auth.store.attempts import AttemptStore, Counted, Wanted
 from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.ids import now
+from skein_kit.networks import network_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -143,7 +143,7 @@ class Attempts:
     @staticmethod
     def subject_hash(kind: str, subject: str) -> bytes:
         """Return what stands for a subject in the database; addresses of one IPv6 /64 are one subject."""
-        return hashlib.sha256(f"{kind}:{source_of(subject)}".encode()).digest()
+        return hashlib.sha256(f"{kind}:{network_of(subject)}".encode()).digest()
 
     async def _held(self, subjects: Sequence[tuple[str, str]]) -> Sequence[Counted]:
         loop = asyncio.get_running_loop()

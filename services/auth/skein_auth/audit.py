@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -16,6 +15,8 @@ from skein_kit.call import current
 from skein_kit.database import NO_TENANT
 from skein_kit.errors import Refusal
 from skein_kit.ids import new_id, now
+from skein_kit.networks import network_of
+from skein_kit.quiet_window import QuietWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,8 +79,8 @@ EVENTS = frozenset(
     }
 )
 Outcome = Literal["success", "refused"]
-# The same refused credential is recorded once in this time, and in all no more of them than fit in memory: whoever has
-# no credential cannot fill the table.
+# In this time one event is recorded for each source of unknown credentials, one for each credential that was good once,
+# and at most so many in all: a caller without a credential cannot fill the table.
 QUIET_SECONDS = 60.0
 MAX_REFUSED = 1_000
 _MAX_TEXT = 255
@@ -130,9 +131,8 @@ class Audit:
 
     def __init__(self, store: AuditStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
-        self._clock = clock
-        # When each refused credential was last recorded, by its digest; the oldest first.
-        self._refused: OrderedDict[bytes, float] = OrderedDict()
+        # Digests of credentials, and sources of unknown ones.
+        self._refused: QuietWindow[bytes | str] = QuietWindow(QUIET_SECONDS, most=MAX_REFUSED, clock=clock)
 
     async def record(self, event: str, **facts: Unpack[Facts]) -> None:
         """Keep an event in a transaction of its own, under NO_TENANT unless it concerns a tenant.
@@ -152,23 +152,17 @@ class Audit:
         await self._store.add(tx, _entry(event, facts))
 
     async def refused(self, credential: str, refusal: Refusal, **facts: Unpack[Facts]) -> None:
-        """Record that a bearer credential was refused: the same one once a minute at most.
+        """Record that a bearer credential was refused: each credential of which something is known once a minute.
 
-        `tenant_id` is the tenant that surely has it; what a credential merely claims is not to be believed.
+        Unknown credentials are one event a minute for each source, however many they are. `tenant_id` is the tenant
+        that surely has it; what a credential merely claims is not to be believed.
         """
         REFUSED.labels(refusal.reason).inc()
-        if self._is_new(hashlib.sha256(credential.encode()).digest()):
+        call = current()
+        source = network_of("" if call is None else call.client_address)
+        if self._refused.is_first(hashlib.sha256(credential.encode()).digest() if facts else source):
             facts["outcome"], facts["reason"] = "refused", refusal.reason
             await self.record("credential_refused", **facts)
-
-    def _is_new(self, digest: bytes) -> bool:
-        at = self._clock()
-        while self._refused and next(iter(self._refused.values())) + QUIET_SECONDS <= at:
-            self._refused.popitem(last=False)
-        if digest in self._refused or len(self._refused) >= MAX_REFUSED:
-            return False
-        self._refused[digest] = at
-        return True
 
 
 def _entry(event: str, facts: Facts) -> Entry:

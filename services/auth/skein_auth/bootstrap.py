@@ -27,8 +27,9 @@ class OperatorKeyRefused(Exception):
 async def ensure_operator_key(database_url: str, *, display_name: str, secret: str | None = None) -> str:
     """Make sure that the operator has this key, or a new one when `secret` is None; return the key.
 
-    The database must be migrated. Repeating the call with the key that it returned changes nothing. Raises
-    OperatorKeyRefused for a text that is not an operator key, and for one that is revoked, expired or not as stored.
+    The database must be migrated. Repeating the call with the key that it returned changes nothing. A key of before
+    check digits, or of another database, comes back with the check digits of this one. Raises OperatorKeyRefused for a
+    text that is not an operator key, and for one that is revoked, expired or not as stored.
     """
     key = Key.new(NO_TENANT, new_id(now())) if secret is None else Key.parse(secret)
     if key is None or not key.is_operators:
@@ -45,12 +46,16 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
         )
         query = QUERIES["find_operator_key"]
         row = await connection.fetchrow(query.text, *query.bind({"api_key_id": key.key_id}))
+        query = QUERIES["list_check_keys"]
+        check_keys = [one["secret"] for one in await connection.fetch(query.text, *query.bind({}))]
     finally:
         await connection.close()
     if row is None or not key.proves(row["secret_hash"]):
         raise OperatorKeyRefused("Another operator key has this id; leave it out and a new one is made.")
     if row["revoke_time"] is not None or (row["expire_time"] is not None and row["expire_time"] <= now()):
         raise OperatorKeyRefused("This operator key was revoked or has expired; leave it out and a new one is made.")
+    if check_keys and not key.has_check_digits_of(check_keys):
+        key = key.with_check_digits(check_keys[0])
     return key.text()
 
 

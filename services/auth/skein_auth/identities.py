@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,19 +9,21 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_auth.errors import TenantNotFound
-from skein_auth.keys import MIN_LEGACY, Key, is_jwt
+from skein_auth.keys import Key
+from skein_auth.refusal_cache import RefusalCache
 from skein_kit import canary
-from skein_kit.access import OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
+from skein_kit.access import EXCHANGING_SERVICES, OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
 from skein_kit.errors import CredentialExpired, CredentialInvalid, Refusal
 from skein_kit.identity import Caller
+from skein_kit.tokens import MIN_LEGACY, is_jwt
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from skein_auth.audit import Audit, Facts
+    from skein_auth.credential_lookup import CredentialLookup
     from skein_auth.people import People
     from skein_auth.settings import SystemKeys
-    from skein_auth.store import ApiKeyStore, KeyStore, LegacyStore
     from skein_auth.tenants import Tenants
     from skein_auth.uses import Uses
 
@@ -78,9 +79,11 @@ class Identity:
 class Refused(Exception):
     """A credential is not good: the refusal, and what is surely known of the credential, for the audit."""
 
-    def __init__(self, refusal: Refusal, **facts: Unpack[Facts]) -> None:
+    def __init__(self, refusal: Refusal, *, is_final: bool = False, **facts: Unpack[Facts]) -> None:
+        """`is_final`: nothing that happens later makes the same credential good."""
         super().__init__(refusal.message)
         self.refusal = refusal
+        self.is_final = is_final
         self.facts = facts
 
 
@@ -90,18 +93,15 @@ class Identities:
     def __init__(
         self,
         *,
-        api_keys: ApiKeyStore,
-        operator_keys: KeyStore,
-        legacy: LegacyStore,
+        lookup: CredentialLookup,
         people: People,
         tenants: Tenants,
         system_keys: SystemKeys,
         audit: Audit,
         uses: Uses,
     ) -> None:
-        self._api_keys = api_keys
-        self._operator_keys = operator_keys
-        self._legacy = legacy
+        self._lookup = lookup
+        self._refusals = RefusalCache()
         self._people = people
         self._tenants = tenants
         self._system_keys = tuple(key.encode() for key in system_keys.keys)
@@ -115,16 +115,24 @@ class Identities:
         refused in the same words, and recorded.
         """
         try:
+            if (known := self._refusals.find(credential)) is not None:
+                raise Refused(known[0], **known[1])
             return await self._of(credential, tenant_id, at, audience)
         except Refused as refused:
+            if refused.is_final:
+                self._refusals.put(credential, refused.refusal, refused.facts)
             await self._audit.refused(credential, refused.refusal, **refused.facts)
             raise refused.refusal from None
 
     async def of_system(self, system_key: str, service: str, tenant_id: UUID | None) -> Identity:
-        """Return the identity of one of the cluster's own services, which also acts in deleted tenants."""
+        """Return the identity of one of the cluster's own services, which also acts in deleted tenants.
+
+        Only services that have no other way to their identity get one: with the key alone none speaks for another.
+        """
         given = system_key.encode()
         # Every key is compared, so that the time taken does not tell which one came close.
-        if not any([hmac.compare_digest(given, key) for key in self._system_keys]):  # noqa: C419 - as said above.
+        is_right = any([hmac.compare_digest(given, key) for key in self._system_keys])  # noqa: C419 - as said above.
+        if not is_right or service not in EXCHANGING_SERVICES:
             refusal = CredentialInvalid()
             await self._audit.refused(system_key, refusal, target="system")
             raise refusal
@@ -166,12 +174,12 @@ class Identities:
         return await self._of_key(key, at)
 
     async def _of_operator(self, key: Key, tenant_id: UUID | None, at: datetime) -> Identity:
-        stored = await self._operator_keys.find_operator_key(key.key_id)
+        stored = await self._stored(key)
         target = f"operator:{key.key_id}" if stored is not NOBODY else ""
         try:
             stored.judge(key, at)
         except Refusal as refusal:
-            raise Refused(refusal, target=target) from None
+            raise Refused(refusal, is_final=stored is not NOBODY, target=target) from None
         if tenant_id is not None and not (await self._tenants.standing(tenant_id)).open:
             raise TenantNotFound
         return Identity(
@@ -182,25 +190,33 @@ class Identities:
         )
 
     async def _of_key(self, key: Key, at: datetime) -> Identity:
-        stored = await self._api_keys.find_api_key(key.tenant_id, key.key_id)
+        stored = await self._stored(key)
         if stored is NOBODY:
             # The same work as for a key that is there.
             key.proves(stored.secret_hash)
-            raise Refused(CredentialInvalid())
+            raise Refused(CredentialInvalid(), is_final=True)
         target = f"api_key:{key.key_id}"
         try:
             stored.judge(key, at)
         except Refusal as refusal:
-            raise Refused(refusal, tenant_id=key.tenant_id, target=target) from None
+            # A service account that is disabled may be enabled again.
+            is_final = not stored.disabled
+            raise Refused(refusal, is_final=is_final, tenant_id=key.tenant_id, target=target) from None
         if not (await self._tenants.standing(key.tenant_id)).open:
             raise Refused(CredentialInvalid(), target=target)
         self._uses.note(key.tenant_id, key.key_id, at, stored.use_time)
         return Identity(caller=key_caller(key.tenant_id, key.key_id, stored), expire_time=stored.expire_time)
 
+    async def _stored(self, key: Key) -> Stored:
+        try:
+            return await self._lookup.stored(key)
+        except CredentialInvalid as refusal:
+            raise Refused(refusal) from None
+
     async def _of_legacy(self, credential: str, tenant_id: UUID | None) -> Identity:
         found = None
         if len(credential) >= MIN_LEGACY:
-            found = await self._legacy.find_legacy_token(hashlib.sha256(credential.encode()).digest())
+            found = await self._lookup.legacy_tenant(credential)
         if found is None or tenant_id not in (None, found) or not (await self._tenants.standing(found)).open:
             raise Refused(CredentialInvalid(), target="legacy:bearer" if found is not None else "")
         return Identity(caller=Caller(principal="legacy:bearer", tenant_id=found, permissions=ROLES["member"]))

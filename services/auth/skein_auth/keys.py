@@ -9,20 +9,16 @@ from uuid import UUID
 
 from skein_kit.database import NO_TENANT
 from skein_kit.errors import FieldInvalid, PermissionWidened
-from skein_kit.tokens import Token
+from skein_kit.tokens import API_KEY_PREFIX, Token, is_jwt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_kit.identity import Caller
 
-PREFIX = "skein_"
+PREFIX = API_KEY_PREFIX
 # How long a rotated key goes on working unless somebody says otherwise.
 OVERLAP = timedelta(days=1)
-# A legacy token has at least so many characters.
-MIN_LEGACY = 32
-# A JSON Web Token has so many dots.
-_JWT_DOTS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,9 +103,10 @@ class Key(Token):
     __slots__ = ()
 
     @classmethod
-    def new(cls, tenant_id: UUID, key_id: UUID) -> Self:
-        """Make a key with a fresh secret."""
-        return cls.made(PREFIX, tenant_id, key_id)
+    def new(cls, tenant_id: UUID, key_id: UUID, check_key: bytes = b"") -> Self:
+        """Make a key with a fresh secret, and with check digits unless there is no key for them."""
+        key = cls.made(PREFIX, tenant_id, key_id)
+        return key.with_check_digits(check_key) if check_key else key
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -125,11 +122,6 @@ class Key(Token):
     def is_operators(self) -> bool:
         """Say whether the key belongs to the operator rather than to a tenant."""
         return self.tenant_id == NO_TENANT
-
-
-def is_jwt(credential: str) -> bool:
-    """Say whether a credential has the form of a JSON Web Token."""
-    return credential.count(".") == _JWT_DOTS
 
 
 def is_ours(credential: str) -> bool:

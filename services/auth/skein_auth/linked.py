@@ -13,8 +13,8 @@ from skein_auth.errors import IdentityRefused, SignInRefused, SignUpClosed, TooM
 from skein_auth.known_devices import KnownDevice
 from skein_auth.one_time import client_address
 from skein_auth.signing_in import record_refusal
-from skein_auth.sources import source_of
 from skein_kit.ids import new_id, now
+from skein_kit.networks import network_of
 
 if TYPE_CHECKING:
     from skein_auth.attempts import Attempts
@@ -57,7 +57,7 @@ class LinkedIdentities:
 
     async def sign_in(self, request: pb.SignInWithIdentityRequest) -> SignedIn:
         """Begin a sign-in of the account that the identity signs into; where sign-up is open one is made if need be."""
-        source, account_id = source_of(client_address()), None
+        source, account_id = network_of(client_address()), None
         shown = await self._shown_device(request.device_token)
         try:
             proof = await self._proof(request, source, shown)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skein_auth.access_tokens import AccessTokens
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
+    from skein_auth.credential_lookup import CredentialLookup
     from skein_auth.passwords import Passwords
     from skein_auth.sealing import Sealer
     from skein_auth.settings import AuthSettings
@@ -56,6 +57,7 @@ class Ingredients:
     tenants: Tenants
     keys: ApiKeyStore
     passwords: Passwords
+    lookup: CredentialLookup
     attempts: Attempts
     audit: Audit
 
@@ -108,6 +110,7 @@ class OAuth:
             tokens=parts.tokens,
             devices=devices,
             keys=parts.keys,
+            lookup=parts.lookup,
             tenants=parts.tenants,
             audit=parts.audit,
             lifetime=timedelta(seconds=parts.settings.access_token_seconds),

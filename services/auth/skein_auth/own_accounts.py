@@ -13,9 +13,9 @@ from skein_auth.attempts import own_proof
 from skein_auth.errors import PasswordWrong, SignUpClosed
 from skein_auth.one_time import client_address
 from skein_auth.passwords import accepted
-from skein_auth.sources import source_of
 from skein_auth.work_queue import Place
 from skein_kit.errors import CredentialInvalid
+from skein_kit.networks import network_of
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class OwnAccounts:
         await self.attempts.charge("sign_up", source if invitation is None else f"invitation {token}")
         if self.sign_up_rule == "closed" or (self.sign_up_rule == "invited" and invitation is None):
             raise SignUpClosed
-        place = Place.of_source(source_of(source)) if invitation is None else Place(f"invitation {token}")
+        place = Place.of_source(network_of(source)) if invitation is None else Place(f"invitation {token}")
         draft = Draft(
             email=email,
             display_name=request.display_name,

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skein_auth.access_tokens import AccessTokens
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
+    from skein_auth.check_keys import CheckKeys
     from skein_auth.identities import Identities
     from skein_auth.linked import LinkedIdentities
     from skein_auth.oauth import OAuth
@@ -42,6 +43,7 @@ class Parts:
     audit_events: AuditStore
     keys: KeyStore
     keyring: Keyring
+    check_keys: CheckKeys
     api_keys: ApiKeyStore
     service_accounts: ServiceAccountStore
     legacy: LegacyStore

@@ -64,9 +64,10 @@ class People:
             raise Refused(CredentialInvalid())
         standing = await self._sign_ins.standing(claims.tenant_id, claims.sign_in_id)
         if standing is None or (str(standing.account_id), standing.client_id) != (claims.subject, claims.client_id):
-            raise Refused(CredentialInvalid())
+            raise Refused(CredentialInvalid(), is_final=True)
         if not (standing.live and standing.account_active):
-            raise Refused(CredentialInvalid(), **_facts(standing))
+            # An account may be activated again; a sign-in that is over stays so.
+            raise Refused(CredentialInvalid(), is_final=not standing.live, **_facts(standing))
         if standing.client_id:
             return await self._of_application(claims, standing)
         return await self._of_person(claims, standing, tenant_id)

@@ -12,6 +12,8 @@ from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_auth.access_tokens import AccessTokens
 from skein_auth.attempts import Attempts, limits
 from skein_auth.audit import Audit
+from skein_auth.check_keys import CHECK_KEY_SECONDS, CheckKeys, UncheckedLookups
+from skein_auth.credential_lookup import CredentialLookup
 from skein_auth.identities import Identities
 from skein_auth.known_devices import KnownDevices
 from skein_auth.linked import LinkedIdentities
@@ -74,8 +76,16 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         tenants = Tenants(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring)
         attempts = Attempts(AttemptStore(database), limits(settings))
         devices = KnownDevices.of(system_keys)
-        api_keys = ApiKeyStore(database, audit)
+        check_keys = CheckKeys(keys)
+        api_keys = ApiKeyStore(database, audit, check_keys)
         legacy = LegacyStore(database, audit)
+        lookup = CredentialLookup(
+            api_keys=api_keys,
+            operator_keys=keys,
+            legacy=legacy,
+            check_keys=check_keys,
+            unchecked=UncheckedLookups(),
+        )
         uses = Uses(api_keys)
         people = People(
             tokens=access_tokens,
@@ -98,6 +108,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             audit_events=audit_events,
             keys=keys,
             keyring=keyring,
+            check_keys=check_keys,
             access_tokens=access_tokens,
             sign_ins=sign_ins,
             accounts=accounts,
@@ -144,6 +155,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
                     tenants=tenants,
                     keys=api_keys,
                     passwords=passwords,
+                    lookup=lookup,
                     attempts=attempts,
                     audit=audit,
                 )
@@ -161,9 +173,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
                 sweep_seconds=settings.auth_upkeep_seconds,
             ),
             identities=Identities(
-                api_keys=api_keys,
-                operator_keys=keys,
-                legacy=legacy,
+                lookup=lookup,
                 people=people,
                 tenants=tenants,
                 system_keys=system_keys,
@@ -176,11 +186,13 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         servicers.add(oauth_pb2_grpc.add_OAuthServiceServicer_to_server, OAuthServicer(parts))
 
         async def can_sign() -> bool:
+            await check_keys.known()
             return bool(await keyring.active() and await keyring.active("access"))
 
         servicers.ready_checks.append(can_sign)
         async with alongside(
             signing_keys=partial(keyring.keep_fresh, settings.signing_key_refresh_seconds),
+            check_keys=partial(check_keys.keep_fresh, CHECK_KEY_SECONDS),
             api_key_uses=partial(uses.keep_writing, settings.api_key_use_seconds),
             **post.senders(),
         ):

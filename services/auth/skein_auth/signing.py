@@ -40,6 +40,8 @@ ACCESS_OVERLAP = timedelta(seconds=60)
 # The public halves are believed for this long: what a key signed that has ended is refused a second later, and by the
 # gateway, which remembers what it exchanged, within five.
 BELIEVED_SECONDS = 1.0
+# Tokens that name unknown keys make a replica read the public halves no more often than this.
+UNKNOWN_KEY_SECONDS = 0.25
 
 log = logs.get("auth")
 
@@ -176,6 +178,7 @@ class Keyring:
         async with self._reading:
             if self._read >= asked:
                 return
+            await asyncio.sleep(self._read + UNKNOWN_KEY_SECONDS - time.monotonic())
             started = time.monotonic()
             keys = await self._store.list_signing_keys(now(), "access")
             self._verifying = {key.key_id: RSAKey.import_key(json.loads(key.jwk)) for key in keys}

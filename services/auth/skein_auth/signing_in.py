@@ -16,11 +16,12 @@ from skein_auth.attempts import is_failure
 from skein_auth.errors import SignInRefused, TooManyAttempts
 from skein_auth.known_devices import KnownDevice
 from skein_auth.one_time import client_address
-from skein_auth.sources import from_source, source_of
+from skein_auth.sources import from_source
 from skein_auth.work_queue import Place
 from skein_kit.database import NO_TENANT
 from skein_kit.errors import Overloaded, Refusal, TransactionConflict
 from skein_kit.ids import new_id, now
+from skein_kit.networks import network_of
 
 if TYPE_CHECKING:
     from skein.auth.v1 import accounts_pb2 as pb
@@ -69,7 +70,7 @@ class SigningIn:
 
         Whatever is wrong is one answer; only the right password learns of a second factor.
         """
-        email, source = normal_email(request.email), source_of(client_address())
+        email, source = normal_email(request.email), network_of(client_address())
         found = await self.store.credentials_of(email)
         proof = Proof(
             email=email,

@@ -27,7 +27,7 @@ from skein_auth.grants import Fault, Redemption, Renewal
 from skein_auth.keys import Key
 from skein_kit.access import ROLES, TENANT_PERMISSIONS
 from skein_kit.database import NO_TENANT
-from skein_kit.errors import Refusal, Unauthenticated
+from skein_kit.errors import CredentialInvalid, Refusal, Unauthenticated
 from skein_kit.ids import now, parse_id
 from skein_kit.tokens import Token
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skein_auth.applications import Applications
     from skein_auth.audit import Audit
     from skein_auth.clients import Client
+    from skein_auth.credential_lookup import CredentialLookup
     from skein_auth.devices import Devices
     from skein_auth.grants import Issue, SignIn, Step
     from skein_auth.identities import Stored
@@ -96,6 +97,7 @@ class TokenEndpoint:
     tokens: AccessTokens
     devices: Devices
     keys: ApiKeyStore
+    lookup: CredentialLookup
     tenants: Tenants
     audit: Audit
     # Of a service account's access token.
@@ -307,7 +309,10 @@ class TokenEndpoint:
         service_account_id = parse_id(given.client_id)
         if key is None or key.is_operators or service_account_id is None or given.method == clients.PUBLIC:
             raise InvalidClient
-        stored = await self.keys.find_api_key(key.tenant_id, key.key_id)
+        try:
+            stored = await self.lookup.stored(key)
+        except CredentialInvalid:
+            raise InvalidClient from None
         try:
             stored.judge(key, at)
         except Unauthenticated:

@@ -1,6 +1,8 @@
 """How the gateway learns who calls: what a caller brings is exchanged for a signed identity, remembered for seconds.
 
-A caller's credential ends here: what travels on is the identity that auth signed.
+A caller's credential ends here: what travels on is the identity that auth signed. Credentials that the cluster cannot
+have made are refused here. Those that only auth can tell cost their source a token unless they turn out to be good, so
+that a flood of them never stands in the queue of honest exchanges.
 """
 
 from __future__ import annotations
@@ -15,17 +17,23 @@ from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
+from prometheus_client import Counter
 
 from skein.auth.v1 import auth_pb2
+from skein_gateway.recognition import Recognition
+from skein_gateway.sources import SourceBuckets
 from skein_kit.call import REQUEST_ID_KEY, TENANT_KEY, Call, working_for
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialInvalid, FieldInvalid, ServiceUnavailable
 from skein_kit.interceptors import bearer
+from skein_kit.networks import network_of
+from skein_kit.quiet_window import QuietWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skein.auth.v1 import auth_pb2_grpc
+    from skein_gateway.recognition import Recognizer
     from skein_kit.identity import Caller, TokenVerifier
 
 # A revoked key, or one of a deleted tenant, is refused within five seconds: that is promised. Auth itself remembers for
@@ -35,6 +43,20 @@ MAX_REMEMBERED = 10_000
 MAX_CREDENTIAL = 8192
 # Time for an exchange. It is not the caller's own, because other callers may wait for the same exchange.
 EXCHANGE_SECONDS = 5.0
+# Of the forged credentials of one source, one in so many seconds reaches auth, which records it; and of so many sources.
+REPORT_SECONDS = 60.0
+MAX_REPORTS = 1_000
+# Credentials of which it is known how their last exchange ended.
+MAX_PROVEN = 50_000
+
+REFUSED = Counter(
+    "skein_gateway_refused_credentials_total",
+    "Credentials that the gateway refused without a question to auth.",
+    ["reason"],
+)
+# What auth says of a credential that is not good, or not good where its caller wants to act.
+_REFUSALS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.NOT_FOUND})
+_INVALID = REFUSED.labels(CredentialInvalid.reason)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,18 +72,24 @@ class Identity:
 
 
 class Credentials:
-    """Identities by credential. Failures are not remembered: a key that was just made works at once."""
+    """Identities by credential. No refusal is repeated from memory: a key that was just made works at once."""
 
     def __init__(
         self,
         identities: auth_pb2_grpc.IdentityServiceAsyncStub,
         verifier: TokenVerifier,
+        recognizer: Recognizer,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Ask `identities` for tokens and verify them like every other service does."""
         self._identities = identities
         self._verifier = verifier
+        self._recognizer = recognizer
         self._clock = clock
+        self._sources = SourceBuckets(clock)
+        self._reports: QuietWindow[str] = QuietWindow(REPORT_SECONDS, most=MAX_REPORTS, clock=clock)
+        # Whether the last exchange of a credential ended well, by the credential's digest.
+        self._outcomes: OrderedDict[bytes, bool] = OrderedDict()
         # Keys are digests, so that no credential stays in memory.
         self._known: OrderedDict[bytes, Identity] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[Identity]] = {}
@@ -89,19 +117,55 @@ class Credentials:
     async def _asked(self, key: bytes, credential: str, tenant_id: str, call: Call) -> Identity:
         task = self._asking.get(key)
         if task is None:
-            task = asyncio.create_task(self._exchange(credential, tenant_id, call))
-            self._asking[key] = task
-            task.add_done_callback(lambda done: self._answered(key, done))
+            recognition = await self._recognizer.recognize(credential)
+            # Another call may have begun the exchange meanwhile.
+            task = self._asking.get(key) or self._begin(key, credential, tenant_id, call, recognition)
         # One caller that gives up leaves the exchange to the others.
         return await asyncio.shield(task)
 
-    def _answered(self, key: bytes, task: asyncio.Task[Identity]) -> None:
+    def _begin(
+        self, key: bytes, credential: str, tenant_id: str, call: Call, recognition: Recognition
+    ) -> asyncio.Task[Identity]:
+        """Begin an exchange. Raises CredentialInvalid for a forged credential, RateLimited for an unproven one."""
+        source = network_of(call.client_address)
+        digest = hashlib.sha256(credential.encode()).digest()
+        is_charged = False
+        if recognition is Recognition.FORGED:
+            if not self._reports.is_first(source):
+                _INVALID.inc()
+                raise CredentialInvalid
+        elif not self._outcomes.get(digest, recognition is Recognition.GENUINE):
+            self._sources.charge(source)
+            is_charged = True
+        task = asyncio.create_task(self._exchange(credential, tenant_id, call))
+        self._asking[key] = task
+
+        def answered(done: asyncio.Task[Identity]) -> None:
+            is_good = self._answered(key, digest, done)
+            if is_charged and is_good is not False:
+                self._sources.give_back(source)
+
+        task.add_done_callback(answered)
+        return task
+
+    def _answered(self, key: bytes, digest: bytes, task: asyncio.Task[Identity]) -> bool | None:
+        """Remember what came of an exchange; say whether the credential was good, None when that stayed open."""
         del self._asking[key]
-        if task.cancelled() or task.exception() is not None:
-            return
-        self._known[key] = task.result()
-        if len(self._known) > MAX_REMEMBERED:
-            self._known.popitem(last=False)
+        if task.cancelled():
+            return None
+        error = task.exception()
+        if error is not None:
+            if not (isinstance(error, aio.AioRpcError) and error.code() in _REFUSALS):
+                return None
+        else:
+            self._known[key] = task.result()
+            if len(self._known) > MAX_REMEMBERED:
+                self._known.popitem(last=False)
+        self._outcomes[digest] = error is None
+        self._outcomes.move_to_end(digest)
+        if len(self._outcomes) > MAX_PROVEN:
+            self._outcomes.popitem(last=False)
+        return error is None
 
     async def _exchange(self, credential: str, tenant_id: str, call: Call) -> Identity:
         # Counted from before the exchange: a key revoked during it is forgotten in time as well.

@@ -28,6 +28,7 @@ from skein_gateway.oauth.metadata import Metadata
 from skein_gateway.oauth.routes import oauth_routes
 from skein_gateway.proxies import NO_TRUSTED_PROXIES, Proxies
 from skein_gateway.recalling import Recalling
+from skein_gateway.recognition import Recognizer, fetching
 from skein_gateway.remembering import Remembering
 from skein_gateway.servicer import GatewayServicer
 from skein_gateway.settings import GatewaySettings
@@ -49,7 +50,9 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
     tls, proxies = Tls.of(settings.tls_certificate, settings.tls_key), Proxies.of(settings.trusted_proxies)
     if not (proxies.networks or is_loopback(host.settings.host)):
         log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
-    credentials = Credentials(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), host.verifier)
+    identities = auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))
+    recognizer = Recognizer(fetching(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
+    credentials = Credentials(identities, host.verifier, recognizer)
     limiter = Limiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
     servicers = Servicers(
         identify=credentials.identify,

@@ -26,6 +26,9 @@ class IdentityServicer(StandingRpcs, rpc.IdentityServiceServicer):
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
         return wire.exchanged(*await self._parts.keyring.signed(identity.caller, at=at.timestamp(), until=until))
 
+    async def GetCheckKeys(self, request: pb.GetCheckKeysRequest, context: Context) -> pb.GetCheckKeysResponse:
+        return pb.GetCheckKeysResponse(check_keys=await self._parts.check_keys.known())
+
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         deleted = await self._parts.upkeep.delete_expired(caller(context).tenant(), now())
         return pb.DeleteExpiredResponse(deleted_count=deleted)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_auth.audit import Audit
+    from skein_auth.check_keys import CheckKeys
     from skein_auth.keys import Draft, Rotation
     from skein_kit.database import Database, Transaction
     from skein_kit.identity import Caller
@@ -38,12 +39,14 @@ class ApiKeyStore:
     That holds no secret, so a repeated request gets none.
     """
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: Audit, check_keys: CheckKeys) -> None:
         self._database = database
         self._audit = audit
+        self._check_keys = check_keys
         self._requests = Requests("auth")
 
     async def create_api_key(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateApiKeyResponse:
+        check_key = await self._check_keys.newest()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.CreateApiKeyResponse.FromString(first)
@@ -52,7 +55,8 @@ class ApiKeyStore:
             if draft.service_account_id is not None:
                 draft = draft.bound(await _bounds(tx, tenant_id, draft.service_account_id))
             creator_ends = await tx.value(QUERIES["end_of_creator"], tenant_id=tenant_id, creator_id=draft.creator_id)
-            key, row = await _create(tx, tenant_id, draft, at, draft.ends(at, creator_ends))
+            key = Key.new(tenant_id, new_id(at), check_key)
+            row = await _create(tx, key, draft, at, draft.ends(at, creator_ends))
             response = pb.CreateApiKeyResponse(api_key=wire.api_key(row))
             await self._audit.within(tx, "api_key_created", tenant_id=tenant_id, target=f"api_key:{key.key_id}")
             await self._requests.answer(tx, tenant_id, once, response)
@@ -126,6 +130,7 @@ class ApiKeyStore:
 
     async def rotate_api_key(self, tenant_id: UUID, rotation: Rotation, once: Once) -> pb.RotateApiKeyResponse:
         """Make a successor of a key, and give the key the overlap to live."""
+        check_key = await self._check_keys.newest()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.RotateApiKeyResponse.FromString(first)
@@ -141,7 +146,8 @@ class ApiKeyStore:
             )
             if limit is not None and (ends is None or ends > limit):
                 raise PermissionWidened(expire_time=limit.isoformat())
-            key, new = await _create(tx, tenant_id, rotation.successor(dict(old)), at, ends)
+            key = Key.new(tenant_id, new_id(at), check_key)
+            new = await _create(tx, key, rotation.successor(dict(old)), at, ends)
             replaced = await tx.row(
                 QUERIES["replace_api_key"],
                 tenant_id=tenant_id,
@@ -169,13 +175,10 @@ class ApiKeyStore:
             )
 
 
-async def _create(
-    tx: Transaction, tenant_id: UUID, draft: Draft, at: datetime, ends: datetime | None
-) -> tuple[Key, asyncpg.Record]:
-    key = Key.new(tenant_id, new_id(at))
+async def _create(tx: Transaction, key: Key, draft: Draft, at: datetime, ends: datetime | None) -> asyncpg.Record:
     row = await tx.row(
         QUERIES["create_api_key"],
-        tenant_id=tenant_id,
+        tenant_id=key.tenant_id,
         api_key_id=key.key_id,
         display_name=draft.display_name,
         permissions=draft.permissions,
@@ -187,7 +190,7 @@ async def _create(
         service_account_id=draft.service_account_id,
         grant_ids=list(draft.grant_ids),
     )
-    return key, _there(row)
+    return _there(row)
 
 
 async def _bounds(tx: Transaction, tenant_id: UUID, service_account_id: UUID) -> Bounds:

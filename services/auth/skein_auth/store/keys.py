@@ -45,6 +45,11 @@ class KeyStore:
             revoke_time=row["revoke_time"],
         )
 
+    async def list_check_keys(self) -> tuple[bytes, ...]:
+        """Read the keys of check digits, the one that makes new ones first."""
+        async with self._database.shared() as tx:
+            return tuple([row["secret"] for row in await tx.rows(QUERIES["list_check_keys"])])
+
     async def active_signing_key(self, purpose: Purpose = "identity") -> asyncpg.Record | None:
         """Read the id and the sealed private half of the key that signs; None before the first one."""
         async with self._database.shared() as tx:

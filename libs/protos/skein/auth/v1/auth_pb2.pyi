@@ -234,6 +234,16 @@ class ExchangeResponse(_message.Message):
     expire_time: _timestamp_pb2.Timestamp
     def __init__(self, token: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class GetCheckKeysRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetCheckKeysResponse(_message.Message):
+    __slots__ = ("check_keys",)
+    CHECK_KEYS_FIELD_NUMBER: _ClassVar[int]
+    check_keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, check_keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class DeleteExpiredRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

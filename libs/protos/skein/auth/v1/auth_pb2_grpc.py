@@ -2423,6 +2423,11 @@ class IdentityServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.FromString,
                 _registered_method=True)
+        self.GetCheckKeys = channel.unary_unary(
+                '/skein.auth.v1.IdentityService/GetCheckKeys',
+                request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.FromString,
+                _registered_method=True)
 
 
 class IdentityServiceServicer:
@@ -2476,6 +2481,15 @@ class IdentityServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCheckKeys(self, request, context):
+        """GetCheckKeys returns the keys of the check digits in API keys, so that the
+        gateway recognises an invented key without asking for an exchange. A key
+        with right check digits is not proven: Exchange decides. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IdentityServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -2498,6 +2512,11 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     servicer.GetAccountStanding,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.SerializeToString,
+            ),
+            'GetCheckKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCheckKeys,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2610,6 +2629,33 @@ class IdentityService:
             '/skein.auth.v1.IdentityService/GetAccountStanding',
             skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCheckKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.IdentityService/GetCheckKeys',
+            skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

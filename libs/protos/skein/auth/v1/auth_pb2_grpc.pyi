@@ -1541,6 +1541,11 @@ class IdentityServiceStub:
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
+    GetCheckKeys: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetCheckKeysRequest, _auth_pb2.GetCheckKeysResponse]
+    """GetCheckKeys returns the keys of the check digits in API keys, so that the
+    gateway recognises an invented key without asking for an exchange. A key
+    with right check digits is not proven: Exchange decides. Safe to retry.
+    """
 
 @_typing.type_check_only
 class IdentityServiceAsyncStub(IdentityServiceStub):
@@ -1578,6 +1583,11 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
+    """
+    GetCheckKeys: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetCheckKeysRequest, _auth_pb2.GetCheckKeysResponse]  # type: ignore[assignment]
+    """GetCheckKeys returns the keys of the check digits in API keys, so that the
+    gateway recognises an invented key without asking for an exchange. A key
+    with right check digits is not proven: Exchange decides. Safe to retry.
     """
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1637,6 +1647,17 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def GetCheckKeys(
+        self,
+        request: _auth_pb2.GetCheckKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_auth_pb2.GetCheckKeysResponse, _abc.Awaitable[_auth_pb2.GetCheckKeysResponse]]:
+        """GetCheckKeys returns the keys of the check digits in API keys, so that the
+        gateway recognises an invented key without asking for an exchange. A key
+        with right check digits is not proven: Exchange decides. Safe to retry.
         """
 
 def add_IdentityServiceServicer_to_server(servicer: IdentityServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

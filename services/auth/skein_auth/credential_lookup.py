@@ -1,0 +1,58 @@
+"""How stored credentials are read: invented ones are refused before the database, those without check digits wait."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import CredentialInvalid
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_auth.check_keys import CheckKeys, UncheckedLookups
+    from skein_auth.identities import Stored
+    from skein_auth.keys import Key
+    from skein_auth.store import ApiKeyStore, KeyStore, LegacyStore
+
+
+class CredentialLookup:
+    """API keys of tenants and of the operator, and legacy tokens."""
+
+    def __init__(
+        self,
+        *,
+        api_keys: ApiKeyStore,
+        operator_keys: KeyStore,
+        legacy: LegacyStore,
+        check_keys: CheckKeys,
+        unchecked: UncheckedLookups,
+    ) -> None:
+        self._api_keys = api_keys
+        self._operator_keys = operator_keys
+        self._legacy = legacy
+        self._check_keys = check_keys
+        self._unchecked = unchecked
+
+    async def stored(self, key: Key) -> Stored:
+        """Return what is stored of a key, NOBODY when there is none with its id; whether it proves itself is not said.
+
+        Raises CredentialInvalid for check digits that the cluster did not make, and Overloaded when too many keys
+        without check digits wait.
+        """
+        if key.check_digits:
+            if not key.has_check_digits_of(await self._check_keys.known()):
+                raise CredentialInvalid
+            return await self._find(key)
+        async with self._unchecked.turn():
+            return await self._find(key)
+
+    async def legacy_tenant(self, token: str) -> UUID | None:
+        """Return the tenant of a legacy token, None for no such token. Raises Overloaded when too many wait."""
+        async with self._unchecked.turn():
+            return await self._legacy.find_legacy_token(hashlib.sha256(token.encode()).digest())
+
+    async def _find(self, key: Key) -> Stored:
+        if key.is_operators:
+            return await self._operator_keys.find_operator_key(key.key_id)
+        return await self._api_keys.find_api_key(key.tenant_id, key.key_id)
