@@ -176,9 +176,7 @@ def tokens(count: int) -> list[str]:
     ]
 
 
-async def test_tokens_that_name_our_signing_key_need_its_signature(
-    cluster: Cluster, tenant: Tenant, address: str
-) -> None:
+async def test_tokens_that_name_our_signing_key_need_its_signature(cluster: Cluster, address: str) -> None:
     purpose = auth_pb2.SIGNING_KEY_PURPOSE_ACCESS
     keys = await cluster.anonymous.auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest(purpose=purpose))
     key = RSAKey.generate_key(2048)
@@ -259,7 +257,8 @@ async def test_keys_of_before_check_digits_work_and_get_them_when_they_are_rotat
 ) -> None:
     old = Key.new(tenant.tenant_id, new_id(now()))
     await database.execute(
-        "INSERT INTO auth.api_keys (tenant_id, api_key_id, display_name, permissions, secret_hash, create_time, created_by)"
+        "INSERT INTO auth.api_keys"
+        " (tenant_id, api_key_id, display_name, permissions, secret_hash, create_time, created_by)"
         " VALUES ($1, $2, 'old', '{memory.read,keys.write}', $3, now(), 'test')",
         tenant.tenant_id, old.key_id, old.secret_hash(),
     )  # fmt: skip
@@ -275,7 +274,7 @@ async def test_keys_of_before_check_digits_work_and_get_them_when_they_are_rotat
 
 
 async def test_a_new_check_key_makes_no_digits_before_every_replica_knows_it(
-    cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
+    tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     before = [row["secret"] for row in await database.fetch("SELECT secret FROM auth.check_keys")]
     newest = await database.fetchval("INSERT INTO auth.check_keys DEFAULT VALUES RETURNING secret")

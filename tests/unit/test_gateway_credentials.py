@@ -54,7 +54,9 @@ class Auth:
         await self.may_answer.wait()
         if self.refuses is not None:
             raise aio.AioRpcError(self.refuses, aio.Metadata(), aio.Metadata())
-        caller = Caller(principal=f"api_key:{request.bearer.rstrip('_')}", tenant_id=TENANT, permissions=frozenset({"memory.read"}))
+        caller = Caller(
+            principal=f"api_key:{request.bearer.rstrip('_')}", tenant_id=TENANT, permissions=frozenset({"memory.read"})
+        )
         token, ends = sign(caller, key=self.key, at=time.time())
         return auth_pb2.ExchangeResponse(token=token, expire_time=Timestamp(seconds=int(ends)))
 
@@ -340,7 +342,7 @@ async def test_many_sources_together_have_a_limit_too(auth: Auth) -> None:
     assert len(auth.asked) == sources.TOTAL_BURST
 
 
-async def test_a_genuine_access_token_is_recognised_and_one_with_another_signature_is_not(auth: Auth) -> None:
+async def test_a_genuine_access_token_is_recognised_and_one_with_another_signature_is_not() -> None:
     signing, other = (RSAKey.generate_key(2048, auto_kid=True) for _ in range(2))
     header = {"alg": "RS256", "kid": signing.kid, "typ": "at+jwt"}
     genuine = jwt.encode(header, {"sub": "x"}, signing, algorithms=["RS256"])
@@ -355,7 +357,7 @@ async def test_a_genuine_access_token_is_recognised_and_one_with_another_signatu
     ]
 
 
-async def test_without_auths_keys_only_auth_can_tell(auth: Auth) -> None:
+async def test_without_auths_keys_only_auth_can_tell() -> None:
     assert RecognitionKeys().recognize(key_text(CHECK_KEY)) is Recognition.UNKNOWN
 
 

@@ -115,14 +115,19 @@ class Identities:
         refused in the same words, and recorded.
         """
         try:
-            if (known := self._refusals.find(credential)) is not None:
-                raise Refused(known[0], **known[1])
+            self._must_not_be_refused(credential)
             return await self._of(credential, tenant_id, at, audience)
         except Refused as refused:
             if refused.is_final:
                 self._refusals.put(credential, refused.refusal, refused.facts)
             await self._audit.refused(credential, refused.refusal, **refused.facts)
             raise refused.refusal from None
+
+    def _must_not_be_refused(self, credential: str) -> None:
+        """Refuse again what was refused for good a moment ago."""
+        if (known := self._refusals.find(credential)) is not None:
+            refusal, facts = known
+            raise Refused(refusal, **facts)
 
     async def of_system(self, system_key: str, service: str, tenant_id: UUID | None) -> Identity:
         """Return the identity of one of the cluster's own services, which also acts in deleted tenants.

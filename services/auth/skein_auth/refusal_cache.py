@@ -22,7 +22,7 @@ class RefusalCache:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # The class of the refusal and what is surely known of the credential, until when. No credential stays in memory.
+        # The class of the refusal, what is surely known of the credential, and until when. No credential is kept.
         self._known: OrderedDict[bytes, tuple[type[Refusal], Facts, float]] = OrderedDict()
 
     def find(self, credential: str) -> tuple[Refusal, Facts] | None:

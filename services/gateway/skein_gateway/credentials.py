@@ -43,7 +43,7 @@ MAX_REMEMBERED = 10_000
 MAX_CREDENTIAL = 8192
 # Time for an exchange. It is not the caller's own, because other callers may wait for the same exchange.
 EXCHANGE_SECONDS = 5.0
-# Of the forged credentials of one source, one in so many seconds reaches auth, which records it; and of so many sources.
+# Of a source's forged credentials one in so many seconds reaches auth, which records it; and of so many sources.
 REPORT_SECONDS = 60.0
 MAX_REPORTS = 1_000
 # Credentials of which it is known how their last exchange ended.

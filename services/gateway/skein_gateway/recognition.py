@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
 
 ALGORITHM = "RS256"
-# Seconds until auth's keys are read again; an unknown signing key, or an auth that did not answer, has them read sooner.
+# Seconds until auth's keys are read again; an unknown signing key, or a reading that failed, has them read sooner.
 REFRESH_SECONDS = 60.0
 RETRY_SECONDS = 1.0
 # The first calls wait this long for the keys; without keys every credential is one that only auth can tell.

@@ -1,0 +1,198 @@
+"""Learning a secret, or whether a row exists, from what a refusal costs.
+
+Attack: secrets are tried that are right in more and more of their beginning, for rows that exist and for rows that do
+not, and the work that each refusal takes is compared.
+May be seen: the same words for all of them.
+May be spent: the same queries for all of them; every comparison takes the same time wherever two texts differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_cluster import Cluster, Tenant, reason_in
+from fix_http import get
+from grpc import aio
+
+import skein_auth
+import skein_gateway
+import skein_kit
+import skein_tenancy
+from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2
+from skein_auth import clients, grants
+from skein_auth.keys import Key
+from skein_kit.database import NO_TENANT
+from skein_kit.tokens import Token
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fix_accounts import Account
+    from fix_oauth import App
+
+# Names of what must not be compared character by character.
+SECRETS = frozenset(
+    {
+        "authorization", "bearer", "challenge", "check_digits", "client_secret", "code_verifier", "csrf",
+        "password", "password_hash", "registration_hash", "secret", "secret_hash", "signature", "system_key", "ticket",
+        "verifier",
+    }
+)  # fmt: skip
+
+
+async def auth_queries(cluster: Cluster) -> dict[str, float]:
+    """Return how often auth made each named query."""
+    _, text = await get(cluster.admins["auth"], "/metrics")
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("skein_database_query_duration_seconds_count") and 'service="auth"' in line:
+            name, _, count = line.rpartition(" ")
+            found[name] = float(count)
+    return found
+
+
+async def refusal(cluster: Cluster, call: Callable[[], Awaitable[object]], *names: str) -> tuple[str, str, list[float]]:
+    """Return the words of a refusal, its reason, and how often it made some queries."""
+    before = await auth_queries(cluster)
+    with pytest.raises(aio.AioRpcError) as caught:
+        await call()
+    after = await auth_queries(cluster)
+    spent = [
+        sum(count - before.get(line, 0.0) for line, count in after.items() if f'query="{name}"' in line)
+        for name in names
+    ]
+    return caught.value.details() or "", reason_in(caught.value), spent
+
+
+def wrong_after(secret: bytes, right: int) -> bytes:
+    """Return a secret of which the first bytes are right, and no other."""
+    return secret[:right] + bytes(byte ^ 0xFF for byte in secret[right:])
+
+
+def exchanging(channel: aio.Channel, key: Key) -> Callable[[], Awaitable[object]]:
+    request = auth_pb2.ExchangeRequest(bearer=key.text())
+    return lambda: auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)
+
+
+async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster: Cluster, direct: aio.Channel) -> None:
+    """The operator's, because the keys of tenants are looked up meanwhile by what else goes on in the cluster."""
+    real = Key.parse(cluster.operator_key)
+    assert real is not None
+    # Without check digits, with which none of them gets as far as a query.
+    tried = [
+        dataclasses.replace(real, secret=wrong_after(real.secret, right), check_digits=b"") for right in (0, 16, 31)
+    ]
+    tried.append(Key.new(NO_TENANT, uuid.uuid4()))
+
+    found = [await refusal(cluster, exchanging(direct, key), "find_operator_key") for key in tried]
+
+    assert found == [found[0]] * len(tried)
+    assert found[0][1:] == ("CREDENTIAL_INVALID", [1.0])
+
+
+async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
+    cluster: Cluster, direct: aio.Channel
+) -> None:
+    real = Key.parse(cluster.operator_key)
+    assert real is not None
+    tried = [dataclasses.replace(real, check_digits=wrong_after(real.check_digits, right)) for right in (0, 6, 11)]
+    tried.append(dataclasses.replace(real, secret=wrong_after(real.secret, 31)))
+
+    found = [await refusal(cluster, exchanging(direct, key), "find_operator_key") for key in tried]
+
+    assert found == [found[0]] * len(tried)
+    assert found[0][1:] == ("CREDENTIAL_INVALID", [0.0])
+
+
+async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_it(
+    cluster: Cluster, tenant: Tenant, direct: aio.Channel
+) -> None:
+    real = Key.parse(tenant.api_key)
+    assert real is not None
+    tried = [
+        dataclasses.replace(real, secret=wrong_after(real.secret, 31)),
+        dataclasses.replace(real, secret=wrong_after(real.secret, 31), check_digits=b""),
+        Key.new(tenant.tenant_id, uuid.uuid4()),
+        Key.new(uuid.uuid4(), uuid.uuid4()),
+    ]
+
+    found = [(await refusal(cluster, exchanging(direct, key)))[:2] for key in tried]
+
+    assert found == [found[0]] * len(tried)
+
+
+async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(cluster: Cluster, app: App) -> None:
+    real = Token.read(clients.SECRET_PREFIX, app.secret)
+    assert real is not None
+    names = ("get_client", "hold_attempts", "settle_attempts")
+
+    def revoking(client_id: str, secret: str) -> Callable[[], Awaitable[object]]:
+        proof = oauth_pb2.ClientAuthentication(
+            client_id=client_id, client_secret=secret, method=app.client.token_endpoint_auth_method
+        )
+        return lambda: app.oauth.RevokeToken(oauth_pb2.RevokeTokenRequest(client=proof, token="x" * 32))
+
+    nearly = dataclasses.replace(real, secret=wrong_after(real.secret, 31)).text()
+    wrong = Token.made(clients.SECRET_PREFIX, NO_TENANT, real.token_id).text()
+    nobody = str(uuid.uuid4())
+
+    found = [
+        await refusal(cluster, revoking(app.client.client_id, nearly), *names),
+        await refusal(cluster, revoking(app.client.client_id, wrong), *names),
+        await refusal(cluster, revoking(nobody, wrong), *names),
+    ]
+
+    assert found == [found[0]] * 3
+    assert found[0][1] == "OAUTH_INVALID_CLIENT"
+
+
+async def test_a_refresh_token_that_is_nearly_right_ends_nothing_and_says_nothing(
+    cluster: Cluster, account: Account
+) -> None:
+    real = Token.read(grants.REFRESH_PREFIX, account.refresh_token)
+    assert real is not None
+    tried = [dataclasses.replace(real, secret=wrong_after(real.secret, right)).text() for right in (0, 16, 31)]
+    tried.append(Token.made(grants.REFRESH_PREFIX, NO_TENANT, uuid.uuid4()).text())
+
+    def refreshing(token: str) -> Callable[[], Awaitable[accounts_pb2.RefreshSessionResponse]]:
+        request = accounts_pb2.RefreshSessionRequest(refresh_token=token)
+        return lambda: cluster.anonymous.auth.RefreshSession(request)
+
+    found = [(await refusal(cluster, refreshing(token)))[:2] for token in tried]
+
+    assert found == [found[0]] * len(tried)
+    assert (await refreshing(account.refresh_token)()).tokens.access_token
+
+
+def test_no_secret_is_compared_character_by_character() -> None:
+    """`==` ends at the first byte that differs; hmac.compare_digest does not."""
+    found = []
+    for package in (skein_auth, skein_gateway, skein_tenancy, skein_kit):
+        for path in sorted(Path(package.__file__ or "").parent.rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Compare) and any(isinstance(one, ast.Eq | ast.NotEq) for one in node.ops):
+                    sides = [node.left, *node.comparators]
+                    if SECRETS & {_name(side) for side in sides} and not any(map(_is_public, sides)):
+                        found.append(f"{path.name}:{node.lineno}")
+
+    assert not found, found
+
+
+def _name(side: ast.expr) -> str:
+    """Return the last name of an expression such as `row["secret_hash"]`, `self.secret` or `secret.encode()`."""
+    if isinstance(side, ast.Call):
+        is_same = isinstance(side.func, ast.Attribute) and side.func.attr in {"digest", "encode", "hex", "hexdigest"}
+        return _name(side.func.value) if is_same else ""  # type: ignore[attr-defined]
+    if isinstance(side, ast.Subscript):
+        return str(side.slice.value) if isinstance(side.slice, ast.Constant) else ""
+    return side.attr if isinstance(side, ast.Attribute) else side.id if isinstance(side, ast.Name) else ""
+
+
+def _is_public(side: ast.expr) -> bool:
+    """Say whether a side is written in the code, so that nobody learns anything by finding it out."""
+    return isinstance(side, ast.Constant)
