@@ -157,6 +157,7 @@ def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
 
     assert {path.rpartition("/")[2] for path in opened if OAUTH not in path} == ANONYMOUS | {
         "Exchange",
+        "GetCheckKeys",
         "ListSigningKeys",
     }
 

@@ -15,7 +15,7 @@ from skein_kit.sql import Queries, Query
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(
     r"skein\.migrations|tenancy\.(organizations|organization_limits)|recall\.embedding_models|memory\.master_keys|"
-    r"auth\.(operator_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
+    r"auth\.(operator_keys|check_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
     r"SELECT pg_snapshot_xmin|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"
     r"recall\.((register|set_active|leave|drop)_model|register_endpoint)\(|recall\.reindexes|"

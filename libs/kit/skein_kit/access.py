@@ -53,8 +53,6 @@ TENANT_PERMISSIONS = frozenset(MEANINGS)
 OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR, CREATE_TENANT}
 # The internal RPCs, and which tenants there are: a stolen token of the worker reads no content and makes no key.
 SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})
-# The services that exchange the system key for their identity. auth signs its own.
-EXCHANGING_SERVICES = frozenset({"worker"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,6 @@ def _rules() -> dict[str, Rule]:
         },
         "skein.auth.v1.IdentityService": {
             "Exchange": anybody,
-            # Any of the cluster's services reads them before it has an identity; the gateway forwards no such call.
             "GetCheckKeys": anybody,
             "DeleteExpired": worker,
             "PurgeTenant": purge,
@@ -278,11 +275,8 @@ def _rules() -> dict[str, Rule]:
             "ListStoredSessions": Rule("session.read"),
         },
         "skein.session.v1.UpkeepService": {
+            **dict.fromkeys(("DeleteExpired", "EndIdleSessions", "InheritParticipants", "StoreArchived"), worker),
             "EnsurePartitions": worker_anywhere,
-            "DeleteExpired": worker,
-            "EndIdleSessions": worker,
-            "InheritParticipants": worker,
-            "StoreArchived": worker,
             "PurgeTenant": purge,
         },
         "skein.memory.v1.MemoryService": {
@@ -395,14 +389,9 @@ def _rules() -> dict[str, Rule]:
             "ImportData": Rule("memory.write"),
         },
         "skein.memory.v1.UpkeepService": {
-            "ContinueSnapshots": worker,
+            **dict.fromkeys(("ContinueSnapshots", "DeleteExpired", "DecayMemories", "ReindexMemories"), worker),
+            **dict.fromkeys(("DeliverWebhooks", "ArchiveIdle", "ApplyRetention"), worker),
             "EnsurePartitions": worker_anywhere,
-            "DeleteExpired": worker,
-            "DecayMemories": worker,
-            "ReindexMemories": worker,
-            "DeliverWebhooks": worker,
-            "ArchiveIdle": worker,
-            "ApplyRetention": worker,
             "PurgeTenant": purge,
         },
         "skein.recall.v1.RecallService": {

@@ -12,7 +12,7 @@ from skein_auth.errors import TenantNotFound
 from skein_auth.keys import Key
 from skein_auth.refusal_cache import RefusalCache
 from skein_kit import canary
-from skein_kit.access import EXCHANGING_SERVICES, OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
+from skein_kit.access import OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
 from skein_kit.errors import CredentialExpired, CredentialInvalid, Refusal
 from skein_kit.identity import Caller
 from skein_kit.tokens import MIN_LEGACY, is_jwt
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # What a key that is not there is compared with, so that a wrong secret takes the same path.
 _NOBODYS_HASH = bytes(32)
+# The services that exchange the system key for their identity; auth signs its own, others have none.
+EXCHANGING_SERVICES = frozenset({"worker"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
