@@ -12,9 +12,7 @@ import functools
 import ipaddress
 import json
 import re
-import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
+from skein_kit.resolver import Resolver
 from skein_kit.settings import SettingInvalid, Settings
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Outbound:
     ) -> None:
         """Trust `tls` instead of trusted(); raises SettingInvalid when an allowed origin is none."""
         self._allowed = frozenset(_allowed(text) for text in allow)
-        self._resolve = resolve or _resolve
+        self._resolve = Resolver().resolve if resolve is None else lambda host, port, _owner: resolve(host, port)
         self._tls = tls or trusted()
 
     @classmethod
@@ -106,10 +105,11 @@ class Outbound:
         limit_bytes: int = LIMIT_BYTES,
         timeout: float = TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
+        owner: str = "",
     ) -> Fetched:
-        """Get one JSON object, or raise OutboundRefused."""
+        """Get one JSON object, or raise OutboundRefused. Slow names hold up those of the same `owner`."""
         read = functools.partial(_read, limit_bytes=limit_bytes)
-        return await self._ask("GET", url, timeout=timeout, headers=headers, read=read)
+        return await self._ask("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
 
     async def post_json(
         self,
@@ -126,10 +126,10 @@ class Outbound:
         return await self._ask("POST", url, timeout=timeout, headers=headers, content=content, read=read)
 
     async def send(
-        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout: float = TIMEOUT_SECONDS
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout: float = TIMEOUT_SECONDS, owner: str = ""
     ) -> None:
         """Post JSON text and look at the status alone: raise OutboundRefused unless it says that all is well (2xx)."""
-        await self._ask("POST", url, timeout=timeout, headers=headers, content=body, read=_accepted)
+        await self._ask("POST", url, timeout=timeout, headers=headers, content=body, read=_accepted, owner=owner)
 
     async def _ask(
         self,
@@ -140,11 +140,12 @@ class Outbound:
         headers: Mapping[str, str] | None,
         read: Callable[[httpx.Response], Awaitable[Answer]],
         content: bytes | None = None,
+        owner: str = "",
     ) -> Answer:
         target = _target(url)
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._addresses(target)
+                addresses = await self._addresses(target, owner)
                 for number, address in enumerate(addresses, 1):
                     request = _request(method, target, address, headers or {}, content)
                     try:
@@ -165,14 +166,15 @@ class Outbound:
         if target.scheme != "https" and _origin(target) not in self._allowed:
             raise OutboundRefused("url")
 
-    async def _addresses(self, target: httpx.URL) -> Sequence[Address]:
+    async def _addresses(self, target: httpx.URL, owner: str) -> Sequence[Address]:
         """Resolve the target's name once and judge every address; at least one comes back."""
         origin = _origin(target)
         if target.scheme != "https" and origin not in self._allowed:
             raise OutboundRefused("url")
         try:
-            found = [_address(text) for text in await self._resolve(target.raw_host.decode("ascii"), origin[2])]
-        except (OSError, UnicodeError):
+            names = await self._resolve(target.raw_host.decode("ascii"), origin[2], owner)
+            found = [_address(text) for text in names]
+        except (OSError, ValueError):
             raise OutboundRefused("name") from None
         if origin not in self._allowed and not all(is_public(address) for address in found):
             raise OutboundRefused("address")
@@ -212,16 +214,6 @@ def is_public(address: Address | None) -> bool:
         if address not in _GLOBAL_UNICAST or address.sixtofour is not None or address.teredo is not None:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
-
-
-# Slow name servers hold up one another's names, and nothing else: the loop's own threads stay free.
-_RESOLVERS = ThreadPoolExecutor(4, "outbound")
-
-
-async def _resolve(host: str, port: int) -> list[str]:
-    loop = asyncio.get_running_loop()
-    found = await loop.run_in_executor(_RESOLVERS, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def _address(text: str) -> Address:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import QuotaExceeded
@@ -27,6 +28,8 @@ STRICT_SLOT = 0
 # A new limit holds after so many seconds at the latest.
 REMEMBER_SECONDS = 5.0
 _MAX_REMEMBERED = 10_000
+# What a tenant may have at most of a kind for which no limit was set; of other kinds as many as it likes.
+DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType({"watches": 50})
 
 
 class Quotas:
@@ -55,15 +58,17 @@ class Quotas:
                 tx.with_commit(self._add, tenant_id=tenant_id, kind=kind, slot=secrets.randbelow(SLOTS), amount=amount)
                 continue
             row = await tx.row(self._charge, tenant_id=tenant_id, kind=kind, slot=STRICT_SLOT, amount=amount)
-            if row is not None and row["most"] is not None and row["used"] > row["most"]:
-                raise QuotaExceeded(kind=kind, limit=row["most"])
+            most = DEFAULT_LIMITS.get(kind) if row is None or row["most"] is None else row["most"]
+            if row is not None and most is not None and row["used"] > most:
+                raise QuotaExceeded(kind=kind, limit=most)
 
     async def _limited_kinds(self, tx: Transaction, tenant_id: UUID) -> frozenset[str]:
         at = self._clock()
         kinds, until = self._limited.get(tenant_id, (frozenset[str](), at))
         if at < until:
             return kinds
-        kinds = frozenset(row["kind"] for row in await tx.rows(self._limits, tenant_id=tenant_id))
+        rows = await tx.rows(self._limits, tenant_id=tenant_id)
+        kinds = frozenset({*DEFAULT_LIMITS, *(row["kind"] for row in rows)})
         self._limited[tenant_id] = (kinds, at + REMEMBER_SECONDS)
         self._limited.move_to_end(tenant_id)
         if len(self._limited) > _MAX_REMEMBERED:

@@ -207,7 +207,7 @@ class Applications:
         if is_new:
             await self._attempts.charge("registration", address())
         try:
-            fetched = await self._outbound.fetch_json(client_id)
+            fetched = await self._outbound.fetch_json(client_id, owner=address())
             client = clients.documented(client_id, fetched.document, self._schemes, at)
         except (OutboundRefused, Refusal) as error:
             log.info("client_document_refused", why=getattr(error, "why", type(error).__name__))

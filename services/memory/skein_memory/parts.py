@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skein_memory.store.aliases import AliasStore
     from skein_memory.store.conflicts import ConflictStore
     from skein_memory.store.curating import CuratingStore
+    from skein_memory.store.deliveries import DeliveryStore
     from skein_memory.store.erasing import ErasingStore
     from skein_memory.store.expunging import ExpungingStore
     from skein_memory.store.finding import FindingStore
@@ -65,6 +66,7 @@ class Parts:
     transfer: TransferStore
     access_log: AccessLogStore
     watches: WatchStore
+    deliveries: DeliveryStore
     archives: ArchiveStore
     expunging: ExpungingStore
     delivering: Delivering

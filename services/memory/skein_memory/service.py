@@ -46,6 +46,7 @@ from skein_memory.store import (
 from skein_memory.store.aliases import AliasStore
 from skein_memory.store.conflicts import ConflictStore
 from skein_memory.store.curating import CuratingStore
+from skein_memory.store.deliveries import DeliveryStore
 from skein_memory.store.expunging import ExpungingStore
 from skein_memory.store.graph import GraphStore
 from skein_memory.store.levels import LevelStore
@@ -95,6 +96,9 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             room=settings.watch_buffer,
         )
         watches = WatchStore(tables)
+        deliveries = DeliveryStore(tables, watches)
+        outbound = Outbound.of(OutboundSettings.read(host.environment))
+        delivering = Delivering(deliveries, watches.key_of, outbound)
         cold = Cold(settings.archives(host.environment))
         parts = Parts(
             settings=settings,
@@ -123,7 +127,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             watches=watches,
             archives=ArchiveStore(tables, months, cold),
             expunging=ExpungingStore(tables, cold),
-            delivering=Delivering(watches, Outbound.of(OutboundSettings.read(host.environment))),
+            deliveries=deliveries,
+            delivering=delivering,
         )
         servicers.add(rpc.add_MemoryServiceServicer_to_server, access_log.watching(MemoryServicer(parts)))
         servicers.add(rpc.add_LinkServiceServicer_to_server, access_log.watching(LinkServicer(parts)))
@@ -138,7 +143,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server, access_log.watching(SnapshotServicer(parts))
         )
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
-        async with watching.open():
+        async with watching.open(), delivering.open():
             yield servicers
 
 

@@ -29,9 +29,14 @@ UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "a
 # Pauses between attempts: the first, and the longest. Each is thrice the one before, and any part of it may be waited.
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(hours=6)
+# A destination that failed so often in a row is left alone, at first for FIRST_PAUSE and at most for so long.
+DESTINATION_FAILURES = 3
+LONGEST_DESTINATION_PAUSE = timedelta(minutes=15)
 # A delivery that failed so often is dead: after a day and a half, some.
 MAX_ATTEMPTS = 12
 _GROWTH = 3
+# HTTP statuses.
+_TOO_MANY, _SERVER_ERROR = 429, 500
 _MAX_NAME, _MAX_URL, _MAX_CONDITION, _MAX_TYPES = 255, 2048, 4096, 100
 
 
@@ -109,6 +114,12 @@ class Watch:
     last_delivery_time: datetime | None
     last_error: str | None
     disable_time: datetime | None
+    # Host and port: what a back-off belongs to.
+    destination: str
+    # Failures in a row, of any watch with this destination.
+    destination_failures: int
+    # Nothing is sent before; None: the destination is not known to fail.
+    retry_time: datetime | None
     revision: int
     create_time: datetime
     update_time: datetime
@@ -116,6 +127,11 @@ class Watch:
     updated_by: str
     # The applications' grants that made it, or changed it; it is switched off when one of them ends.
     grant_ids: tuple[UUID, ...] = ()
+
+    @property
+    def is_suspect(self) -> bool:
+        """Say whether the last attempt at the destination failed."""
+        return self.destination_failures > 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,6 +143,8 @@ class Attempt:
     watch: Watch
     event: Mapping[str, object]
     create_time: datetime
+    # No other worker tries it before.
+    until: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +153,16 @@ class Outcome:
 
     attempt: Attempt
     error: str | None
+    # Whether the destination is well; None: it was not tried.
+    is_well: bool | None
+
+
+def is_well(status: int | None) -> bool:
+    """Say whether an answer shows that its destination is well; None: no answer came.
+
+    What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
+    """
+    return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 
 
 def makers_after(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
@@ -152,8 +180,13 @@ def pause_after(attempts: int, chance: float) -> timedelta:
 
     Exponential back-off with full jitter, of which at least a fifth is waited.
     """
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * _GROWTH ** min(attempts - 1, 20))
-    return timedelta(seconds=longest.total_seconds() * (0.2 + 0.8 * chance))
+    longest: timedelta = min(LONGEST_PAUSE, FIRST_PAUSE * _GROWTH ** min(attempts - 1, 20))
+    return longest * spread(chance)
+
+
+def spread(chance: float) -> float:
+    """Return which part of a pause is waited, for a chance of 0 to 1."""
+    return 0.2 + 0.8 * chance
 
 
 def secret_text(key: bytes) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # What is counted as it comes and goes, by the names of Quota's fields.
 COUNTED = (
     "members", "agents", "subjects", "tools", "api_keys", "sessions", "messages", "memories", "links", "blocks",
-    "snapshots", "agent_states", "session_items",
+    "snapshots", "agent_states", "session_items", "watches",
 )  # fmt: skip
 TENANTS = "tenants"
 PER_MINUTE, PER_HOUR, PER_DAY = "requests_per_minute", "requests_per_hour", "requests_per_day"

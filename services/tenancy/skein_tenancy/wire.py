@@ -12,6 +12,7 @@ from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit import wire
 from skein_kit.json_fields import fields
+from skein_kit.quotas import DEFAULT_LIMITS
 from skein_tenancy import quotas
 from skein_tenancy.policies import DEFAULTS
 
@@ -196,9 +197,8 @@ def quota(rows: Sequence[asyncpg.Record]) -> limits_pb2.Quota:
 
 def usage(kind: str, row: asyncpg.Record | None) -> limits_pb2.Usage:
     """Convert what is used of a kind; None: nothing of it, and no limit."""
-    if row is None:
-        return limits_pb2.Usage(kind=kind)
-    return limits_pb2.Usage(kind=kind, used=row["used"], limit=row["most"])
+    used, most = (0, None) if row is None else (row["used"], row["most"])
+    return limits_pb2.Usage(kind=kind, used=used, limit=DEFAULT_LIMITS.get(kind) if most is None else most)
 
 
 def organization_usage(rows: Sequence[asyncpg.Record], limits: Mapping[str, int]) -> limits_pb2.GetUsageResponse:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 60.0
 _RETRY_SECONDS = 60.0
-# A round over thousands of tenants rests so many times as long as it took.
-_PAUSES = 4
 
 log = logs.get("worker")
 
@@ -46,6 +44,8 @@ class Task:
     calls_per_turn: int = 20
     # 0: every tenant is visited in every round.
     rest_seconds: float = 0.0
+    # A round over thousands of tenants rests so many times as long as it took.
+    pauses: float = 4.0
     # Takes what each call answered last in each tenant.
     note: Callable[[str, Any], None] | None = None
     # Takes the tenants there are and the pause that follows, after a round that was not broken off.
@@ -100,7 +100,7 @@ class Rounds:
             log.warning("round_incomplete", round=task.name, tenants=visits.visited, failures=visits.failures)
         if visits.is_over():
             return min(_RETRY_SECONDS, task.seconds)
-        pause = max(task.seconds, _PAUSES * (loop.time() - started))
+        pause = max(task.seconds, task.pauses * (loop.time() - started))
         if task.end is not None:
             task.end(visits.seen, pause)
         return pause

@@ -6,6 +6,8 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from google.protobuf.duration_pb2 import Duration
+
 from skein.auth.v1 import auth_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
@@ -109,11 +111,14 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
         Task(
             name="webhooks",
             seconds=settings.webhook_seconds,
-            calls=[lambda: memory.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())],
+            # Memory goes on with what receivers have not answered yet: no tenant's receivers hold up another's.
+            calls=[lambda: memory.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(wait=Duration()))],
             priority=2,
-            # Receivers that hang are waited for: nobody's hold up everybody's for long.
-            calls_per_turn=2,
+            # One with many events has its next turn with all the others.
+            calls_per_turn=1,
             rest_seconds=settings.rest_seconds,
+            # Events are waited for.
+            pauses=1.0,
             note=note_webhooks,
             end=end_webhooks,
         ),

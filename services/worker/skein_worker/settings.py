@@ -39,7 +39,7 @@ class WorkerSettings(Settings):
     # Seconds between two rounds that lower the scores of memories that nobody uses.
     decay_seconds: float = 86400.0
     # Seconds between two looks for what webhooks are to be told.
-    webhook_seconds: float = 5.0
+    webhook_seconds: float = 1.0
     # Seconds between two looks for snapshots that are still to be finished or removed.
     snapshot_seconds: float = 10.0
     # Seconds between two looks for tenants in which a reindex is not done.

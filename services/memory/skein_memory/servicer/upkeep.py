@@ -36,7 +36,7 @@ class UpkeepRpcs(Rpcs):
         await self._parts.levels.keep_capacities(who.tenant(), at=at, by=who.principal)
         await self._parts.secrets.keep_wrapped(who.tenant())
         await self._parts.watches.keep_wrapped(who.tenant())
-        deleted += await self._parts.watches.delete_old(who.tenant(), at)
+        deleted += await self._parts.deliveries.delete_old(who.tenant(), at)
         deleted += await self._parts.blocks.detach_purged(who.tenant(), at=at, by=who.principal)
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 

@@ -119,7 +119,7 @@ class WatchRpcs(Rpcs):
 
     async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
         tenant_id, size = caller(context).tenant(), page_size(request.page_size)
-        rows = await self._parts.watches.list_deliveries(
+        rows = await self._parts.deliveries.list_deliveries(
             tenant_id,
             UUID(request.watch_id),
             state=_STATES.get(request.state),
@@ -134,7 +134,7 @@ class WatchRpcs(Rpcs):
 
     async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
         who = caller(context)
-        stored = await self._parts.watches.retry_delivery(
+        stored = await self._parts.deliveries.retry_delivery(
             who.tenant(),
             Once.of(who, request),
             UUID(request.delivery_id),
@@ -150,7 +150,11 @@ class DeliverRpcs(Rpcs):
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
-        done = await self._parts.delivering.deliver(caller(context).tenant(), request.limit or _DEFAULT_DELIVERIES)
+        done = await self._parts.delivering.deliver(
+            caller(context).tenant(),
+            request.limit or _DEFAULT_DELIVERIES,
+            seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
+        )
         return memory_pb2.DeliverWebhooksResponse(
             delivered_count=done.delivered,
             failed_count=done.failed,
@@ -174,6 +178,7 @@ def _watch(watch: Watch) -> pb.Watch:
         last_delivery_time=time(watch.last_delivery_time),
         last_error=watch.last_error or "",
         disable_time=time(watch.disable_time),
+        retry_time=time(watch.retry_time),
         revision=watch.revision,
         create_time=time(watch.create_time),
         update_time=time(watch.update_time),

@@ -11,24 +11,24 @@ VALUES
 -- get_watch --
 -- Read a watch.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
-    grant_ids
+    last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
+    update_time, created_by, updated_by, grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
 
 -- get_watches --
 -- Read some watches.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
-    grant_ids
+    last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
+    update_time, created_by, updated_by, grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
 
 -- lock_watch --
 -- Read a watch and keep others from changing it until the transaction ends.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
-    grant_ids
+    last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
+    update_time, created_by, updated_by, grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 FOR NO KEY UPDATE;
@@ -36,8 +36,8 @@ FOR NO KEY UPDATE;
 -- list_watches --
 -- Read the newest watches that are older than one.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
-    last_delivery_time, last_error, disable_time, revision, create_time, update_time, created_by, updated_by,
-    grant_ids
+    last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
+    update_time, created_by, updated_by, grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id < :before_id
 ORDER BY watch_id DESC
@@ -53,6 +53,9 @@ SET display_name = :display_name, event_types = :event_types, condition = :condi
                      THEN '00000000-0000-0000-0000-000000000000'::uuid ELSE change_id END,
     failures = CASE WHEN :is_active AND NOT is_active THEN 0 ELSE failures END,
     disable_time = CASE WHEN :is_active THEN NULL ELSE disable_time END,
+    destination_failures = CASE WHEN webhook_url <> :webhook_url OR :is_active AND NOT is_active
+                                THEN 0 ELSE destination_failures END,
+    retry_time = CASE WHEN webhook_url <> :webhook_url OR :is_active AND NOT is_active THEN NULL ELSE retry_time END,
     is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by,
     grant_ids = :grant_ids
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
@@ -110,11 +113,11 @@ WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigin
 ORDER BY transaction, change_id
 LIMIT :count;
 
--- advance_watch --
--- Remember up to where a watch has its deliveries queued.
+-- advance_watches --
+-- Remember up to where some watches have their deliveries queued.
 UPDATE memory.watches
 SET transaction = :transaction, change_id = :change_id
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
 
 -- insert_deliveries --
 -- Queue deliveries; those that are queued already are passed over.
@@ -123,33 +126,96 @@ VALUES (:tenant_id, :delivery_id, :watch_id, :change_id, 'waiting', :create_time
 ON CONFLICT ON CONSTRAINT deliveries_change_key DO NOTHING;
 
 -- claim_deliveries --
--- Take deliveries that are due, those apart that another worker takes and those of watches that keep us waiting; nobody
--- else takes them before `until`.
+-- Take up to `count` deliveries that are due: of each destination as many as `rooms` says, or `per_destination`. They
+-- come from the destinations in turn. Other workers take none of them before `until`.
+-- Of destinations that failed lately no more than `suspects` are taken, and one of each. A destination that failed
+-- `threshold` times is left alone until its retry_time; then the delivery that is taken tries it for all others.
+WITH probes AS (
+    UPDATE memory.watches
+    SET retry_time = :until
+    WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
+        SELECT failing.watch_id FROM memory.watches AS failing
+        WHERE failing.tenant_id = :tenant_id AND failing.is_active AND failing.retry_time <= :at
+            AND failing.destination IN (
+                SELECT one.destination FROM memory.watches AS one
+                WHERE one.tenant_id = :tenant_id AND one.is_active AND one.retry_time <= :at AND EXISTS (
+                    SELECT FROM memory.deliveries AS waiting
+                    WHERE waiting.tenant_id = :tenant_id AND waiting.watch_id = one.watch_id
+                        AND waiting.state = 'waiting' AND waiting.next_time <= :at)
+                GROUP BY one.destination
+                ORDER BY min(one.retry_time)
+                LIMIT :suspects)
+        ORDER BY failing.watch_id
+        FOR NO KEY UPDATE OF failing SKIP LOCKED))
+    RETURNING watch_id
+), due AS (
+    SELECT one.delivery_id, one.next_time, watches.destination, watches.destination_failures > 0 AS is_suspect,
+        row_number() OVER (PARTITION BY watches.destination ORDER BY one.next_time, one.delivery_id) AS place
+    FROM memory.watches
+    CROSS JOIN LATERAL (
+        SELECT deliveries.delivery_id, deliveries.next_time FROM memory.deliveries
+        WHERE deliveries.tenant_id = :tenant_id AND deliveries.watch_id = watches.watch_id
+            AND deliveries.state = 'waiting' AND deliveries.next_time <= :at
+        ORDER BY deliveries.next_time
+        LIMIT :per_destination) AS one
+    WHERE watches.tenant_id = :tenant_id AND watches.is_active
+        AND (watches.retry_time IS NULL OR watches.watch_id IN (SELECT probes.watch_id FROM probes))
+), fitting AS (
+    SELECT due.delivery_id, due.next_time, due.place, due.is_suspect,
+        row_number() OVER (PARTITION BY due.is_suspect ORDER BY due.place, due.next_time, due.delivery_id) AS rank
+    FROM due
+    LEFT JOIN unnest(:destinations::text[], :rooms::integer[]) AS room (destination, most)
+        ON room.destination = due.destination
+    WHERE due.place <= CASE WHEN due.is_suspect THEN least(room.most, 1)
+                            ELSE coalesce(room.most, :per_destination::integer) END
+), taken AS (
+    SELECT deliveries.delivery_id FROM memory.deliveries
+    WHERE deliveries.tenant_id = :tenant_id AND deliveries.state = 'waiting' AND deliveries.next_time <= :at
+        AND deliveries.delivery_id = ANY (ARRAY(
+            SELECT fitting.delivery_id FROM fitting
+            WHERE NOT fitting.is_suspect OR fitting.rank <= :suspects
+            ORDER BY fitting.place, fitting.next_time, fitting.delivery_id
+            LIMIT :count))
+    FOR NO KEY UPDATE SKIP LOCKED
+)
 UPDATE memory.deliveries
 SET attempts = attempts + 1, next_time = :until
-WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
-    SELECT delivery_id FROM memory.deliveries
-    WHERE tenant_id = :tenant_id AND state = 'waiting' AND next_time <= :at
-        AND watch_id <> ALL (:slow::uuid[]) AND EXISTS (
-        SELECT FROM memory.watches
-        WHERE watches.tenant_id = :tenant_id AND watches.watch_id = deliveries.watch_id AND watches.is_active)
-    ORDER BY next_time
-    LIMIT :count
-    FOR NO KEY UPDATE SKIP LOCKED))
+WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(SELECT taken.delivery_id FROM taken))
 RETURNING delivery_id, watch_id, change_id, attempts;
 
+-- release_deliveries --
+-- Give back deliveries whose attempts were broken off, so that another worker tries them at once.
+UPDATE memory.deliveries
+SET attempts = attempts - 1, next_time = :at
+WHERE tenant_id = :tenant_id AND state = 'waiting' AND (delivery_id, attempts) IN (
+    SELECT delivery_id, attempts FROM unnest(:delivery_ids::uuid[], :attempts::integer[]) AS own (delivery_id, attempts));
+
+-- release_probes --
+-- Let another worker try destinations whose attempts were broken off.
+UPDATE memory.watches
+SET retry_time = :at
+WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
+    SELECT watch_id FROM memory.watches
+    WHERE tenant_id = :tenant_id AND retry_time = :until AND destination = ANY (:destinations::text[])
+    ORDER BY watch_id
+    FOR NO KEY UPDATE));
+
 -- due_deliveries --
--- Count the deliveries that are due, up to a number, and say since when the oldest is.
-SELECT count(*)::integer AS count, min(next_time) AS oldest_time
+-- Count the deliveries that are due, up to a number, and say since when the oldest is; those apart whose destinations
+-- are left alone.
+SELECT count(*)::integer AS count, min(due.next_time) AS oldest_time
 FROM (
-    SELECT next_time
-    FROM memory.deliveries
-    WHERE tenant_id = :tenant_id AND state = 'waiting' AND next_time <= :at AND EXISTS (
-        SELECT FROM memory.watches
-        WHERE watches.tenant_id = :tenant_id AND watches.watch_id = deliveries.watch_id AND watches.is_active)
-    ORDER BY next_time
-    LIMIT :count
-) AS due;
+    SELECT one.next_time
+    FROM memory.watches
+    CROSS JOIN LATERAL (
+        SELECT deliveries.next_time FROM memory.deliveries
+        WHERE deliveries.tenant_id = :tenant_id AND deliveries.watch_id = watches.watch_id
+            AND deliveries.state = 'waiting' AND deliveries.next_time <= :at
+        ORDER BY deliveries.next_time
+        LIMIT :count) AS one
+    WHERE watches.tenant_id = :tenant_id AND watches.is_active
+        AND (watches.retry_time IS NULL OR watches.retry_time <= :at)
+    LIMIT :count) AS due;
 
 -- told_changes --
 -- Read what is sent of events.
@@ -163,6 +229,14 @@ UPDATE memory.deliveries
 SET state = :state, next_time = :next_time, last_error = :last_error, finish_time = :finish_time
 WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state = 'waiting' AND attempts = :attempts;
 
+-- lock_destinations --
+-- Keep others from the watches of some destinations until the transaction ends, all in one order.
+SELECT watch_id
+FROM memory.watches
+WHERE tenant_id = :tenant_id AND destination = ANY (:destinations::text[])
+ORDER BY watch_id
+FOR NO KEY UPDATE;
+
 -- count_attempt --
 -- Say on a watch what came of attempts; one that failed too often is switched off.
 UPDATE memory.watches
@@ -173,6 +247,32 @@ SET failures = CASE WHEN :delivered::boolean THEN 0 ELSE failures + :failed::int
     disable_time = CASE WHEN is_active AND NOT :delivered AND failures + :failed >= :most THEN :at ELSE disable_time END
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 RETURNING (disable_time = :at) IS true AS is_disabled, failures;
+
+-- count_destination --
+-- Say on all watches of a destination what came of attempts. One that answered is open to all deliveries again. One
+-- that failed `threshold` times in a row is left alone, each time longer; attempts that
+-- began before that count no more.
+UPDATE memory.watches
+SET destination_failures = CASE WHEN :answered::boolean THEN 0 ELSE destination_failures + :failed::integer END,
+    retry_time = CASE
+        WHEN :answered OR destination_failures + :failed < :threshold::integer THEN NULL
+        ELSE :at::timestamptz + :spread::float8 * least(
+            :longest_pause::interval,
+            :first_pause::interval * power(3, least(destination_failures + :failed - :threshold, 10))) END
+WHERE tenant_id = :tenant_id AND destination = :destination
+    AND CASE WHEN :answered THEN destination_failures > 0 OR retry_time IS NOT NULL
+             ELSE retry_time IS NULL OR retry_time = :until END;
+
+-- probe_now --
+-- Let the next delivery try a watch's destination at once.
+UPDATE memory.watches
+SET retry_time = :at
+WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
+    SELECT other.watch_id FROM memory.watches AS own
+    JOIN memory.watches AS other ON other.tenant_id = :tenant_id AND other.destination = own.destination
+    WHERE own.tenant_id = :tenant_id AND own.watch_id = :watch_id AND other.retry_time > :at
+    ORDER BY other.watch_id
+    FOR NO KEY UPDATE OF other));
 
 -- list_deliveries --
 -- Read the newest deliveries of a watch that are older than one; a null state does not restrict.

@@ -191,6 +191,8 @@ class HistoryServiceServicer:
         - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
         - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+        may have. Delete one, or have an operator raise the limit (UpdateQuota).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

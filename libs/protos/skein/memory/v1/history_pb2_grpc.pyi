@@ -91,6 +91,8 @@ class HistoryServiceStub:
     - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
     - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+      may have. Delete one, or have an operator raise the limit (UpdateQuota).
     """
     GetWatch: _grpc.UnaryUnaryMultiCallable[_watches_pb2.GetWatchRequest, _watches_pb2.GetWatchResponse]
     """GetWatch reads one watch, without its key. Safe to retry.
@@ -237,6 +239,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
     - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+      may have. Delete one, or have an operator raise the limit (UpdateQuota).
     """
     GetWatch: _aio.UnaryUnaryMultiCallable[_watches_pb2.GetWatchRequest, _watches_pb2.GetWatchResponse]  # type: ignore[assignment]
     """GetWatch reads one watch, without its key. Safe to retry.
@@ -398,6 +402,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
         - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+          may have. Delete one, or have an operator raise the limit (UpdateQuota).
         """
 
     @_abc_1.abstractmethod

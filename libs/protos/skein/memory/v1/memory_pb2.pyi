@@ -1161,10 +1161,12 @@ class DeleteExpiredResponse(_message.Message):
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
 
 class DeliverWebhooksRequest(_message.Message):
-    __slots__ = ("limit",)
+    __slots__ = ("limit", "wait")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
     limit: int
-    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+    wait: _duration_pb2.Duration
+    def __init__(self, limit: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class DeliverWebhooksResponse(_message.Message):
     __slots__ = ("delivered_count", "failed_count", "more", "active", "due_count", "oldest_due_time")

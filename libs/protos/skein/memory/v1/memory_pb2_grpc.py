@@ -2285,7 +2285,10 @@ class UpkeepServiceServicer:
         """DeliverWebhooks queues what watches wait for and tries what is due, of the
         tenant that the token names. What fails is tried again with growing pauses;
         a delivery that is cut off is tried again after a minute under the same
-        webhook-id. Several workers may call at once. System only.
+        webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
+        of those to one destination, are under way at a time; a destination that
+        fails repeatedly is left alone for a while. Several workers may call at
+        once. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

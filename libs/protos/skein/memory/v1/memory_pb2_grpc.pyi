@@ -1543,7 +1543,10 @@ class UpkeepServiceStub:
     """DeliverWebhooks queues what watches wait for and tries what is due, of the
     tenant that the token names. What fails is tried again with growing pauses;
     a delivery that is cut off is tried again after a minute under the same
-    webhook-id. Several workers may call at once. System only.
+    webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
+    of those to one destination, are under way at a time; a destination that
+    fails repeatedly is left alone for a while. Several workers may call at
+    once. System only.
     """
     ContinueSnapshots: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ContinueSnapshotsRequest, _memory_pb2.ContinueSnapshotsResponse]
     """ContinueSnapshots goes on with snapshots that are still being made, and with
@@ -1604,7 +1607,10 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     """DeliverWebhooks queues what watches wait for and tries what is due, of the
     tenant that the token names. What fails is tried again with growing pauses;
     a delivery that is cut off is tried again after a minute under the same
-    webhook-id. Several workers may call at once. System only.
+    webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
+    of those to one destination, are under way at a time; a destination that
+    fails repeatedly is left alone for a while. Several workers may call at
+    once. System only.
     """
     ContinueSnapshots: _aio.UnaryUnaryMultiCallable[_memory_pb2.ContinueSnapshotsRequest, _memory_pb2.ContinueSnapshotsResponse]  # type: ignore[assignment]
     """ContinueSnapshots goes on with snapshots that are still being made, and with
@@ -1680,7 +1686,10 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         """DeliverWebhooks queues what watches wait for and tries what is due, of the
         tenant that the token names. What fails is tried again with growing pauses;
         a delivery that is cut off is tried again after a minute under the same
-        webhook-id. Several workers may call at once. System only.
+        webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
+        of those to one destination, are under way at a time; a destination that
+        fails repeatedly is left alone for a while. Several workers may call at
+        once. System only.
         """
 
     @_abc_1.abstractmethod

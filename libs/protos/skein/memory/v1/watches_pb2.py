@@ -27,7 +27,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/memory/v1/watches.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x05\n\x05Watch\x12\x19\n\x08watch_id\x18\x01 \x01(\tR\x07watchId\x12-\n\x0c\x64isplay_name\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x0b\x64isplayName\x12\x35\n\x0b\x65vent_types\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x08\x01\x10\x64\x18\x01\"\x06r\x04\x10\x01\x18@R\neventTypes\x12\x1e\n\x05where\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80 R\x05where\x12+\n\x0bwebhook_url\x18\x05 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x10R\nwebhookUrl\x12\x16\n\x06\x61\x63tive\x18\x06 \x01(\x08R\x06\x61\x63tive\x12\x31\n\x14\x63onsecutive_failures\x18\x07 \x01(\x05R\x13\x63onsecutiveFailures\x12H\n\x12last_delivery_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x10lastDeliveryTime\x12\x1d\n\nlast_error\x18\t \x01(\tR\tlastError\x12=\n\x0c\x64isable_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x64isableTime\x12\x1a\n\x08revision\x18\x0b \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0e \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\x0f \x01(\tR\tupdatedBy\x12\x1b\n\tgrant_ids\x18\x10 \x03(\tR\x08grantIds\"\x87\x03\n\x08\x44\x65livery\x12\x1f\n\x0b\x64\x65livery_id\x18\x01 \x01(\tR\ndeliveryId\x12\x19\n\x08watch_id\x18\x02 \x01(\tR\x07watchId\x12\x1b\n\tchange_id\x18\x03 \x01(\tR\x08\x63hangeId\x12\x34\n\x05state\x18\x04 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateR\x05state\x12\x1a\n\x08\x61ttempts\x18\x05 \x01(\x05R\x08\x61ttempts\x12\x37\n\tnext_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08nextTime\x12\x1d\n\nlast_error\x18\x07 \x01(\tR\tlastError\x12;\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nfinishTime\"s\n\x12\x43reateWatchRequest\x12\x34\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchB\x06\xbaH\x03\xc8\x01\x01R\x05watch\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"`\n\x13\x43reateWatchResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"6\n\x0fGetWatchRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\"@\n\x10GetWatchResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\"f\n\x12ListWatchesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"o\n\x13ListWatchesResponse\x12\x30\n\x07watches\x18\x01 \x03(\x0b\x32\x16.skein.memory.v1.WatchR\x07watches\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb8\x01\n\x12UpdateWatchRequest\x12\x34\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchB\x06\xbaH\x03\xd8\x01\x03R\x05watch\x12\x43\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"C\n\x13UpdateWatchResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\"b\n\x12\x44\x65leteWatchRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x15\n\x13\x44\x65leteWatchResponse\"h\n\x18RotateWatchSecretRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"f\n\x19RotateWatchSecretResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"7\n\x10TestWatchRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\"G\n\x11TestWatchResponse\x12\x1c\n\tdelivered\x18\x01 \x01(\x08R\tdelivered\x12\x14\n\x05\x65rror\x18\x02 \x01(\tR\x05\x65rror\"\xce\x01\n\x15ListDeliveriesRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\x12>\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12\'\n\tpage_size\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"{\n\x16ListDeliveriesResponse\x12\x39\n\ndeliveries\x18\x01 \x03(\x0b\x32\x19.skein.memory.v1.DeliveryR\ndeliveries\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"j\n\x14RetryDeliveryRequest\x12)\n\x0b\x64\x65livery_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\ndeliveryId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"N\n\x15RetryDeliveryResponse\x12\x35\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x19.skein.memory.v1.DeliveryR\x08\x64\x65livery*\x82\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_WAITING\x10\x01\x12\x1c\n\x18\x44\x45LIVERY_STATE_DELIVERED\x10\x02\x12\x17\n\x13\x44\x45LIVERY_STATE_DEAD\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/memory/v1/watches.proto\x12\x0fskein.memory.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x05\n\x05Watch\x12\x19\n\x08watch_id\x18\x01 \x01(\tR\x07watchId\x12-\n\x0c\x64isplay_name\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\x0b\x64isplayName\x12\x35\n\x0b\x65vent_types\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x08\x01\x10\x64\x18\x01\"\x06r\x04\x10\x01\x18@R\neventTypes\x12\x1e\n\x05where\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80 R\x05where\x12+\n\x0bwebhook_url\x18\x05 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x10R\nwebhookUrl\x12\x16\n\x06\x61\x63tive\x18\x06 \x01(\x08R\x06\x61\x63tive\x12\x31\n\x14\x63onsecutive_failures\x18\x07 \x01(\x05R\x13\x63onsecutiveFailures\x12H\n\x12last_delivery_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x10lastDeliveryTime\x12\x1d\n\nlast_error\x18\t \x01(\tR\tlastError\x12=\n\x0c\x64isable_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x64isableTime\x12\x1a\n\x08revision\x18\x0b \x01(\x03R\x08revision\x12;\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12\x1d\n\ncreated_by\x18\x0e \x01(\tR\tcreatedBy\x12\x1d\n\nupdated_by\x18\x0f \x01(\tR\tupdatedBy\x12\x1b\n\tgrant_ids\x18\x10 \x03(\tR\x08grantIds\x12\x39\n\nretry_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tretryTime\"\x87\x03\n\x08\x44\x65livery\x12\x1f\n\x0b\x64\x65livery_id\x18\x01 \x01(\tR\ndeliveryId\x12\x19\n\x08watch_id\x18\x02 \x01(\tR\x07watchId\x12\x1b\n\tchange_id\x18\x03 \x01(\tR\x08\x63hangeId\x12\x34\n\x05state\x18\x04 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateR\x05state\x12\x1a\n\x08\x61ttempts\x18\x05 \x01(\x05R\x08\x61ttempts\x12\x37\n\tnext_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08nextTime\x12\x1d\n\nlast_error\x18\x07 \x01(\tR\tlastError\x12;\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nfinishTime\"s\n\x12\x43reateWatchRequest\x12\x34\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchB\x06\xbaH\x03\xc8\x01\x01R\x05watch\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"`\n\x13\x43reateWatchResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"6\n\x0fGetWatchRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\"@\n\x10GetWatchResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\"f\n\x12ListWatchesRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"o\n\x13ListWatchesResponse\x12\x30\n\x07watches\x18\x01 \x03(\x0b\x32\x16.skein.memory.v1.WatchR\x07watches\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb8\x01\n\x12UpdateWatchRequest\x12\x34\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchB\x06\xbaH\x03\xd8\x01\x03R\x05watch\x12\x43\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\nupdateMask\x12\'\n\nrequest_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"C\n\x13UpdateWatchResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\"b\n\x12\x44\x65leteWatchRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"\x15\n\x13\x44\x65leteWatchResponse\"h\n\x18RotateWatchSecretRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"f\n\x19RotateWatchSecretResponse\x12,\n\x05watch\x18\x01 \x01(\x0b\x32\x16.skein.memory.v1.WatchR\x05watch\x12\x1b\n\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"7\n\x10TestWatchRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\"G\n\x11TestWatchResponse\x12\x1c\n\tdelivered\x18\x01 \x01(\x08R\tdelivered\x12\x14\n\x05\x65rror\x18\x02 \x01(\tR\x05\x65rror\"\xce\x01\n\x15ListDeliveriesRequest\x12#\n\x08watch_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\x07watchId\x12>\n\x05state\x18\x02 \x01(\x0e\x32\x1e.skein.memory.v1.DeliveryStateB\x08\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12\'\n\tpage_size\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x10R\tpageToken\"{\n\x16ListDeliveriesResponse\x12\x39\n\ndeliveries\x18\x01 \x03(\x0b\x32\x19.skein.memory.v1.DeliveryR\ndeliveries\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"j\n\x14RetryDeliveryRequest\x12)\n\x0b\x64\x65livery_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01R\ndeliveryId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"N\n\x15RetryDeliveryResponse\x12\x35\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x19.skein.memory.v1.DeliveryR\x08\x64\x65livery*\x82\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_WAITING\x10\x01\x12\x1c\n\x18\x44\x45LIVERY_STATE_DELIVERED\x10\x02\x12\x17\n\x13\x44\x45LIVERY_STATE_DEAD\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -84,46 +84,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RETRYDELIVERYREQUEST'].fields_by_name['delivery_id']._serialized_options = b'\272H\005r\003\260\001\001'
   _globals['_RETRYDELIVERYREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_RETRYDELIVERYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\005r\003\030\377\001'
-  _globals['_DELIVERYSTATE']._serialized_start=3036
-  _globals['_DELIVERYSTATE']._serialized_end=3166
+  _globals['_DELIVERYSTATE']._serialized_start=3095
+  _globals['_DELIVERYSTATE']._serialized_end=3225
   _globals['_WATCH']._serialized_start=147
-  _globals['_WATCH']._serialized_end=844
-  _globals['_DELIVERY']._serialized_start=847
-  _globals['_DELIVERY']._serialized_end=1238
-  _globals['_CREATEWATCHREQUEST']._serialized_start=1240
-  _globals['_CREATEWATCHREQUEST']._serialized_end=1355
-  _globals['_CREATEWATCHRESPONSE']._serialized_start=1357
-  _globals['_CREATEWATCHRESPONSE']._serialized_end=1453
-  _globals['_GETWATCHREQUEST']._serialized_start=1455
-  _globals['_GETWATCHREQUEST']._serialized_end=1509
-  _globals['_GETWATCHRESPONSE']._serialized_start=1511
-  _globals['_GETWATCHRESPONSE']._serialized_end=1575
-  _globals['_LISTWATCHESREQUEST']._serialized_start=1577
-  _globals['_LISTWATCHESREQUEST']._serialized_end=1679
-  _globals['_LISTWATCHESRESPONSE']._serialized_start=1681
-  _globals['_LISTWATCHESRESPONSE']._serialized_end=1792
-  _globals['_UPDATEWATCHREQUEST']._serialized_start=1795
-  _globals['_UPDATEWATCHREQUEST']._serialized_end=1979
-  _globals['_UPDATEWATCHRESPONSE']._serialized_start=1981
-  _globals['_UPDATEWATCHRESPONSE']._serialized_end=2048
-  _globals['_DELETEWATCHREQUEST']._serialized_start=2050
-  _globals['_DELETEWATCHREQUEST']._serialized_end=2148
-  _globals['_DELETEWATCHRESPONSE']._serialized_start=2150
-  _globals['_DELETEWATCHRESPONSE']._serialized_end=2171
-  _globals['_ROTATEWATCHSECRETREQUEST']._serialized_start=2173
-  _globals['_ROTATEWATCHSECRETREQUEST']._serialized_end=2277
-  _globals['_ROTATEWATCHSECRETRESPONSE']._serialized_start=2279
-  _globals['_ROTATEWATCHSECRETRESPONSE']._serialized_end=2381
-  _globals['_TESTWATCHREQUEST']._serialized_start=2383
-  _globals['_TESTWATCHREQUEST']._serialized_end=2438
-  _globals['_TESTWATCHRESPONSE']._serialized_start=2440
-  _globals['_TESTWATCHRESPONSE']._serialized_end=2511
-  _globals['_LISTDELIVERIESREQUEST']._serialized_start=2514
-  _globals['_LISTDELIVERIESREQUEST']._serialized_end=2720
-  _globals['_LISTDELIVERIESRESPONSE']._serialized_start=2722
-  _globals['_LISTDELIVERIESRESPONSE']._serialized_end=2845
-  _globals['_RETRYDELIVERYREQUEST']._serialized_start=2847
-  _globals['_RETRYDELIVERYREQUEST']._serialized_end=2953
-  _globals['_RETRYDELIVERYRESPONSE']._serialized_start=2955
-  _globals['_RETRYDELIVERYRESPONSE']._serialized_end=3033
+  _globals['_WATCH']._serialized_end=903
+  _globals['_DELIVERY']._serialized_start=906
+  _globals['_DELIVERY']._serialized_end=1297
+  _globals['_CREATEWATCHREQUEST']._serialized_start=1299
+  _globals['_CREATEWATCHREQUEST']._serialized_end=1414
+  _globals['_CREATEWATCHRESPONSE']._serialized_start=1416
+  _globals['_CREATEWATCHRESPONSE']._serialized_end=1512
+  _globals['_GETWATCHREQUEST']._serialized_start=1514
+  _globals['_GETWATCHREQUEST']._serialized_end=1568
+  _globals['_GETWATCHRESPONSE']._serialized_start=1570
+  _globals['_GETWATCHRESPONSE']._serialized_end=1634
+  _globals['_LISTWATCHESREQUEST']._serialized_start=1636
+  _globals['_LISTWATCHESREQUEST']._serialized_end=1738
+  _globals['_LISTWATCHESRESPONSE']._serialized_start=1740
+  _globals['_LISTWATCHESRESPONSE']._serialized_end=1851
+  _globals['_UPDATEWATCHREQUEST']._serialized_start=1854
+  _globals['_UPDATEWATCHREQUEST']._serialized_end=2038
+  _globals['_UPDATEWATCHRESPONSE']._serialized_start=2040
+  _globals['_UPDATEWATCHRESPONSE']._serialized_end=2107
+  _globals['_DELETEWATCHREQUEST']._serialized_start=2109
+  _globals['_DELETEWATCHREQUEST']._serialized_end=2207
+  _globals['_DELETEWATCHRESPONSE']._serialized_start=2209
+  _globals['_DELETEWATCHRESPONSE']._serialized_end=2230
+  _globals['_ROTATEWATCHSECRETREQUEST']._serialized_start=2232
+  _globals['_ROTATEWATCHSECRETREQUEST']._serialized_end=2336
+  _globals['_ROTATEWATCHSECRETRESPONSE']._serialized_start=2338
+  _globals['_ROTATEWATCHSECRETRESPONSE']._serialized_end=2440
+  _globals['_TESTWATCHREQUEST']._serialized_start=2442
+  _globals['_TESTWATCHREQUEST']._serialized_end=2497
+  _globals['_TESTWATCHRESPONSE']._serialized_start=2499
+  _globals['_TESTWATCHRESPONSE']._serialized_end=2570
+  _globals['_LISTDELIVERIESREQUEST']._serialized_start=2573
+  _globals['_LISTDELIVERIESREQUEST']._serialized_end=2779
+  _globals['_LISTDELIVERIESRESPONSE']._serialized_start=2781
+  _globals['_LISTDELIVERIESRESPONSE']._serialized_end=2904
+  _globals['_RETRYDELIVERYREQUEST']._serialized_start=2906
+  _globals['_RETRYDELIVERYREQUEST']._serialized_end=3012
+  _globals['_RETRYDELIVERYRESPONSE']._serialized_start=3014
+  _globals['_RETRYDELIVERYRESPONSE']._serialized_end=3092
 # @@protoc_insertion_point(module_scope)

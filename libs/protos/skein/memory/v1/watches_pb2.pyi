@@ -24,7 +24,7 @@ DELIVERY_STATE_DELIVERED: DeliveryState
 DELIVERY_STATE_DEAD: DeliveryState
 
 class Watch(_message.Message):
-    __slots__ = ("watch_id", "display_name", "event_types", "where", "webhook_url", "active", "consecutive_failures", "last_delivery_time", "last_error", "disable_time", "revision", "create_time", "update_time", "created_by", "updated_by", "grant_ids")
+    __slots__ = ("watch_id", "display_name", "event_types", "where", "webhook_url", "active", "consecutive_failures", "last_delivery_time", "last_error", "disable_time", "revision", "create_time", "update_time", "created_by", "updated_by", "grant_ids", "retry_time")
     WATCH_ID_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     EVENT_TYPES_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,7 @@ class Watch(_message.Message):
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     UPDATED_BY_FIELD_NUMBER: _ClassVar[int]
     GRANT_IDS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_TIME_FIELD_NUMBER: _ClassVar[int]
     watch_id: str
     display_name: str
     event_types: _containers.RepeatedScalarFieldContainer[str]
@@ -57,7 +58,8 @@ class Watch(_message.Message):
     created_by: str
     updated_by: str
     grant_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, watch_id: _Optional[str] = ..., display_name: _Optional[str] = ..., event_types: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., webhook_url: _Optional[str] = ..., active: _Optional[bool] = ..., consecutive_failures: _Optional[int] = ..., last_delivery_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., disable_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., grant_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    retry_time: _timestamp_pb2.Timestamp
+    def __init__(self, watch_id: _Optional[str] = ..., display_name: _Optional[str] = ..., event_types: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., webhook_url: _Optional[str] = ..., active: _Optional[bool] = ..., consecutive_failures: _Optional[int] = ..., last_delivery_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., disable_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., grant_ids: _Optional[_Iterable[str]] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Delivery(_message.Message):
     __slots__ = ("delivery_id", "watch_id", "change_id", "state", "attempts", "next_time", "last_error", "create_time", "finish_time")

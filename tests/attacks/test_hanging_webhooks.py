@@ -1,0 +1,289 @@
+"""Webhooks that hang: tenants point many webhooks at receivers that accept connections and never answer.
+
+Attack: every watch of several tenants waits for the same events, and no receiver ever says a word.
+May be seen: the deliveries of other tenants arrive while all of these still hang.
+May be spent: eight connections for a tenant, four for its every destination, none while a destination is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import grpc
+import pytest
+from fix_attacks import attack_size
+from fix_cluster import refused
+from fix_database import all_told
+from google.protobuf.duration_pb2 import Duration
+
+from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
+from skein.memory.v1 import watches_pb2 as pb
+from skein_memory import delivering
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_memory import Alone
+
+TENANTS, WATCHES = attack_size(3, 8), attack_size(12, 30)
+QUOTA = 50
+SLOTS_OF_TENANT, SLOTS_OF_DESTINATION = 8, 4
+SETTINGS = {"SKEIN_MASTER_KEY": "11" * 32}
+pytestmark = pytest.mark.usefixtures("long_waits")
+
+
+@pytest.fixture
+def long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that hangs ends before the test does, however slow the machine is."""
+    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 50.0)
+    monkeypatch.setattr(delivering, "DRAIN_SECONDS", 0.1)
+
+
+@dataclass
+class Receiver:
+    """Listens, counts who comes, and answers 204 unless it hangs or fails."""
+
+    hangs: bool = False
+    answer: bytes = b"204 No Content"
+    origin: str = ""
+    open: int = 0
+    asked: int = 0
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with self.changed:
+            self.open += 1
+            self.asked += 1
+            self.changed.notify_all()
+        try:
+            if self.hangs:
+                await reader.read()
+            else:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+                await reader.readexactly(int(length.split(b":")[1]))
+                writer.write(b"HTTP/1.1 " + self.answer + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.open -= 1
+            writer.close()
+
+    async def wait_asked(self, count: int) -> None:
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.asked >= count)
+
+
+@asynccontextmanager
+async def listening(**values: object) -> AsyncIterator[Receiver]:
+    receiver = Receiver(**values)  # type: ignore[arg-type]
+    server = await asyncio.start_server(receiver.take, "127.0.0.1", 0)
+    receiver.origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield receiver
+    finally:
+        server.close()
+
+
+async def other_tenant(alone: Alone) -> Alone:
+    """Another tenant of the same service."""
+    tenant_id = uuid4()
+    async with alone.database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "SELECT $1, organization_id, 't', $2, now(), now() FROM tenancy.organizations LIMIT 1",
+            tenant_id,
+            tenant_id.hex,
+        )
+    return replace(alone, tenant_id=tenant_id)
+
+
+async def watch(tenant: Alone, *origins: str) -> list[str]:
+    async with tenant.channel() as channel:
+        history = history_pb2_grpc.HistoryServiceStub(channel)
+        watches = [
+            pb.Watch(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook/{number}")
+            for number, origin in enumerate(origins)
+        ]
+        made = [await history.CreateWatch(pb.CreateWatchRequest(watch=one)) for one in watches]
+    return [one.watch.watch_id for one in made]
+
+
+async def remember(tenant: Alone, count: int = 1) -> None:
+    memories = [memory_pb2.Memory(content=f"bread {number}") for number in range(count)]
+    async with tenant.channel() as channel:
+        await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
+            memory_pb2.BatchCreateMemoriesRequest(memories=memories)
+        )
+    await all_told(tenant.database.server)
+
+
+async def deliver(tenant: Alone, *, wait: Duration | None = None) -> memory_pb2.DeliverWebhooksResponse:
+    async with tenant.channel(system=True) as channel:
+        request = memory_pb2.DeliverWebhooksRequest(wait=wait)
+        return await memory_pb2_grpc.UpkeepServiceStub(channel).DeliverWebhooks(request)
+
+
+async def read(tenant: Alone, watch_id: str) -> pb.Watch:
+    async with tenant.channel() as channel:
+        history = history_pb2_grpc.HistoryServiceStub(channel)
+        return (await history.GetWatch(pb.GetWatchRequest(watch_id=watch_id))).watch
+
+
+async def let_pause_pass(tenant: Alone) -> None:
+    async with tenant.database.superuser() as connection:
+        await connection.execute("UPDATE memory.watches SET retry_time = now() WHERE retry_time IS NOT NULL")
+        await connection.execute("UPDATE memory.deliveries SET next_time = now() WHERE state = 'waiting'")
+
+
+async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(alone: Alone) -> None:
+    async with (
+        listening(hangs=True) as one,
+        listening(hangs=True) as another,
+        listening() as good,
+        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=f"{one.origin} {another.origin} {good.origin}"),
+    ):
+        attackers = [await other_tenant(alone) for _ in range(TENANTS)]
+        for attacker in attackers:
+            watch_ids = await watch(attacker, *[one.origin, another.origin] * (WATCHES // 2))
+            await remember(attacker, 2)
+        await watch(alone, good.origin)
+        await remember(alone)
+
+        for attacker in attackers:
+            await deliver(attacker, wait=Duration())
+        expected = min(SLOTS_OF_DESTINATION, 16 // TENANTS) * TENANTS
+        await asyncio.gather(one.wait_asked(expected), another.wait_asked(expected))
+        answer = await deliver(alone)
+        async with attackers[-1].channel() as channel:
+            history = history_pb2_grpc.HistoryServiceStub(channel)
+            busy = await history.TestWatch(pb.TestWatchRequest(watch_id=watch_ids[0]))
+
+        assert (answer.delivered_count, good.asked) == (1, 1)
+        assert one.open == one.asked
+        assert another.open == another.asked
+        assert one.open + another.open <= SLOTS_OF_TENANT * TENANTS
+        assert max(one.open, another.open) <= SLOTS_OF_DESTINATION * TENANTS
+        assert busy == pb.TestWatchResponse(error="busy")
+
+
+async def test_a_destination_shared_with_attackers_has_a_slot_for_everybody(alone: Alone) -> None:
+    async with (
+        listening(hangs=True) as shared,
+        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=shared.origin),
+    ):
+        for _ in range(5):
+            attacker = await other_tenant(alone)
+            await watch(attacker, *[shared.origin] * 4)
+            await remember(attacker)
+            await deliver(attacker, wait=Duration())
+        await shared.wait_asked(4 * 4 + 1)
+        await watch(alone, shared.origin)
+        await remember(alone)
+        await deliver(alone, wait=Duration())
+
+        await shared.wait_asked(4 * 4 + 2)
+
+
+@pytest.mark.parametrize("answer", [b"503 Service Unavailable", b"not http"])
+async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_it_well(
+    alone: Alone, answer: bytes
+) -> None:
+    async with listening(answer=answer) as failing, alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=failing.origin):
+        (watch_id, _) = await watch(alone, failing.origin, failing.origin)
+        await remember(alone, 10)
+        first = await deliver(alone)
+        asked, held = failing.asked, await read(alone, watch_id)
+        again = await deliver(alone)
+        asked_again = failing.asked
+        await let_pause_pass(alone)
+        probe = await deliver(alone)
+        asked_by_probe, longer = failing.asked - asked_again, await read(alone, watch_id)
+        failing.answer = b"204 No Content"
+        await let_pause_pass(alone)
+        last = await deliver(alone)
+
+        # A few were under way when it failed for the third time.
+        assert 3 <= first.failed_count <= 3 + SLOTS_OF_DESTINATION
+        assert first.failed_count == asked
+        assert held.HasField("retry_time")
+        assert (again.failed_count, again.due_count, asked_again) == (0, 0, asked)
+        assert (probe.failed_count, asked_by_probe) == (1, 1)
+        assert longer.retry_time.ToDatetime() > held.retry_time.ToDatetime()
+        assert last.delivered_count == 20
+        assert not (await read(alone, watch_id)).HasField("retry_time")
+
+
+async def test_a_request_that_is_refused_does_not_hold_up_other_watches_of_its_receiver(alone: Alone) -> None:
+    async with (
+        listening(answer=b"404 Not Found") as receiver,
+        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin),
+    ):
+        (watch_id,) = await watch(alone, receiver.origin)
+        await remember(alone, 10)
+        answer = await deliver(alone)
+
+        assert answer.failed_count == 10
+        assert not (await read(alone, watch_id)).HasField("retry_time")
+
+
+async def test_another_address_and_a_retry_by_hand_end_the_pause(alone: Alone) -> None:
+    async with (
+        listening(answer=b"503 Oh") as failing,
+        listening() as good,
+        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=f"{failing.origin} {good.origin}"),
+        alone.channel() as channel,
+    ):
+        history = history_pb2_grpc.HistoryServiceStub(channel)
+        (watch_id,) = await watch(alone, failing.origin)
+        await remember(alone, 5)
+        asked = (await deliver(alone)).failed_count
+        deliveries = (await history.ListDeliveries(pb.ListDeliveriesRequest(watch_id=watch_id))).deliveries
+        await history.RetryDelivery(pb.RetryDeliveryRequest(delivery_id=deliveries[0].delivery_id))
+        probe = await deliver(alone)
+        moved = pb.Watch(watch_id=watch_id, webhook_url=f"{good.origin}/hook")
+        await history.UpdateWatch(pb.UpdateWatchRequest(watch=moved, update_mask={"paths": ["webhook_url"]}))
+        await let_pause_pass(alone)
+        last = await deliver(alone)
+
+        assert (probe.failed_count, failing.asked) == (1, asked + 1)
+        assert (last.delivered_count, good.asked) == (5, 5)
+
+
+async def test_a_process_that_stops_gives_back_what_hangs(alone: Alone) -> None:
+    async with listening(hangs=True) as receiver:
+        async with alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin):
+            (watch_id,) = await watch(alone, receiver.origin)
+            await remember(alone)
+            await deliver(alone, wait=Duration())
+            await receiver.wait_asked(1)
+        receiver.hangs = False
+        async with (
+            alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin),
+            alone.channel() as channel,
+        ):
+            answer = await deliver(alone)
+            history = history_pb2_grpc.HistoryServiceStub(channel)
+            (delivery,) = (await history.ListDeliveries(pb.ListDeliveriesRequest(watch_id=watch_id))).deliveries
+
+        assert (answer.delivered_count, delivery.attempts) == (1, 1)
+
+
+async def test_a_tenant_has_no_more_than_its_quota_of_watches(alone: Alone) -> None:
+    async with alone.serving(**SETTINGS), alone.channel() as channel:
+        history = history_pb2_grpc.HistoryServiceStub(channel)
+        watch_ids = await watch(alone, *["https://hooks.example.com"] * QUOTA)
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
+            await watch(alone, "https://hooks.example.com")
+        listed = await history.ListWatches(pb.ListWatchesRequest(page_size=1000))
+        await history.DeleteWatch(pb.DeleteWatchRequest(watch_id=watch_ids[0]))
+        await watch(alone, "https://hooks.example.com")
+
+        assert len(listed.watches) == QUOTA
+        other = await other_tenant(alone)
+        await watch(other, "https://hooks.example.com")
