@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from contextvars import ContextVar
 from functools import lru_cache
@@ -44,6 +45,8 @@ _MAX_USER_AGENT = 255
 _MAX_CLAIM = 255
 _MAX_REQUEST_ID = 128
 _MAX_HOPS_DIGITS = 2
+# What gRPC's metadata cannot carry on, and a terminal would act on.
+_NO_TEXT = re.compile(r"[^ -~]")
 
 
 class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message types are any.
@@ -90,7 +93,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         """Say that the call enters the cluster here, from this address, whatever its metadata claims."""
         self.client_address = address
         self.hops = 0
-        self.user_agent = self.metadata.get("user-agent", "")[:_MAX_USER_AGENT]
+        self.user_agent = _NO_TEXT.sub("?", self.metadata.get("user-agent", "")[:_MAX_USER_AGENT])
 
     def saw(self, revision: int) -> None:
         """Say that what the call comes to shows, or is, what was written up to here."""

@@ -39,6 +39,11 @@ NO_NUMBER = "holds a number that JSON cannot say"
 _HALF_CHARACTER = "holds half a character"
 
 
+# What a terminal or a reader of lines acts on instead of showing it: controls but for tab and line feed, separators of
+# lines, marks that turn the direction of text around.
+ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
 class JsonInvalid(ValueError):
     """JSON that no field takes; the message says why, in words that follow the field's name."""
 
@@ -99,6 +104,11 @@ def loads_mixed(text: str | bytes) -> Any:
     Raises ValueError for what is no JSON, NaN and infinities included.
     """
     return json.loads(text, parse_float=ExactFloat.read, parse_constant=_no_constant)
+
+
+def passive(text: str) -> str:
+    """Return the same JSON with every ACTIVE character escaped: such characters stand in strings alone."""
+    return ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def dumps(

@@ -15,7 +15,7 @@ import re
 import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
@@ -34,6 +34,17 @@ _MAX_TRIES = 3
 # The only IPv6 addresses that lie in the open Internet, and what translates IPv4 there (RFC 6052).
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
+# What the registries call global, and is no place of the open Internet: a cloud's own service that answers machines in
+# it alone (Azure), relays of 6to4 (RFC 7526), protocol assignments (RFC 2928) and addresses of books (RFC 9637).
+_NOT_PUBLIC = (
+    IPv4Network("168.63.129.16/32"),
+    IPv4Network("192.88.99.0/24"),
+    IPv6Network("2001::/23"),
+    IPv6Network("3fff::/20"),
+)
+# Interface ids that hold an IPv4 address to tunnel to (ISATAP, RFC 5214), but for the bit that says "unique".
+_ISATAP, _UNIQUE = 0x0000_5EFE, 0x0200_0000
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _NOT_KEPT = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:=|,|$)", re.IGNORECASE)
@@ -202,7 +213,7 @@ def trusted() -> ssl.SSLContext:
 def is_public(address: Address | None) -> bool:
     """Say whether an address lies in the open Internet; those that carry an IPv4 address are judged by that.
 
-    6to4 and Teredo are refused whole: nobody is served there, and what they tunnel to is not ours to find out.
+    6to4, Teredo and ISATAP are refused whole: no server is there, and what they tunnel to is not ours to find out.
     """
     if address is None:
         return False
@@ -211,8 +222,11 @@ def is_public(address: Address | None) -> bool:
             return is_public(address.ipv4_mapped)
         if address in _NAT64:
             return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
-        if address not in _GLOBAL_UNICAST or address.sixtofour is not None or address.teredo is not None:
+        is_isatap = (int(address) >> 32) & 0xFFFF_FFFF & ~_UNIQUE == _ISATAP
+        if address not in _GLOBAL_UNICAST or address.sixtofour or address.teredo or is_isatap:
             return False
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
@@ -231,7 +245,7 @@ def _target(url: str) -> httpx.URL:
     except (httpx.InvalidURL, ValueError):
         raise OutboundRefused("url") from None
     # What needed escaping is no name, and an address with a zone is somebody's own network.
-    if not is_whole or not target.host or "%" in target.host or target.userinfo or target.fragment:
+    if not is_whole or not _HOST.fullmatch(target.raw_host.decode("ascii")) or target.userinfo or target.fragment:
         raise OutboundRefused("url")
     return target
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Of one process, and of one owner.
-_TOTAL = 64
+_TOTAL = 256
 _PER_OWNER = 4
 
 
 class Resolver:
-    """Looks up at most 64 names at a time, at most four of them for one owner."""
+    """Looks up at most 256 names at a time, at most four of them for one owner."""
 
     def __init__(self) -> None:
         """Begin with no lookup at work."""

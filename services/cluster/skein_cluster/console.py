@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleRenderable, RenderHook
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -39,7 +41,23 @@ def err() -> Console:
 def print_json(value: object) -> None:
     """Print one JSON document on stdout, in ASCII where the stream cannot say more."""
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
-    click.echo(exact_json.dumps(value, indent=2, ensure_ascii=not is_unicode))
+    text = exact_json.dumps(value, indent=2, ensure_ascii=not is_unicode)
+    click.echo(exact_json.passive(text))
+
+
+def printable(text: str) -> str:
+    """Return a text of unknown origin so that it shows, and does nothing to a terminal."""
+    return exact_json.ACTIVE.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line that may hold names or contents that users wrote."""
+    click.echo(printable(text), err=err)
+
+
+def echo_content(text: str) -> None:
+    """Print a content: to a program as it is, to a terminal so that it shows."""
+    click.echo(printable(text) if sys.stdout.isatty() else text)
 
 
 def as_json(message: Message, *, with_texts: bool = True) -> dict[str, Any]:
@@ -69,7 +87,7 @@ def rows(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:
         return
     for line in lines:
         # As Text: what users wrote is no markup.
-        into.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in line))
+        into.add_row(*(cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in line))
     console = out()
     for place, column in enumerate(into.columns):
         if column.no_wrap:
@@ -95,4 +113,26 @@ def _console(*, stderr: bool) -> Console:
     console = Console(file=stream, highlight=False, soft_wrap=False)
     if not console.is_terminal:
         console = Console(file=stream, highlight=False, width=_PIPE_WIDTH)
+    console.push_render_hook(_Printable(console))
     return console
+
+
+class _Printable(RenderHook):
+    """Lets through the console's own codes for colours, and none that stand in texts."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [
+            Segments(
+                part if part.control else Segment(printable(part.text), part.style)
+                for part in self._console.render(one)
+            )
+            for one in renderables
+        ]
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"  # noqa: PLR2004 - what two digits say.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from skein_cluster.console import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,5 +47,5 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, exit_code: Exit) -> None:
         """Say `message` on stderr and end with the code."""
-        super().__init__(message)
+        super().__init__(printable(message))
         self.exit_code = exit_code  # type: ignore[misc]  # click looks for it on the instance.

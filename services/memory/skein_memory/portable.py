@@ -152,5 +152,5 @@ def counted(kinds: Sequence[str]) -> dict[str, int]:
 
 
 def _line(said: object) -> str:
-    text = exact_json.dumps(said)
+    text = exact_json.passive(exact_json.dumps(said))
     return text.translate(_OTHER_ENDS) + "\n"

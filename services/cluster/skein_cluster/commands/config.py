@@ -63,12 +63,12 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
         console.print_json({"services": [*names], "problems": wrong, "notes": answer.notes})
     else:
         for sentence in wrong:
-            click.echo(sentence)
+            console.echo(sentence)
         for note in answer.notes:
             console.err().print(Text(note))
         if not wrong:
             form = "skein up" if is_up else f"skein serve {' '.join(services)}".strip()
-            click.echo(f"Nothing is wrong with the settings of `{form}`.")
+            console.echo(f"Nothing is wrong with the settings of `{form}`.")
     if wrong:
         sys.exit(Exit.CANNOT_START)
 

@@ -53,12 +53,12 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
         return
     # As it is: a line that is broken to fit the terminal would not be the text that a prompt gets.
     if answer.text:
-        click.echo(answer.text)
+        console.echo_content(answer.text)
     told = (
         f"{answer.token_count} tokens, {len(answer.citations)} cited, {answer.omitted_count} left out for lack of room."
     )
     if has_nothing:
-        click.echo(suggestions.how_to_store(environment), err=True)
+        console.echo(suggestions.how_to_store(environment), err=True)
     else:
         console.err().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
     show_incomplete(answer.incomplete)

@@ -50,7 +50,7 @@ def demo_command() -> None:
         try:
             uvloop.run(_demo(folder, log))
         except Exception:
-            click.echo(logfile.tail(log, _LOG_LINES), err=True)
+            console.echo(logfile.tail(log, _LOG_LINES), err=True)
             raise
 
 

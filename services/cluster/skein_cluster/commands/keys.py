@@ -62,7 +62,7 @@ def create(
     if as_json:
         console.print_json({"api_key_id": made.api_key.api_key_id, "api_key": made.secret})
         return
-    click.echo(made.secret)
+    console.echo(made.secret)
     console.err().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
 
 
@@ -113,10 +113,10 @@ def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, 
             {"api_key_id": key_id, "api_key": rotated.secret, "replaced": console.as_json(rotated.replaced)}
         )
         return
-    click.echo(rotated.secret)
+    console.echo(rotated.secret)
     console.err().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
     if path is not None:
-        click.echo(f"{path} has the new key. A running `skein up` takes it over when it is started again.", err=True)
+        console.echo(f"{path} has the new key. A running `skein up` takes it over when it is started again.", err=True)
 
 
 @keys_command.command("revoke")
@@ -129,7 +129,7 @@ def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         console.print_json(console.as_json(revoked))
         return
-    click.echo(f"Revoked {revoked.api_key_id} ({revoked.display_name}).")
+    console.echo(f"Revoked {revoked.api_key_id} ({revoked.display_name}).")
 
 
 def _state(key: auth_pb2.ApiKey) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from skein_cluster import console
 from skein_cluster.transfer.records import FIELDS, Kind
 from skein_cluster.transfer.report import Outcome
@@ -32,18 +30,18 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
     _show_records(report, dry_run=dry_run)
     _show_notes(report)
     for realm, tenant_id in tenants.items():
-        click.echo(f"realm {realm}: tenant {tenant_id}")
+        console.echo(f"realm {realm}: tenant {tenant_id}")
     if dry_run:
-        click.echo("A dry run: nothing was written.", err=True)
+        console.echo("A dry run: nothing was written.", err=True)
     if report.pending:
-        click.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
+        console.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
     for entry in report.refused[:_SHOWN]:
         name = f"{entry.kind} {console.shortened(entry.name, _NAME)}: " if entry.kind else ""
-        click.echo(f"{entry.where}: {name}{entry.reason}", err=True)
+        console.echo(f"{entry.where}: {name}{entry.reason}", err=True)
     if report.refused_count > _SHOWN:
-        click.echo(f"… and {report.refused_count - _SHOWN} more; --json lists them.", err=True)
+        console.echo(f"… and {report.refused_count - _SHOWN} more; --json lists them.", err=True)
     for hint in dict.fromkeys(entry.hint for entry in report.refused if entry.hint):
-        click.echo(hint, err=True)
+        console.echo(hint, err=True)
 
 
 def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) -> None:
@@ -79,17 +77,17 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
     if comparison.without_tenant:
         realms = ", ".join(comparison.without_tenant[:_SHOWN])
         more = ", …" if len(comparison.without_tenant) > _SHOWN else ""
-        click.echo(f"Without a tenant here, so all of it is missing: {realms}{more}")
+        console.echo(f"Without a tenant here, so all of it is missing: {realms}{more}")
     for kind, tally in comparison.missing.items():
-        click.echo(f"{tally.count} {_plural(kind)} missing, such as {_named(tally)}")
+        console.echo(f"{tally.count} {_plural(kind)} missing, such as {_named(tally)}")
     for (kind, fields), tally in comparison.different.items():
-        click.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_named(tally)}")
+        console.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_named(tally)}")
     for kind, count in comparison.unchecked.items():
-        click.echo(f"{count} {_plural(kind)} not compared: nothing reads them back")
+        console.echo(f"{count} {_plural(kind)} not compared: nothing reads them back")
     if comparison.unreadable:
-        click.echo(f"{comparison.unreadable} rows left out, which an import refuses as well (--dry-run says why)")
+        console.echo(f"{comparison.unreadable} rows left out, which an import refuses as well (--dry-run says why)")
     verdict = "within" if passes else "above"
-    click.echo(f"{comparison.share:.4%} are inconsistent, {verdict} the threshold of {threshold:.4%}.")
+    console.echo(f"{comparison.share:.4%} are inconsistent, {verdict} the threshold of {threshold:.4%}.")
 
 
 def _show_records(report: Report, *, dry_run: bool) -> None:

@@ -87,7 +87,7 @@ def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], 
 def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
     """End a membership in TENANT; the last owner stays."""
     account_id = asyncio.run(_remove(environment, tenant_id, account))
-    click.echo(f"Removed {account_id}.")
+    console.echo(f"Removed {account_id}.")
 
 
 @click.command()
@@ -106,10 +106,10 @@ def invite_command(
         console.print_json(console.as_json(made))
         return
     if not made.token:
-        click.echo(f"Mailed to {made.invitation.email}.")
+        console.echo(f"Mailed to {made.invitation.email}.")
         return
     # A cluster of an earlier version answers without the link.
-    click.echo(made.link or made.token)
+    console.echo(made.link or made.token)
     until = console.when(made.invitation.expire_time)
     told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
     console.err().print(Text(told))
@@ -119,7 +119,7 @@ def _show(member: members_pb2.Member, *, as_json: bool) -> None:
     if as_json:
         console.print_json(console.as_json(member))
         return
-    click.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
+    console.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
 
 
 @asynccontextmanager

@@ -90,7 +90,7 @@ def add(content: str, fields: dict[str, Any], environment: dict[str, str], *, as
     if as_json:
         console.print_json(console.as_json(memory))
         return
-    click.echo(memory.memory_id)
+    console.echo(memory.memory_id)
 
 
 @memories_command.command("delete")
@@ -103,7 +103,7 @@ def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> Non
     if as_json:
         console.print_json({"deleted": memory_id})
         return
-    click.echo(f"Deleted {memory_id}.")
+    console.echo(f"Deleted {memory_id}.")
 
 
 def _shown(value: object) -> str:

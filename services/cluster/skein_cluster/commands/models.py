@@ -79,7 +79,7 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **given:
     if as_json:
         console.print_json(console.as_json(made))
         return
-    click.echo(f"Registered {made.model} ({made.provider}, {made.dimensions} dimensions).")
+    console.echo(f"Registered {made.model} ({made.provider}, {made.dimensions} dimensions).")
 
 
 @models_command.command("reindex")
@@ -158,7 +158,7 @@ def use(model: str, environment: dict[str, str], *, force: bool, as_json: bool) 
         console.print_json(console.as_json(response))
         return
     before = "" if response.former_model in {"", model} else f" instead of {response.former_model}"
-    click.echo(f"{response.embedding_model.model} is in force{before}; every process knows within five seconds.")
+    console.echo(f"{response.embedding_model.model} is in force{before}; every process knows within five seconds.")
 
 
 @models_command.command("drop")
@@ -171,7 +171,7 @@ def drop(model: str, environment: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         console.print_json({"model": model})
         return
-    click.echo(f"Dropped {model}.")
+    console.echo(f"Dropped {model}.")
 
 
 def _show(found: list[pb.Reindex], *, as_json: bool) -> None:

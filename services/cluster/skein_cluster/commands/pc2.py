@@ -50,7 +50,7 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
         console.print_json({"folder": str(folder), "made": made})
         return
     for path in made:
-        click.echo(path)
+        console.echo(path)
     if clients:
         console.err().print(
             Text("Move each client's .key_secret to the client, with server.key, and keep it there only.")

@@ -111,7 +111,7 @@ def recall_command(
     if answer.HasField("profile"):
         console.out().print(Text(profile_of(answer.profile)))
     if has_nothing:
-        click.echo(suggestions.how_to_store(environment), err=True)
+        console.echo(suggestions.how_to_store(environment), err=True)
     else:
         console.rows(
             console.table("score", "components", "kind", "when", "text", numbers=("score",)),

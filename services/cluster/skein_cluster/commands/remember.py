@@ -49,10 +49,10 @@ def remember_command(
     if as_json:
         console.print_json(console.as_json(stored))
         return
-    click.echo(stored.memory_id)
+    console.echo(stored.memory_id)
     question = " ".join(content.split()[:_ASKED_WORDS])
     # As it is: a command line that is broken to fit the terminal cannot be copied.
-    click.echo(f"Try next: {suggestions.command_line('recall', question, environment=environment)}", err=True)
+    console.echo(f"Try next: {suggestions.command_line('recall', question, environment=environment)}", err=True)
     if answer.pending_embedding_count:
         console.err().print(Text("It is found by its words already, and by meaning soon."))
 

@@ -52,8 +52,8 @@ def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
         )
         return
     for migration in applied:
-        click.echo(f"applied {migration.number:04d} {migration.name}")
-    click.echo(f"The schema is at version {migrations[-1].number}{'' if applied else ' already'}.")
+        console.echo(f"applied {migration.number:04d} {migration.name}")
+    console.echo(f"The schema is at version {migrations[-1].number}{'' if applied else ' already'}.")
 
 
 @click.command()
@@ -89,7 +89,7 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
         console.print_json(made)
         return
     if not known:
-        click.echo(key)
+        console.echo(key)
         console.err().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
     if token:
         console.err().print(Text(f"The legacy token acts in the tenant {legacy_tenant} ({made['legacy_tenant_id']})."))

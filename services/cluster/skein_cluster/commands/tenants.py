@@ -39,7 +39,7 @@ def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         console.print_json({"tenant_id": tenant_id, "api_key": api_key})
         return
-    click.echo(f"tenant   {tenant_id}\napi key  {api_key}")
+    console.echo(f"tenant   {tenant_id}\napi key  {api_key}")
     console.err().print(Text("This is the only time that the key is shown. Use it as SKEIN_API_KEY."))
 
 
@@ -95,10 +95,10 @@ def _show(deletion: members_pb2.Deletion, *, as_json: bool) -> None:
         console.print_json(console.as_json(deletion))
         return
     state = members_pb2.DeletionState.Name(deletion.state).removeprefix("DELETION_STATE_").lower()
-    click.echo(f"state    {state} {deletion.stage}".rstrip())
-    click.echo(f"removal  {console.when(deletion.purge_time)}")
+    console.echo(f"state    {state} {deletion.stage}".rstrip())
+    console.echo(f"removal  {console.when(deletion.purge_time)}")
     for table, rows in sorted(deletion.deleted_counts.items()):
-        click.echo(f"{rows:>8} {table}")
+        console.echo(f"{rows:>8} {table}")
 
 
 async def _delete(environment: Mapping[str, str], request: tenancy_pb2.DeleteTenantRequest) -> members_pb2.Deletion:

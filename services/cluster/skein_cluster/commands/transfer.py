@@ -124,7 +124,7 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
         has_people = not wanted.is_all and _has_people(source)
     show_report(report, dry_run=wanted.is_dry, as_json=wanted.as_json, tenants=tenants)
     if has_people:
-        click.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
+        console.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
     if report.refused_count:
         sys.exit(Exit.REFUSED)
 
@@ -147,7 +147,7 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
         told = [*FIELDS, *(kind for kind in ITEMS if counts[kind])]
         console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in told)}.")
     if left:
-        click.echo(
+        console.echo(
             f"Without {left} memories that lie in cold storage: `skein archive list` names the archives, and "
             "`skein archive restore` brings one back.",
             err=True,
@@ -227,7 +227,7 @@ def _compare(
         comparison = asyncio.run(hold(environment, source, realms, report, done))
     show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
     if wanted.is_all and _has_people(source):
-        click.echo("Accounts, clients and memberships are not compared.", err=True)
+        console.echo("Accounts, clients and memberships are not compared.", err=True)
     if comparison.share > wanted.threshold:
         sys.exit(Exit.REFUSED)
 
@@ -292,9 +292,9 @@ def _show_whole(done: Done, *, as_json: bool) -> None:
         rows = [(_plural(kind), done.created[kind], done.updated[kind], done.unchanged[kind]) for kind in kinds]
         console.rows(made, rows, empty="The file holds nothing that could be stored.")
         for line, kind, reason in done.refused[:_SHOWN]:
-            click.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
+            console.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
         if len(done.refused) > _SHOWN:
-            click.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
+            console.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
     if done.refused:
         sys.exit(Exit.REFUSED)
 
