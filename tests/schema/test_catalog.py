@@ -45,6 +45,7 @@ OTHER_POLICIES = {
     "tenancy.usage": f"({TENANT} OR {OPERATOR})",
     "tenancy.deletions": OPERATOR,
     "recall.reindexed": f"({TENANT} OR {OPERATOR})",
+    "memory.erasures": f"({TENANT} OR {OPERATOR})",
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
     "auth.sign_ins": f"({TENANT} OR {ACCOUNT})",
 }
@@ -125,6 +126,13 @@ CROSSINGS = {
         for role in ("skein_recall", "skein_session")
         for privilege in ("SELECT", "INSERT", "UPDATE")
     ),
+    # Searches are recorded with a hash under the tenant's key; an erased session is noted for the access log.
+    *(
+        (role, "memory.access_keys", privilege)
+        for role in ("skein_recall", "skein_session")
+        for privilege in ("SELECT", "INSERT")
+    ),
+    *(("skein_session", "memory.erasures", privilege) for privilege in ("SELECT", "INSERT")),
     *(("skein_recall", "memory.accesses", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     ("skein_tenancy", "auth.usage", "SELECT"),
     # What a grant made asks whether the grant has ended.
@@ -178,6 +186,10 @@ COLUMN_CROSSINGS = {
         for role in ("skein_auth", "skein_memory")
         for column in ("tenant_id", "account_id", "role")
     ),
+    # Recall drops what it holds of tenants in which something was erased.
+    *(("skein_recall", "memory.erasures", column, "SELECT") for column in ("tenant_id", "erase_time")),
+    # Recorded searches may name an erased person by the display name.
+    *(("skein_memory", "tenancy.subjects", column, "SELECT") for column in ("tenant_id", "subject_id", "display_name")),
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }
@@ -357,6 +369,7 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
     assert {row["name"].split("(")[0] for row in rows} == {
         "memory.drop_access_log",
         "memory.ensure_month",
+        "memory.refresh_statistics",
         "session.ensure_month",
         "recall.drop_model",
         "recall.leave_model",

@@ -10,8 +10,8 @@ import pytest
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
-from skein_kit.accesses import MAX_MEMORIES, Access, access_of, operation_of
+from skein.session.v1 import session_pb2, states_pb2
+from skein_kit.accesses import MAX_MEMORIES, Access, access_of, operation_of, searches
 from skein_kit.call import Call
 from skein_kit.identity import Caller
 from skein_kit.ids import new_ids
@@ -65,7 +65,7 @@ def test_no_word_of_a_request_is_kept() -> None:
         "data": {},
         "tags": {"count": 1},
         "source": {"length": len(SECRET)},
-        "session_id": "s1",
+        "session_id": {"length": 2},
         "metadata": {},
     }
     assert (access.session_id, access.agent_id, access.claimed_agent_id) == (None, "butler", "maid")
@@ -85,15 +85,45 @@ def test_the_session_of_a_call_is_its_object_and_never_a_memory_s_or_a_filter_s(
     assert [(access.session_id, access.agent_id) for access in (read, opened)] == [("s2", "butler"), ("s3", "butler")]
 
 
-def test_a_search_is_known_again_by_a_hash_that_no_other_tenant_shares() -> None:
+def test_a_search_is_known_again_by_a_hash_under_the_tenant_s_key() -> None:
     request = recall_pb2.RecallRequest(query=SECRET, limit=3)
 
-    first, again = (recorded(request, method="Recall") for _ in range(2))
-    elsewhere = recorded(request, method="Recall", tenant_id=OTHER)
+    first, again = (recorded(request, method="Recall", query_key=b"1" * 32) for _ in range(2))
+    under_another = recorded(request, method="Recall", query_key=b"2" * 32)
 
     assert SECRET not in repr(first)
-    assert first.request_data == again.request_data != elsewhere.request_data
+    assert first.request_data == again.request_data != under_another.request_data
     assert asked(first)["limit"] == 3
+
+
+def test_without_a_key_a_search_leaves_only_the_length_of_its_words() -> None:
+    access = recorded(recall_pb2.RecallRequest(query=SECRET), method="Recall")
+
+    assert asked(access)["query"] == {"length": len(SECRET)}
+
+
+def test_requests_with_words_that_are_looked_for_are_told_from_others() -> None:
+    kinds = recall_pb2.RecallRequest, session_pb2.SearchMessagesRequest, pb.GetMemoryRequest, pb.CreateMemoryRequest
+
+    assert [searches(kind.DESCRIPTOR) for kind in kinds] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(("name", "kept"), [(IDS[0], IDS[0]), ("ann@example.org", {"length": 15})])
+def test_of_ids_only_uuids_are_kept_because_callers_choose_the_others(name: str, kept: object) -> None:
+    assert asked(recorded(pb.GetMemoryRequest(memory_id=name)))["memory_id"] == kept
+
+
+@pytest.mark.parametrize("method", ["PurgeMemories", "ForgetMemories", "PurgeSubject", "PurgeSession"])
+def test_a_call_that_erases_does_not_name_whom(method: str) -> None:
+    of_ann = pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann"))
+    requests = {
+        "PurgeSubject": states_pb2.PurgeSubjectRequest(subject_id="ann"),
+        "PurgeSession": states_pb2.PurgeSessionRequest(session_id="ann"),
+    }
+
+    access = recorded(requests.get(method, pb.PurgeMemoriesRequest(selection=of_ann)), method=method)
+
+    assert "ann" not in repr(access)
 
 
 def test_a_tenant_may_want_the_words_of_searches() -> None:

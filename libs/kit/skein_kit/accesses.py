@@ -1,7 +1,7 @@
 """What an access to a tenant's memory is, for the record: read from a request and its answer. Pure; never content.
 
-Of a request the record keeps ids, numbers, switches and the lengths of texts; of a search a keyed hash of its words,
-unless the tenant wants the words.
+Of a request the record keeps UUIDs, numbers, switches and the lengths of texts; of a search a hash of its words under
+the tenant's key, unless the tenant wants the words. Calls that erase do not name whom they erase.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
     from skein_kit.call import Call
@@ -49,6 +50,8 @@ _SEARCHES = ("Search", "Recall", "FindSimilar")
 _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
 _QUERY_FIELDS = frozenset({"query"})
+# Calls that erase a person or a session: their record must not keep the name.
+_ERASING = frozenset({"PurgeSubject", "PurgeSession", "PurgeMemories", "ForgetMemories"})
 _CONTEXT = frozenset({"session_id", "subject_id"})
 # Whose memories are handed out to be used: those read by id, and those recalled.
 _USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse", "FindSimilarResponse"})
@@ -128,22 +131,27 @@ def access_of(
     at: datetime,
     error_reason: str | None = None,
     with_query: bool = False,
+    query_key: bytes = b"",
 ) -> Access:
-    """Read what is recorded of a call. Neither a response nor a reason: it is still at work."""
+    """Read what is recorded of a call. Neither a response nor a reason: it is still at work.
+
+    `query_key` is the secret of the tenant that words are hashed with; without one only their length is kept.
+    """
     caller = call.caller
-    reading = _Reading(tenant_id=tenant_id, with_query=with_query)
+    reading = _Reading(query_key=query_key, with_query=with_query)
     described = reading.asked(request)
     answered = () if response is None else tuple(_ids(_answered(response)))
     touched = tuple(dict.fromkeys((*_ids(reading.names), *answered)))
     method = call.path.rpartition("/")[2]
+    context = {} if method in _ERASING else reading.context
     return Access(
         tenant_id=tenant_id,
         method=method,
         operation=operation_of(method),
         principal=caller.principal if caller is not None else "",
         memory_ids=touched[:MAX_MEMORIES],
-        session_id=reading.context.get("session_id"),
-        subject_id=reading.context.get("subject_id"),
+        session_id=context.get("session_id"),
+        subject_id=context.get("subject_id"),
         agent_id=(caller.agent_id if caller is not None else "") or None,
         claimed_agent_id=call.claimed_agent_id or None,
         claimed_session_id=call.claimed_session_id or None,
@@ -163,7 +171,7 @@ def access_of(
 class _Reading:
     """One reading of a request: what it says, and on the way which memories it names and what it is about."""
 
-    tenant_id: UUID
+    query_key: bytes
     with_query: bool
     # Ids as they were given; external ones are found in the answer.
     names: list[str] = field(default_factory=list)
@@ -268,6 +276,8 @@ def _describing(descriptor: FieldDescriptor) -> Callable[[Any, _Reading, int], o
     if descriptor.type == FieldDescriptor.TYPE_STRING:
         if descriptor.name in _QUERY_FIELDS:
             return _looked_for
+        if descriptor.name in _IDS:
+            return _identifier
         return _plain if descriptor.name in _PLAIN else _length
     return _length if descriptor.type == FieldDescriptor.TYPE_BYTES else lambda value, _reading, _depth: value
 
@@ -285,7 +295,15 @@ def _said(value: Any, _reading: _Reading, _depth: int) -> object:
 
 
 def _looked_for(value: str, reading: _Reading, _depth: int) -> object:
-    return value if reading.with_query else {"hash": _hash(value, reading.tenant_id), "length": len(value)}
+    if reading.with_query:
+        return value
+    length = {"length": len(value)}
+    return {"hash": _hash(value, reading.query_key), **length} if reading.query_key else length
+
+
+def _identifier(value: str, _reading: _Reading, _depth: int) -> object:
+    """Return a UUID as it is; another name was chosen by a caller, and may be a person's."""
+    return value if parse_id(value) is not None else {"length": len(value)}
 
 
 def _plain(value: str, _reading: _Reading, _depth: int) -> object:
@@ -296,9 +314,19 @@ def _length(value: str | bytes, _reading: _Reading, _depth: int) -> object:
     return {"length": len(value)}
 
 
-def _hash(text: str, tenant_id: UUID) -> str:
-    """Return a hash by which a tenant's equal searches are seen to be equal, and no two tenants' are."""
-    return hashlib.blake2b(text.encode(), digest_size=16, key=tenant_id.bytes).hexdigest()
+def _hash(text: str, key: bytes) -> str:
+    """Return a hash by which a tenant's equal searches are seen to be equal while its key lives, and no two tenants' are."""
+    return hashlib.blake2b(text.encode(), digest_size=16, key=key).hexdigest()
+
+
+@functools.cache
+def searches(descriptor: Descriptor, depth: int = _MAX_DEPTH) -> bool:
+    """Say whether requests of a kind have words that are looked for, down to the depth that is described."""
+    return any(
+        field.name in _QUERY_FIELDS
+        or (field.message_type is not None and depth > 0 and searches(field.message_type, depth - 1))
+        for field in descriptor.fields
+    )
 
 
 def _answered(response: Message) -> Iterator[str]:
@@ -328,10 +356,10 @@ _HOLDERS = {
     "session": _CONTEXT,
     "state": _CONTEXT,
 }
-# Texts that are ids or names of the service's own, and no words of anybody's.
-_PLAIN = frozenset(
-    {"memory_id", "link_id", "block_id", "session_id", "agent_id", "message_id", "snapshot_id", "type", "relation"}
-)
+# Names of things: UUIDs that services made, or whatever a caller chose.
+_IDS = frozenset({"memory_id", "link_id", "block_id", "session_id", "message_id", "snapshot_id"})
+# Names of kinds and agents, and no words of a person.
+_PLAIN = frozenset({"agent_id", "type", "relation"})
 _SHARED = (
     "operation", "method", "principal", "session_id", "agent_id", "subject_id", "claimed_agent_id",
     "claimed_session_id", "item_count", "request_data", "success", "error_reason", "client_address", "request_id",

@@ -18,7 +18,8 @@ from prometheus_client import Counter
 
 from skein_kit import canary, filing, logs
 from skein_kit.access import RULES
-from skein_kit.accesses import Access, access_of
+from skein_kit.access_keys import AccessKeys
+from skein_kit.accesses import Access, access_of, searches
 from skein_kit.background import alongside
 from skein_kit.errors import AccessNotRecorded, Refusal
 from skein_kit.ids import new_ids, now
@@ -64,6 +65,7 @@ class AccessLog:
         """Write with the service's role; with `counts_uses` memories that are handed out are counted as used."""
         self._database = database
         self._policies = policies
+        self._keys = AccessKeys(database)
         self._counts_uses = counts_uses
         queries = Queries.of("skein_kit")
         self._insert, self._finish = queries["insert_accesses"], queries["finish_access"]
@@ -97,6 +99,8 @@ class AccessLog:
             return await method(request, context)
         at = now()
         policy = await self._policy(tenant_id)
+        is_hashed = not policy.audit_query_text and searches(request.DESCRIPTOR)
+        query_key = await self._keys.of(tenant_id) if is_hashed else b""
 
         def access(response: Message | None, reason: str | None) -> Access:
             return access_of(
@@ -107,6 +111,7 @@ class AccessLog:
                 at=at,
                 error_reason=reason,
                 with_query=policy.audit_query_text,
+                query_key=query_key,
             )
 
         begun = await self._begin(access(None, None)) if policy.audit_strict else None

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import grpc
@@ -27,6 +28,21 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_kit.identity import Caller
 
+# From a service's last deletion on: calls that were at work are recorded, caches dropped, statistics made anew. As long as
+# the worker's round takes to come by when the process that erased has ended.
+_SETTLE = timedelta(minutes=10)
+_DEAD_ROWS_UNTIL = (
+    "Until the pages that held the rows are written anew. VACUUM frees them and may leave the bytes, so only VACUUM FULL"
+    " of the tables, run after forget_time, is certain to remove them."
+)
+_LOG_UNTIL = (
+    "Until the segments of the write-ahead log before log_position are overwritten or removed: after later checkpoints, as"
+    " max_wal_size, wal_keep_size and replication slots allow. Archived segments stay as long as the archive keeps them."
+)
+_BACKUPS_UNTIL = (
+    "Until the backups that were made before forget_time are removed. A restore of one erases the person again before any"
+    " call is answered, and destroys the restored keys of hashes."
+)
 # Left of the caller's time when no further step is begun.
 _MARGIN_SECONDS = 2.0
 _PARTS = (
@@ -72,7 +88,21 @@ class Forgetting:
             erasures.append(pb.Erasure(service=service, deleted_counts=counts, receipt_ids=receipts))
             if more:
                 break
-        return _receipt(erasures, more=more, at=now())
+        at = now()
+        remains = None if more or request.dry_run else await self._remains(request, at)
+        return _receipt(erasures, remains, more=more, at=at)
+
+    async def _remains(self, request: pb.ForgetRequest, at: datetime) -> pb.Remains:
+        """Say until when dead copies may hold the person: the position is read once every service is done."""
+        asked = memory_pb2.PurgeMemoriesRequest(selection=_selection(request), request_id=_step(request, "last", 0))
+        response = await self._memories.PurgeMemories(asked)
+        return pb.Remains(
+            settle_time=time(at + _SETTLE),
+            dead_rows_until=_DEAD_ROWS_UNTIL,
+            log_until=_LOG_UNTIL,
+            log_position=response.receipt.log_position,
+            backups_until=_BACKUPS_UNTIL,
+        )
 
     async def _of_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
         step, more = 0, True
@@ -87,10 +117,9 @@ class Forgetting:
 
     async def _of_memories(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
         step, token, more = 0, "", True
-        selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=request.subject_id))
         while more:
             asked = memory_pb2.PurgeMemoriesRequest(
-                selection=selection,
+                selection=_selection(request),
                 dry_run=request.dry_run,
                 page_token=token,
                 request_id=_step(request, "memories", step),
@@ -121,12 +150,18 @@ class Forgetting:
         yield {"tenancy.subjects": 1}, "", False
 
 
+def _selection(request: pb.ForgetRequest) -> memory_pb2.MemorySelection:
+    return memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=request.subject_id))
+
+
 def _step(request: pb.ForgetRequest, part: str, step: int) -> str:
     """Name one step of a request, so that a repeated one gets the answer that the first got."""
     return f"forget:{request.request_id}:{part}:{step}" if request.request_id else ""
 
 
-def _receipt(erasures: list[pb.Erasure], *, more: bool, at: datetime) -> pb.ForgetResponse:
+def _receipt(
+    erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bool, at: datetime
+) -> pb.ForgetResponse:
     receipt_id = str(new_id(at))
     said = [
         receipt_id,
@@ -139,4 +174,5 @@ def _receipt(erasures: list[pb.Erasure], *, more: bool, at: datetime) -> pb.Forg
         forget_time=time(at),
         digest=hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest(),
         more=more,
+        remains=remains,
     )

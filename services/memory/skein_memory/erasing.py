@@ -53,6 +53,8 @@ class Receipt:
     deleted_counts: Mapping[str, int]
     dry_run: bool
     block_ids: tuple[str, ...] = ()
+    # How far the write-ahead log went when everything was removed; empty when nobody asked.
+    log_position: str = ""
 
     @property
     def digest(self) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skein_kit.embeddings import Embeddings
     from skein_kit.months import Months
     from skein_memory.delivering import Delivering
+    from skein_memory.finishing import Finisher
     from skein_memory.settings import MemorySettings
     from skein_memory.store import (
         AccessLogStore,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from skein_memory.store.curating import CuratingStore
     from skein_memory.store.deliveries import DeliveryStore
     from skein_memory.store.erasing import ErasingStore
+    from skein_memory.store.erasures import ErasureStore
     from skein_memory.store.expunging import ExpungingStore
     from skein_memory.store.finding import FindingStore
     from skein_memory.store.graph import GraphStore
@@ -69,6 +71,8 @@ class Parts:
     deliveries: DeliveryStore
     archives: ArchiveStore
     expunging: ExpungingStore
+    erasures: ErasureStore
+    finishing: Finisher
     delivering: Delivering
 
 

@@ -23,6 +23,8 @@ TABLES: Mapping[str, Query] = {
     "memory.versions": _QUERIES["purge_versions"],
     "memory.revisions": _QUERIES["purge_revisions"],
     "memory.access_log": _QUERIES["purge_access_log"],
+    "memory.access_keys": _QUERIES["purge_access_keys"],
+    "memory.erasures": _QUERIES["purge_erasures"],
     "memory.accesses": _QUERIES["purge_accesses"],
     "memory.block_agents": _QUERIES["purge_block_agents"],
     "memory.blocks": _QUERIES["purge_blocks"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
+from skein_kit.background import alongside
 from skein_kit.cold import Cold
 from skein_kit.embeddings import Embeddings
 from skein_kit.months import Months
@@ -19,6 +20,7 @@ from skein_kit.requests import Requests
 from skein_kit.service import Service, Servicers
 from skein_kit.vectors import prepare_connection
 from skein_memory.delivering import Delivering
+from skein_memory.finishing import Finisher
 from skein_memory.keyring import KeyCheck
 from skein_memory.parts import Parts
 from skein_memory.sealing import MasterKeys
@@ -47,6 +49,7 @@ from skein_memory.store.aliases import AliasStore
 from skein_memory.store.conflicts import ConflictStore
 from skein_memory.store.curating import CuratingStore
 from skein_memory.store.deliveries import DeliveryStore
+from skein_memory.store.erasures import ErasureStore
 from skein_memory.store.expunging import ExpungingStore
 from skein_memory.store.graph import GraphStore
 from skein_memory.store.levels import LevelStore
@@ -99,6 +102,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         deliveries = DeliveryStore(tables, watches)
         outbound = Outbound.of(OutboundSettings.read(host.environment))
         delivering = Delivering(deliveries, watches.key_of, outbound)
+        erasures = ErasureStore(tables)
+        finishing = Finisher(erasures)
         cold = Cold(settings.archives(host.environment))
         parts = Parts(
             settings=settings,
@@ -129,6 +134,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             expunging=ExpungingStore(tables, cold),
             deliveries=deliveries,
             delivering=delivering,
+            erasures=erasures,
+            finishing=finishing,
         )
         servicers.add(rpc.add_MemoryServiceServicer_to_server, access_log.watching(MemoryServicer(parts)))
         servicers.add(rpc.add_LinkServiceServicer_to_server, access_log.watching(LinkServicer(parts)))
@@ -143,7 +150,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server, access_log.watching(SnapshotServicer(parts))
         )
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
-        async with watching.open(), delivering.open():
+        async with watching.open(), delivering.open(), alongside(erasures=finishing.run):
             yield servicers
 
 

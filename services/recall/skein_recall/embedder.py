@@ -115,6 +115,10 @@ class Embedder:
 
         return await self._queries.vector(text, scope, make)
 
+    def drop(self, scope: str | None) -> None:
+        """Forget the vectors of a scope's queries; None: of every scope's."""
+        self._queries.drop(scope)
+
     def chunks(self, text: str) -> list[str]:
         """The text itself when the model can read it whole, else overlapping pieces of it that the model can."""
         return [text[start:end] for start, end in self.spans(text)]

@@ -157,6 +157,11 @@ class Held:
                 self._want(shortlist.key, known, at)
         return is_of_it and new < MOST_NEW
 
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Let go of all that is held of a tenant, what is being read included; None: of every tenant."""
+        for key in [key for key in self._known if tenant_id in (None, key[0])]:
+            self._let_go(self._known.pop(key))
+
     async def run(self) -> None:
         """Read what is wanted, one tenant at a time, and let go of what nobody uses."""
         while True:
@@ -207,7 +212,7 @@ class Held:
                 rounded = await asyncio.to_thread(Rounded.of, new.vectors)
                 matrix = held.with_those(new, rounded, moment=moment)
             if matrix is not None:
-                if known.matrix is held:
+                if known.matrix is held and self._known.get(key) is known:
                     known.matrix = matrix
                 known.again, known.pause = self._clock() + _MOMENT_SECONDS, _FIRST_PAUSE_SECONDS
                 return

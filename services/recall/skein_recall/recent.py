@@ -34,6 +34,13 @@ class Recent:
         if len(self._asked) > self._tenants:
             self._asked.popitem(last=False)
 
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Forget the queries of a tenant; None: of every tenant."""
+        if tenant_id is None:
+            self._asked.clear()
+        else:
+            self._asked.pop(tenant_id, None)
+
     def tenants(self) -> list[UUID]:
         """Return the tenants, the one that asked last first."""
         return list(reversed(self._asked))

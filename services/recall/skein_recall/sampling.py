@@ -104,6 +104,13 @@ class Sampler:
         except asyncio.QueueFull:
             RECALL_UNSAMPLED.inc()
 
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Forget what waits of a tenant; None: of every tenant."""
+        waiting = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
+        for sample in waiting:
+            if tenant_id is not None and sample.tenant_id != tenant_id:
+                self._waiting.put_nowait(sample)
+
     async def run(self) -> None:
         """Repeat what waits, one after another, until cancelled."""
         loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ from skein_kit.telemetry import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.comparing import Comparer
 from skein_recall.deferring import Deferred
 from skein_recall.embedder import Embedder
+from skein_recall.erasing import ErasureWatch
 from skein_recall.held import Held
 from skein_recall.index import Indexer
 from skein_recall.model_servicer import ModelParts
@@ -86,7 +87,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         servicer = RecallServicer(searcher, SimilarItems(store, registry, deferred, searcher), recent, parts)
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
         servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, deferred, reindexer, store))
-        async with alongside(sampler=sampler.run, deferred=deferred.run, held=held.run):
+        erasures = ErasureWatch(store.erasures, [held, vectors, recent, sampler])
+        async with alongside(sampler=sampler.run, deferred=deferred.run, held=held.run, erasures=erasures.run):
             yield servicers
 
 

@@ -79,6 +79,10 @@ class Vectors:
             log.warning("embedder_did_not_answer", error=type(error).__name__)
             return None
 
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Forget the vectors of a tenant's queries; None: of every tenant's."""
+        self._providers.drop(None if tenant_id is None else str(tenant_id))
+
     async def of_texts(self, model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector for each text, of what the model's window holds of it."""
         with _span(len(texts)):

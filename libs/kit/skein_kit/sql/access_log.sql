@@ -21,3 +21,13 @@ VALUES (:tenant_id, :last_access_time, :memory_id, :access_count)
 ON CONFLICT ON CONSTRAINT accesses_pkey DO UPDATE
     SET access_count = known.access_count + excluded.access_count,
         last_access_time = greatest(known.last_access_time, excluded.last_access_time);
+
+-- read_access_key --
+-- Read the key of a tenant's hashes.
+SELECT secret FROM memory.access_keys WHERE tenant_id = :tenant_id;
+
+-- make_access_key --
+-- Give a tenant a key of its hashes, unless it has one.
+INSERT INTO memory.access_keys (tenant_id, secret)
+VALUES (:tenant_id, :secret)
+ON CONFLICT ON CONSTRAINT access_keys_pkey DO NOTHING;

@@ -28,6 +28,7 @@ _MEMORY_SUBJECTS = """
     UNION SELECT subject_id FROM memory.archived WHERE tenant_id = $1
     UNION SELECT subject_id FROM memory.blocks WHERE tenant_id = $1
     UNION SELECT subject_id FROM memory.revisions WHERE tenant_id = $1
+    UNION SELECT subject_id FROM memory.access_log WHERE tenant_id = $1
 """
 _SESSIONS = "SELECT session_id FROM session.sessions WHERE tenant_id = $1"
 _MESSAGES = """

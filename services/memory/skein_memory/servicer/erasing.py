@@ -73,7 +73,11 @@ class ErasingRpcs(Rpcs):
         done = await self._parts.erasing.purge(
             tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
         )
-        return pb.PurgeMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
+        response = pb.PurgeMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
+        if selection.subject_id and not request.dry_run and not response.next_page_token:
+            await self._parts.erasures.clear_subject(tenant_id, selection.subject_id)
+            self._parts.finishing.note(tenant_id)
+        return response
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         who, at = caller(context), now()
@@ -212,4 +216,5 @@ def receipt_of(receipt: Receipt | None) -> pb.PurgeReceipt | None:
         digest=receipt.digest,
         dry_run=receipt.dry_run,
         block_ids=receipt.block_ids,
+        log_position=receipt.log_position,
     )

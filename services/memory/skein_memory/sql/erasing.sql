@@ -54,7 +54,7 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 -- Empty the stored answers that speak of memories: repeated, the request gets an answer without them and does nothing.
 -- Answers are kept for a day; each is looked through once, however many memories are asked for.
 UPDATE memory.requests
-SET response = ''
+SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
     AND method <> ALL (:spared::text[])
     AND EXISTS (
@@ -206,7 +206,7 @@ WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 -- empty_block_answers --
 -- Empty the stored answers that show blocks: repeated, the request gets an answer without them and does nothing.
 UPDATE memory.requests
-SET response = ''
+SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
     AND EXISTS (
         SELECT FROM unnest(:names::bytea[]) AS shown (name)

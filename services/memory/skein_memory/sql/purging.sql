@@ -166,3 +166,15 @@ WHERE tenant_id = :tenant_id AND (snapshot_id, kind, item_id) IN (
 DELETE FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND snapshot_id = ANY (ARRAY(
     SELECT snapshot_id FROM memory.snapshots WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_erasures --
+-- Remove some of the notes of a deleted tenant about what was erased.
+DELETE FROM memory.erasures
+WHERE tenant_id = :tenant_id AND erasure_id = ANY (ARRAY(
+    SELECT erasure_id FROM memory.erasures WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_access_keys --
+-- Remove the key of a deleted tenant's hashes.
+DELETE FROM memory.access_keys
+WHERE tenant_id = :tenant_id AND tenant_id IN (
+    SELECT tenant_id FROM memory.access_keys WHERE tenant_id = :tenant_id LIMIT :count);

@@ -17,7 +17,7 @@ from skein_kit.ids import first_id, new_id, parse_id
 from skein_kit.requests import LIFETIME
 from skein_memory.erasing import CONTENT, SPARED_ANSWERS, Receipt, purged
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
-from skein_memory.store import entries, erased_blocks, finding, history, names, tombstones
+from skein_memory.store import entries, erased_blocks, erasures, finding, history, names, tombstones
 from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
 
@@ -122,6 +122,9 @@ class ErasingStore(Store):
                 blocks_after = None
                 if selection.subject_id and found.after is None:
                     receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
+                if selection.subject_id:
+                    await erasures.note_subject(tx, tenant_id, selection.subject_id, at=at)
+                receipt = replace(receipt, log_position=await erasures.log_end(tx))
                 is_behind = await _has_newer_archive(tx, tenant_id, selection)
                 if is_behind and not_found:
                     not_found = await _without_archived(tx, tenant_id, not_found)
@@ -281,6 +284,7 @@ class ErasingStore(Store):
             active = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
             if not cause:
                 await tombstones.write(tx, tenant_id, memory_ids, at=at)
+                await erasures.clear_words(tx, tenant_id, memory_ids)
             await postings.discount(tx, tenant_id, memory_ids)
             for table, query in CONTENT.items():
                 if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):

@@ -14,7 +14,7 @@ from skein_kit.requests import LIFETIME
 from skein_memory.conditions import fields_of_row
 from skein_memory.erasing import SPARED_ANSWERS, purged
 from skein_memory.errors import ArchiveNotFound
-from skein_memory.store import cold_rows, history, tombstones
+from skein_memory.store import cold_rows, erasures, history, tombstones
 from skein_memory.store.cold_files import Files
 from skein_memory.store.queries import QUERIES
 
@@ -185,6 +185,7 @@ async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: 
         external_ids=sorted({row["external_id"] for row in said if row["external_id"] is not None}),
         sayings=[(row["type"], row["content"], _json(row["data"])) for row in said],
     )
+    await erasures.clear_words(tx, tenant_id, gone)
     await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
     await tx.execute(
         QUERIES["empty_answers"],

@@ -200,8 +200,6 @@ async def read_watch(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query:
     return watch_of(row)
 
 
-
-
 def _said(draft: WatchDraft) -> dict[str, object]:
     return {
         "display_name": draft.display_name,

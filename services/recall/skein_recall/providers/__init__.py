@@ -24,5 +24,8 @@ class Provider(Protocol):
     async def embed_query(self, text: str, *, scope: str, seconds: float) -> NDArray[np.float32]:
         """The vector of a query within so many seconds, remembered within its scope; read-only."""
 
+    def drop(self, scope: str | None) -> None:
+        """Forget the vectors of a scope's queries; None: of every scope's."""
+
     def chunks(self, text: str) -> list[str]:
         """The text itself when the model can read it whole, else overlapping pieces of it that the model can."""

@@ -24,6 +24,11 @@ class Providers:
         self._keys = keys
         self._endpoints: dict[str, tuple[EmbeddingModel, Endpoint]] = {}
 
+    def drop(self, scope: str | None) -> None:
+        """Forget the vectors of a scope's queries; None: of every scope's."""
+        for provider in (self._embedded, *(endpoint for _, endpoint in self._endpoints.values())):
+            provider.drop(scope)
+
     def of(self, model: EmbeddingModel) -> Provider:
         """Return who makes a model's vectors; refuse with ModelNotFound when only callers have them."""
         if not model.embeds:

@@ -35,6 +35,10 @@ class Embedded:
         """The vector of a query; whoever asks sets the limit of time, because a run of the model cannot be ended."""
         return await self._embedder.embed_query(text, scope=scope)
 
+    def drop(self, scope: str | None) -> None:
+        """Forget the vectors of a scope's queries; None: of every scope's."""
+        self._embedder.drop(scope)
+
     def chunks(self, text: str) -> list[str]:
         """The text itself, or pieces of it by the model's own tokens."""
         return self._embedder.chunks(text)

@@ -100,6 +100,10 @@ class Endpoint:
 
         return await self._queries.vector(text, scope, make)
 
+    def drop(self, scope: str | None) -> None:
+        """Forget the vectors of a scope's queries; None: of every scope's."""
+        self._queries.drop(scope)
+
     def chunks(self, text: str) -> list[str]:
         """The text itself when it fits the window, else overlapping pieces: nobody here knows the model's tokens."""
         window = self._remote.window_characters

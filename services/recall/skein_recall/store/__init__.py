@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skein_kit.purging import purge
 from skein_kit.vectors import of_table
 from skein_kit.vectors import prepare_connection as take_vectors
+from skein_recall.store.erasures import ErasureStore
 from skein_recall.store.holding import HoldingStore
 from skein_recall.store.indexing import IndexStore
 from skein_recall.store.models import ModelStore
@@ -68,6 +69,7 @@ class Store:
         self.reindexes = ReindexStore(database)
         self.states = IndexStateStore(database)
         self.vectors = VectorStore(database)
+        self.erasures = ErasureStore(database)
 
     def reading(self, tenant_id: UUID, *, filtered: bool) -> Reading:
         """Return a transaction to find and read items, which begins and ends with the block that it is used for.

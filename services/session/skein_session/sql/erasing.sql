@@ -108,7 +108,7 @@ WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = gone.session_id;
 -- Empty the stored answers that show something of some sessions: repeated, the request gets an empty answer and does
 -- nothing.
 UPDATE session.requests
-SET response = ''
+SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND response <> '';
 
 -- erase_states_of_session --
@@ -223,3 +223,24 @@ WHERE own.tenant_id = :tenant_id
 UPDATE session.requests
 SET response = :response, session_id = :session_id
 WHERE tenant_id = :tenant_id AND principal = :principal AND method = :method AND request_id = :request_id;
+
+-- note_erased_session --
+-- Note by a digest that a session was erased, so that the access log loses what is recorded a moment later as well. Notes
+-- of a tenant share a secret while there are any.
+INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
+SELECT :tenant_id, :erasure_id::uuid, own.secret,
+    sha256(own.secret || convert_to('session:' || :session_id::text, 'UTF8')), :erase_time::timestamptz
+FROM (SELECT coalesce((SELECT noted.secret FROM memory.erasures AS noted WHERE noted.tenant_id = :tenant_id
+                       ORDER BY noted.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
+
+-- clear_accesses_of_session --
+-- Take a session out of the access log: its name, whose it was, what was asked about it, and by which call.
+UPDATE memory.access_log
+SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
+    request_id = ''
+WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
+    SELECT about.access_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.session_id = :session_id
+    UNION
+    SELECT claimed.access_id FROM memory.access_log AS claimed
+    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = :session_id));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +12,7 @@ from google.protobuf.message import Message
 from skein.session.v1 import states_pb2 as pb
 from skein_kit import postings
 from skein_kit.errors import TransactionConflict
-from skein_kit.ids import parse_id
+from skein_kit.ids import new_id, parse_id
 from skein_kit.sql import Queries
 from skein_session.errors import SessionNotFound
 from skein_session.store import tombstones
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from skein_session.store.archives import ArchiveStore, FileOf
 
 _QUERIES = Queries.of("skein_session")
+_SECRET_BYTES = 32
 # Messages that one call removes where its caller names no number.
 _DEFAULT_LIMIT = 1000
 # Sessions of one person that one call looks at.
@@ -218,6 +220,14 @@ class _Erasure:
         )
         await self._count("session.sessions", "erase_session", **of_session)
         await tombstones.put(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
+        await self._tx.execute(_QUERIES["clear_accesses_of_session"], **of_session)
+        await self._tx.execute(
+            _QUERIES["note_erased_session"],
+            **of_session,
+            erasure_id=new_id(self._at),
+            secret=secrets.token_bytes(_SECRET_BYTES),
+            erase_time=self._at,
+        )
         self._session_ids.append(session_id)
         return True
 

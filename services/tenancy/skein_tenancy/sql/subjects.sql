@@ -102,7 +102,7 @@ WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 -- empty_subject_answers --
 -- Empty the stored answers that show a subject: repeated, the request gets an empty answer and does nothing.
 UPDATE tenancy.requests
-SET response = ''
+SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> '' AND method = ANY (:methods::text[])
     AND position(:name::bytea IN response) > 0;
 

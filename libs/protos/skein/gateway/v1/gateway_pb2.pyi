@@ -260,19 +260,35 @@ class Erasure(_message.Message):
     receipt_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, service: _Optional[str] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., receipt_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class Remains(_message.Message):
+    __slots__ = ("settle_time", "dead_rows_until", "log_until", "log_position", "backups_until")
+    SETTLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    DEAD_ROWS_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    LOG_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    BACKUPS_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    settle_time: _timestamp_pb2.Timestamp
+    dead_rows_until: str
+    log_until: str
+    log_position: str
+    backups_until: str
+    def __init__(self, settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dead_rows_until: _Optional[str] = ..., log_until: _Optional[str] = ..., log_position: _Optional[str] = ..., backups_until: _Optional[str] = ...) -> None: ...
+
 class ForgetResponse(_message.Message):
-    __slots__ = ("erasures", "receipt_id", "forget_time", "digest", "more")
+    __slots__ = ("erasures", "receipt_id", "forget_time", "digest", "more", "remains")
     ERASURES_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     FORGET_TIME_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    REMAINS_FIELD_NUMBER: _ClassVar[int]
     erasures: _containers.RepeatedCompositeFieldContainer[Erasure]
     receipt_id: str
     forget_time: _timestamp_pb2.Timestamp
     digest: str
     more: bool
-    def __init__(self, erasures: _Optional[_Iterable[_Union[Erasure, _Mapping]]] = ..., receipt_id: _Optional[str] = ..., forget_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., more: _Optional[bool] = ...) -> None: ...
+    remains: Remains
+    def __init__(self, erasures: _Optional[_Iterable[_Union[Erasure, _Mapping]]] = ..., receipt_id: _Optional[str] = ..., forget_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., more: _Optional[bool] = ..., remains: _Optional[_Union[Remains, _Mapping]] = ...) -> None: ...
 
 class GetClusterStatusRequest(_message.Message):
     __slots__ = ()

@@ -137,7 +137,10 @@ class GatewayServiceServicer:
         in this order and for good. With dry_run nothing is erased. It goes on until
         everything is gone or the deadline is near: then more is set, and the call
         is to be repeated. Repeating a request_id goes on where it stopped and does
-        nothing twice.
+        nothing twice. Rows of the access log stay, without the person and without
+        the words of searches that found or named them; the key that the tenant's
+        other searches were hashed with is destroyed. The answer says in `remains`
+        until when copies that no call can read may hold bytes of the person.
 
         Errors:
         - as PurgeMemories, PurgeSubject and the session service's erasure: the

@@ -734,7 +734,7 @@ class ExportMatchingResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[ExportedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PurgeReceipt(_message.Message):
-    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run", "block_ids")
+    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run", "block_ids", "log_position")
     class DeletedCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -749,6 +749,7 @@ class PurgeReceipt(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     BLOCK_IDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     purge_time: _timestamp_pb2.Timestamp
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
@@ -756,7 +757,8 @@ class PurgeReceipt(_message.Message):
     digest: str
     dry_run: bool
     block_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ..., block_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    log_position: str
+    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ..., block_ids: _Optional[_Iterable[str]] = ..., log_position: _Optional[str] = ...) -> None: ...
 
 class PurgeMemoriesRequest(_message.Message):
     __slots__ = ("selection", "dry_run", "page_size", "page_token", "request_id")

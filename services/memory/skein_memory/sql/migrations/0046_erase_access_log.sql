@@ -1,0 +1,81 @@
+-- Erasing a person reaches the access log: its rows lose the person, and the key of its hashes is destroyed.
+
+-- The secret that a tenant's hashes of searches are keyed with. Forgetting a person deletes it, and with it every way to
+-- hold a guess against the hashes that are there; the next search makes another.
+CREATE TABLE memory.access_keys (
+    tenant_id uuid NOT NULL
+        CONSTRAINT access_keys_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    secret bytea NOT NULL CONSTRAINT access_keys_secret_length CHECK (octet_length(secret) = 32),
+    CONSTRAINT access_keys_pkey PRIMARY KEY (tenant_id)
+);
+ALTER TABLE memory.access_keys ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.access_keys FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.access_keys
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, DELETE ON memory.access_keys TO skein_memory;
+GRANT SELECT, INSERT ON memory.access_keys TO skein_recall, skein_session;
+
+-- People and sessions that were erased a moment ago, by digests alone. Calls that were at work then are recorded seconds
+-- later, so the access log is looked through once more before the row goes, and the secret of its digest with it. Recall
+-- drops what it holds in memory of these tenants.
+CREATE TABLE memory.erasures (
+    tenant_id uuid NOT NULL
+        CONSTRAINT erasures_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    erasure_id uuid NOT NULL,
+    secret bytea NOT NULL CONSTRAINT erasures_secret_length CHECK (octet_length(secret) = 32),
+    -- SHA-256 of the secret and "subject:" or "session:" with the name.
+    digest bytea NOT NULL CONSTRAINT erasures_digest_length CHECK (octet_length(digest) = 32),
+    erase_time timestamptz NOT NULL,
+    CONSTRAINT erasures_pkey PRIMARY KEY (tenant_id, erasure_id)
+);
+ALTER TABLE memory.erasures ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.erasures FORCE ROW LEVEL SECURITY;
+-- Recall asks for the tenants of all of them.
+CREATE POLICY tenant ON memory.erasures
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR current_setting('skein.operator', true) = 'on');
+GRANT SELECT, INSERT, DELETE ON memory.erasures TO skein_memory;
+GRANT SELECT, INSERT ON memory.erasures TO skein_session;
+GRANT SELECT (tenant_id, erase_time) ON memory.erasures TO skein_recall;
+
+-- The name by which recorded searches speak of a person.
+GRANT SELECT (tenant_id, subject_id, display_name) ON tenancy.subjects TO skein_memory;
+
+CREATE INDEX access_log_subject ON memory.access_log (tenant_id, subject_id, access_id) WHERE subject_id IS NOT NULL;
+-- Searches whose words were kept, because the tenant wants them (audit_query_text).
+CREATE INDEX access_log_words ON memory.access_log (tenant_id, request_id)
+    WHERE request_data @? '$.**.query ? (@.type() == "string")';
+
+-- The planner's statistics hold values of the rows that they were made from, until they are made anew. Make them anew where
+-- they are older than a time; return for how many tables. Postgres 18 can forget those of a table that is empty now.
+CREATE FUNCTION memory.refresh_statistics(before timestamptz) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '5s'
+AS $$
+DECLARE
+    found record;
+    refreshed integer := 0;
+BEGIN
+    FOR found IN
+        SELECT n.nspname, c.relname, c.oid
+        FROM pg_catalog.pg_class AS c
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+        WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind = 'r' AND c.reltuples >= 0
+            AND coalesce(greatest(s.last_analyze, s.last_autoanalyze), '-infinity') < before
+        ORDER BY c.oid
+    LOOP
+        IF to_regprocedure('pg_catalog.pg_clear_attribute_stats(text,text,text,boolean)') IS NOT NULL THEN
+            PERFORM pg_catalog.pg_clear_attribute_stats(found.nspname::text, found.relname::text, a.attname::text, false)
+            FROM pg_catalog.pg_attribute AS a
+            WHERE a.attrelid = found.oid AND a.attnum > 0 AND NOT a.attisdropped;
+        END IF;
+        EXECUTE format('ANALYZE %I.%I', found.nspname, found.relname);
+        refreshed := refreshed + 1;
+    END LOOP;
+    RETURN refreshed;
+END
+$$;
+REVOKE ALL ON FUNCTION memory.refresh_statistics(timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory.refresh_statistics(timestamptz) TO skein_memory;

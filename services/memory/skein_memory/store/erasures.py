@@ -1,0 +1,99 @@
+"""What the access log and the statistics keep of a person beyond the rows about them, and its removal.
+
+A call that is at work while a person is erased is recorded seconds later. So each erasure is noted, the access log is
+cleared at once, and once more when such calls are recorded; then the note goes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein_kit.ids import first_id, new_id
+from skein_memory.store.queries import QUERIES
+from skein_memory.store.tables import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database import Transaction
+
+# By then every process has recorded the calls that were at work, and dropped what it held in memory.
+SETTLE = timedelta(seconds=30)
+# Calls that began so long before an erasure may end after it.
+_LONGEST_CALL = timedelta(minutes=10)
+# Searches that began so long before an erasure lose their words, if these are kept: they may name the person.
+_LONGEST_SEARCH = timedelta(minutes=1)
+_SECRET_BYTES = 32
+# Accesses that one transaction clears.
+_CLEARED_AT_ONCE = 5000
+
+
+async def note_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
+    """Note that a person is erased, and destroy the key of the tenant's hashes."""
+    await tx.execute(
+        QUERIES["note_erasure"],
+        tenant_id=tenant_id,
+        erasure_id=new_id(at),
+        name=f"subject:{subject_id}",
+        secret=secrets.token_bytes(_SECRET_BYTES),
+        erase_time=at,
+    )
+    await tx.execute(QUERIES["delete_access_key"], tenant_id=tenant_id)
+
+
+async def clear_words(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
+    """Remove the recorded words of searches that found memories; return from how many accesses."""
+    return await tx.execute(QUERIES["clear_words_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+
+
+async def log_end(tx: Transaction) -> str:
+    """Return how far the write-ahead log goes."""
+    position: str = await tx.value(QUERIES["log_end"])
+    return position
+
+
+class ErasureStore(Store):
+    """Removes from the access log and the statistics what they keep of erased people and sessions."""
+
+    async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
+        """Take a person out of the access log; return how many accesses were changed."""
+        cleared, count = 0, _CLEARED_AT_ONCE
+        while count == _CLEARED_AT_ONCE:
+            async with self._database.tenant(tenant_id) as tx:
+                count = await tx.execute(
+                    QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
+                )
+            cleared += count
+        async with self._database.tenant(tenant_id) as tx:
+            display_name = await tx.value(QUERIES["display_name"], tenant_id=tenant_id, subject_id=subject_id) or ""
+            names = sorted({subject_id.strip(), display_name.strip()} - {""})
+            cleared += await tx.execute(QUERIES["clear_words_naming"], tenant_id=tenant_id, names=names)
+        return cleared
+
+    async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
+        """Clear the access log and the statistics once more of what was erased before calls settled; say whether it was.
+
+        What fails is done again by the next call, as the notes of the erasures go last.
+        """
+        until = at - SETTLE
+        of_tenant = {"tenant_id": tenant_id}
+        async with self._database.tenant(tenant_id) as tx:
+            times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
+        if times is None or times["first_time"] is None:
+            return False
+        since, before = first_id(times["first_time"] - _LONGEST_CALL), first_id(times["last_time"])
+        async with self._database.tenant(tenant_id) as tx:
+            await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
+            await tx.execute(QUERIES["clear_words_of_lost_memories"], **of_tenant, since_id=since)
+            since = first_id(times["first_time"] - _LONGEST_SEARCH)
+            await tx.execute(QUERIES["clear_words_between"], **of_tenant, since_id=since, before_id=before)
+            await tx.execute(QUERIES["delete_access_key"], **of_tenant)
+        async with self._database.shared() as tx:
+            await tx.value(QUERIES["refresh_statistics"], before=at)
+        async with self._database.tenant(tenant_id) as tx:
+            await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=until)
+        return True

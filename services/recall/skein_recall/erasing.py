@@ -1,0 +1,73 @@
+"""Drops from memory what a process holds of tenants in which a person or a session was erased.
+
+The erasure is noted in the database for half a minute at least. Every process looks every few seconds; one that could
+not look for longer drops everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from skein_kit import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_recall.store.erasures import ErasureStore
+
+LOOK_SECONDS = 5.0
+# A note may be gone after half a minute.
+_BLIND_SECONDS = 20.0
+
+log = logs.get("recall")
+
+
+class TenantCache(Protocol):
+    """Something that is kept in memory by tenant."""
+
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Forget all of a tenant; None: of every tenant."""
+
+
+class ErasureWatch:
+    """Looks for erasures, and has caches drop the tenants."""
+
+    def __init__(self, store: ErasureStore, caches: Sequence[TenantCache]) -> None:
+        """Watch on behalf of `caches`."""
+        self._store = store
+        self._caches = caches
+        # When something was last erased in a tenant, as far as it was seen.
+        self._seen: dict[UUID, datetime] = {}
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        loop = asyncio.get_running_loop()
+        looked = loop.time()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.look()
+            except Exception as error:  # noqa: BLE001 - whatever keeps it from looking, what it holds may be erased.
+                log.warning("erasures_not_seen", error=type(error).__name__)
+                if loop.time() - looked > _BLIND_SECONDS:
+                    self._drop(None)
+            else:
+                looked = loop.time()
+
+    async def look(self) -> None:
+        """Drop the tenants in which something was erased since the last look."""
+        noted = await self._store.list_erasures()
+        fresh = [tenant_id for tenant_id, time in noted.items() if self._seen.get(tenant_id) != time]
+        # First of all, for the statements below may fail.
+        for tenant_id in fresh:
+            self._drop(tenant_id)
+        for tenant_id in fresh:
+            await self._store.drop_unused_terms(tenant_id)
+        self._seen = noted
+
+    def _drop(self, tenant_id: UUID | None) -> None:
+        for cache in self._caches:
+            cache.drop(tenant_id)

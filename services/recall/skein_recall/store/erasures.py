@@ -1,0 +1,32 @@
+"""Where something was erased, and what the index itself keeps of erased items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_recall.store.queries import QUERIES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database import Database
+
+
+class ErasureStore:
+    """Reads the notes of erasures, and removes terms that no item has any more."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list_erasures(self) -> dict[UUID, datetime]:
+        """Return the tenants in which something was erased during the last half minute at least, each with its time."""
+        async with self._database.operator() as tx:
+            rows = await tx.rows(QUERIES["list_erasures"])
+        return {row["tenant_id"]: row["erase_time"] for row in rows}
+
+    async def drop_unused_terms(self, tenant_id: UUID) -> None:
+        """Remove a tenant's terms that occur in no item any more."""
+        async with self._database.tenant(tenant_id) as tx:
+            await tx.execute(QUERIES["drop_unused_frequencies"], tenant_id=tenant_id)
+            await tx.execute(QUERIES["restart_recount"], tenant_id=tenant_id)
