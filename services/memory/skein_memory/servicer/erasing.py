@@ -121,7 +121,8 @@ class ErasingRpcs(Rpcs):
                 tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish
             )
         if subject_id := _subject(asked):
-            return await self._parts.expunging.of_subject(tenant_id, subject_id, after=place.cold_after, wish=wish)
+            person = replace(wish, of_person=True)
+            return await self._parts.expunging.of_subject(tenant_id, subject_id, after=place.cold_after, wish=person)
         return await self._parts.expunging.passing(tenant_id, wanted, after=place.cold_after, wish=wish)
 
     async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:

@@ -36,6 +36,26 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id
     LIMIT :count));
 
+-- sessions_of_memories --
+-- Return the sessions that memories belong to, or did.
+SELECT entry.session_id FROM memory.entries AS entry
+WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:memory_ids::uuid[]) AND entry.session_id IS NOT NULL
+UNION
+SELECT version.session_id FROM memory.versions AS version
+WHERE version.tenant_id = :tenant_id AND version.memory_id = ANY (:memory_ids) AND version.session_id IS NOT NULL;
+
+-- clear_accesses_of_sessions --
+-- Take sessions out of the access log.
+UPDATE memory.access_log
+SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
+    request_id = ''
+WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
+    SELECT about.access_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[])
+    UNION
+    SELECT claimed.access_id FROM memory.access_log AS claimed
+    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names)));
+
 -- clear_late_accesses --
 -- Take people and sessions that are noted as erased out of the accesses since a time.
 WITH noted AS MATERIALIZED (

@@ -118,12 +118,14 @@ class ErasingStore(Store):
                     return first
                 found, not_found = await _selected(tx, tenant_id, selection, at=at)
                 memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                sessions = await erasures.sessions_of(tx, tenant_id, memory_ids) if selection.subject_id else set[str]()
                 receipt = await self._erase(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
                 blocks_after = None
                 if selection.subject_id and found.after is None:
                     receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
                 if selection.subject_id:
                     await erasures.note_subject(tx, tenant_id, selection.subject_id, at=at)
+                    await erasures.clear_sessions(tx, tenant_id, sessions, at=at)
                 receipt = replace(receipt, log_position=await erasures.log_end(tx))
                 is_behind = await _has_newer_archive(tx, tenant_id, selection)
                 if is_behind and not_found:
@@ -139,7 +141,9 @@ class ErasingStore(Store):
                 response = respond(erased)
                 if dry_run:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
-                await self._requests.answer(tx, tenant_id, once, response)
+                # Callers choose the ids of blocks: the answer that is kept does not repeat those of a person's.
+                kept = replace(erased, receipt=replace(receipt, block_ids=())) if selection.subject_id else erased
+                await self._requests.answer(tx, tenant_id, once, respond(kept))
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response

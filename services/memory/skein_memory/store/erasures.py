@@ -15,7 +15,7 @@ from skein_memory.store.queries import QUERIES
 from skein_memory.store.tables import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -34,15 +34,22 @@ _CLEARED_AT_ONCE = 5000
 
 async def note_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
     """Note that a person is erased, and destroy the key of the tenant's hashes."""
-    await tx.execute(
-        QUERIES["note_erasure"],
-        tenant_id=tenant_id,
-        erasure_id=new_id(at),
-        name=f"subject:{subject_id}",
-        secret=secrets.token_bytes(_SECRET_BYTES),
-        erase_time=at,
-    )
+    await _note(tx, tenant_id, f"subject:{subject_id}", at=at)
     await tx.execute(QUERIES["delete_access_key"], tenant_id=tenant_id)
+
+
+async def sessions_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[str]:
+    """Return the sessions that memories belong to, or did; the session service need not know them."""
+    rows = await tx.rows(QUERIES["sessions_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {row["session_id"] for row in rows}
+
+
+async def clear_sessions(tx: Transaction, tenant_id: UUID, session_ids: Iterable[str], *, at: datetime) -> None:
+    """Take the sessions of a person out of the access log, and note that they were erased."""
+    if names := sorted(set(session_ids)):
+        await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, names=names)
+        for name in names:
+            await _note(tx, tenant_id, f"session:{name}", at=at)
 
 
 async def clear_words(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
@@ -54,6 +61,17 @@ async def log_end(tx: Transaction) -> str:
     """Return how far the write-ahead log goes."""
     position: str = await tx.value(QUERIES["log_end"])
     return position
+
+
+async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> None:
+    await tx.execute(
+        QUERIES["note_erasure"],
+        tenant_id=tenant_id,
+        erasure_id=new_id(at),
+        name=name,
+        secret=secrets.token_bytes(_SECRET_BYTES),
+        erase_time=at,
+    )
 
 
 class ErasureStore(Store):

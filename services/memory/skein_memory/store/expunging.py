@@ -44,6 +44,8 @@ class Wish:
     at: datetime
     by: str
     dry_run: bool
+    # Whether all about a person goes: then their sessions leave the access log as well.
+    of_person: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,6 +188,9 @@ async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: 
         sayings=[(row["type"], row["content"], _json(row["data"])) for row in said],
     )
     await erasures.clear_words(tx, tenant_id, gone)
+    if wish.of_person:
+        sessions = {row["session_id"] for row in said if row["session_id"]}
+        await erasures.clear_sessions(tx, tenant_id, sessions, at=wish.at)
     await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
     await tx.execute(
         QUERIES["empty_answers"],

@@ -108,8 +108,8 @@ WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = gone.session_id;
 -- Empty the stored answers that show something of some sessions: repeated, the request gets an empty answer and does
 -- nothing.
 UPDATE session.requests
-SET response = '', fingerprint = ''
-WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND response <> '';
+SET response = '', fingerprint = '', session_id = NULL
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
 
 -- erase_states_of_session --
 -- Remove the states that agents have in a session.

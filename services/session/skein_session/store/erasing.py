@@ -149,7 +149,9 @@ class ErasingStore:
                 has_own = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1)
             if not has_own:
                 await self._archives.bring_back_naming(tenant_id, request.subject_id, at)
-        response = await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSubjectResponse(receipt=receipt))
+        response = await self._once(
+            tenant_id, once, work, lambda receipt: pb.PurgeSubjectResponse(receipt=receipt), keeps_names=False
+        )
         await self._archives.clear(tenant_id, voided, at)
         return response
 
@@ -159,15 +161,21 @@ class ErasingStore:
         once: Once,
         work: Callable[[Transaction], Awaitable[pb.PurgeReceipt]],
         respond: Callable[[pb.PurgeReceipt], Response],
+        *,
+        keeps_names: bool = True,
     ) -> Response:
+        """Do a piece of work once; without `keeps_names` the answer that is kept for repetitions names no session."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 response = respond(pb.PurgeReceipt())
                 response.ParseFromString(first)
                 return response
-            response = respond(await work(tx))
-            await self._requests.answer(tx, tenant_id, once, response)
+            receipt = await work(tx)
+            response = respond(receipt)
+            if not keeps_names:
+                receipt.ClearField("session_ids")
+            await self._requests.answer(tx, tenant_id, once, response if keeps_names else respond(receipt))
         return response
 
 

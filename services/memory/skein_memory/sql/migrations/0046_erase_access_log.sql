@@ -58,18 +58,22 @@ DECLARE
     refreshed integer := 0;
 BEGIN
     FOR found IN
-        SELECT n.nspname, c.relname, c.oid
+        SELECT n.nspname, c.relname, c.oid, c.relkind = 'p' AS inherited
         FROM pg_catalog.pg_class AS c
         JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
         LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
-        WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind = 'r' AND c.reltuples >= 0
+        WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind IN ('r', 'p') AND c.reltuples >= 0
             AND coalesce(greatest(s.last_analyze, s.last_autoanalyze), '-infinity') < before
         ORDER BY c.oid
     LOOP
         IF to_regprocedure('pg_catalog.pg_clear_attribute_stats(text,text,text,boolean)') IS NOT NULL THEN
-            PERFORM pg_catalog.pg_clear_attribute_stats(found.nspname::text, found.relname::text, a.attname::text, false)
+            PERFORM pg_catalog.pg_clear_attribute_stats(
+                found.nspname::text, c.relname::text, a.attname::text, found.inherited)
             FROM pg_catalog.pg_attribute AS a
-            WHERE a.attrelid = found.oid AND a.attnum > 0 AND NOT a.attisdropped;
+            JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+            WHERE a.attnum > 0 AND NOT a.attisdropped AND (a.attrelid = found.oid OR a.attrelid IN (
+                SELECT i.indexrelid FROM pg_catalog.pg_index AS i
+                WHERE i.indrelid = found.oid AND i.indexprs IS NOT NULL AND NOT found.inherited));
         END IF;
         EXECUTE format('ANALYZE %I.%I', found.nspname, found.relname);
         refreshed := refreshed + 1;

@@ -1,0 +1,325 @@
+"""Somebody reads the disk after a person was forgotten.
+
+Attack: the operator, or a thief, searches every table, every index, the write-ahead log, the planner's statistics, cold
+    storage and the server's log for what was said by and about a forgotten person, and for the secrets of its hashes.
+May be seen: that somebody was forgotten, by random ids and counts; once dead rows were vacuumed in full and the log was
+    recycled, nothing else.
+May be spent: one Forget, and the worker's round that follows it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+import secrets
+import string
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import numpy as np
+from fix_attacks import attack_size
+from fix_cluster import SYSTEM_KEY, test_environment
+from fix_marker import places_of
+from fix_own_postgres import open_folder, served_on, url_of
+from fix_personal import ERASED
+from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.struct_pb2 import Struct, Value
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import (
+    archives_pb2,
+    blocks_pb2,
+    curation_pb2,
+    memory_pb2,
+    memory_pb2_grpc,
+    snapshots_pb2,
+)
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import archives_pb2 as session_archives_pb2
+from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_cluster.embedded import prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from fix_cluster import Tenant
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+# Tables of which no row can hold a word: numbers, ids, or sealed bytes; and rows that wait for cold storage to come back.
+WORDLESS = {
+    "memory.secrets", "memory.tasks", "memory.waiting", "recall.embeddings_all_minilm_l6_v2", "recall.vector_origins",
+    "session.stored_sessions", "session.stored_messages",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody whose every word is known by a rare one."""
+
+    word: str
+
+    @property
+    def forms(self) -> tuple[str, str]:
+        """Return the word as it was said, and its stem as the index has it."""
+        return self.word, self.word.removesuffix("ings").lower()
+
+    @property
+    def needles(self) -> set[bytes]:
+        """Return the word, as it is stored: as it was said, in lower case, as a stem, and in Base64 at any offset."""
+        stem = self.word.removesuffix("ings")
+        spelled = {stem, stem.lower(), stem.upper()}
+        coded = set[str]()
+        for text in spelled:
+            for offset in range(3):
+                whole = base64.b64encode(b"x" * offset + text.encode()).decode()
+                # The first and the last characters hold bits of the neighbours.
+                coded.add(whole[4 if offset else 0 : -4])
+        return {text.encode() for text in spelled | coded}
+
+
+def struct_of(**values: str) -> Struct:
+    return json_format.ParseDict(values, Struct())
+
+
+def a_person() -> Person:
+    letters = "".join(secrets.choice(string.ascii_lowercase.translate(str.maketrans("", "", "aeiouys"))) for _ in range(14))
+    return Person(word=f"Q{letters}ings")
+
+
+async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
+    """Say something by and about a person wherever something can be said."""
+    word = person.word
+    about = {"subject_id": word}
+    mask = FieldMask(paths=["audit_strict", "audit_query_text"])
+    policy = subjects_pb2.Policy(audit_strict=True, audit_query_text=True)
+    subject = subjects_pb2.Subject(
+        subject_id=word, display_name=word, profile=struct_of(name=word), preferences=struct_of(likes=word)
+    )
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject, request_id="subject"))
+    # Hashed before the tenant wants the words.
+    await tenant.recall.Recall(recall_pb2.RecallRequest(query=word))
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+
+    session = session_pb2.Session(session_id=f"with {word}", title=word, metadata=struct_of(about=word), **about)
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session, request_id="session"))
+    said = [
+        session_pb2.Message(
+            role=session_pb2.MESSAGE_ROLE_USER, content=f"{word} {n}", name=word, external_id=f"{word} {n}",
+            metadata=struct_of(about=word), **about,
+        )
+        for n in range(copies)
+    ]  # fmt: skip
+    appending = session_pb2.AppendMessagesRequest(session_id=session.session_id, messages=said, request_id="messages")
+    await tenant.sessions.AppendMessages(appending)
+    item = states_pb2.PutItemRequest(session_id=session.session_id, key=word, value=Value(string_value=word))
+    await tenant.sessions.PutItem(item)
+    state = states_pb2.AgentState(agent_id="butler", session_id=session.session_id, state_data=struct_of(knows=word))
+    await tenant.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state))
+    cold = session_pb2.Session(session_id=f"cold {word}", **about)
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=cold))
+    speaking = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=word)
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id=cold.session_id, messages=[speaking])
+    )
+    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=cold.session_id))
+    await tenant.sessions.StoreSession(session_archives_pb2.StoreSessionRequest(session_id=cold.session_id))
+
+    memory_ids = [await remember(tenant, person, n) for n in range(copies)]
+    first, second = memory_ids[:2]
+    changed = memory_pb2.Memory(memory_id=first, content=f"{word} later")
+    await tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["content"]))
+    )
+    link = memory_pb2.Link(from_memory_id=first, to_memory_id=second, label=word, metadata=struct_of(a=word))
+    made = await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link, request_id="link"))
+    relabelled = memory_pb2.Link(link_id=made.link.link_id, label=f"{word} again")
+    await tenant.links.UpdateLink(
+        memory_pb2.UpdateLinkRequest(link=relabelled, update_mask=FieldMask(paths=["label"]))
+    )
+    await tenant.curation.ResolveEntity(
+        curation_pb2.ResolveEntityRequest(alias_memory_id=first, canonical_memory_id=second, note=word)
+    )
+    await tenant.curation.ResolveConflict(
+        curation_pb2.ResolveConflictRequest(
+            a_memory_id=first, b_memory_id=second, status=curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW, note=word
+        )
+    )
+    block = blocks_pb2.Block(block_id=f"b {secrets.token_hex(4)}", label="human", value=word, **about)
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="butler", request_id="block"))
+    await tenant.blocks.AppendToBlock(blocks_pb2.AppendToBlockRequest(block_id=block.block_id, text=word))
+    await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before"))
+    await archive(tenant, person)
+
+    # Words that name the person, whomever they are about and whatever they find.
+    await tenant.recall.Recall(recall_pb2.RecallRequest(query=f"What does {word} drink?"))
+    searching = session_pb2.SearchMessagesRequest(query=word)
+    await tenant.sessions.SearchMessages(searching)
+    await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=f"and {word}?"))
+
+
+async def remember(tenant: Tenant, person: Person, n: int) -> str:
+    word = person.word
+    memory = memory_pb2.Memory(
+        content=f"{word} likes tea, {n}", type="fact", title=word, key=f"{word} {n}", tags=[word], source=word,
+        external_id=f"{word} {n}", session_id=f"with {word}", subject_id=word, metadata=struct_of(about=word),
+        data=struct_of(who=word),
+    )  # fmt: skip
+    request = memory_pb2.CreateMemoryRequest(memory=memory, request_id=f"memory {n}")
+    return (await tenant.memory.CreateMemory(request)).memory.memory_id
+
+
+async def archive(tenant: Tenant, person: Person) -> None:
+    """Put a memory about the person into cold storage."""
+    session_id = f"archive {person.word}"
+    memory = memory_pb2.Memory(
+        content=person.word, session_id=session_id, subject_id=person.word, external_id=f"{person.word} old"
+    )
+    memory.create_time.FromJsonString("2020-01-01T00:00:00Z")
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    request = archives_pb2.CreateArchiveRequest(session_id=session_id)
+    request.idle_since_time.GetCurrentTime()
+    assert (await tenant.history.CreateArchive(request)).archive.memory_count == 1
+
+
+async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
+    """Return what else tells of the person: vectors, hashes of what was said, and the secret of the hashes of searches."""
+    found = set[bytes]()
+    vectors = await connection.fetch(
+        "SELECT embedding::text AS vector FROM recall.embeddings_all_minilm_l6_v2 WHERE tenant_id = $1", tenant.tenant_id
+    )
+    assert len(vectors) > 0
+    for row in vectors:
+        numbers = np.array(row["vector"].strip("[]").split(","), dtype=np.float32).astype(np.float16)
+        found.add(numbers[100:132].tobytes())
+    for statement in (
+        "SELECT content_hash FROM memory.entries WHERE tenant_id = $1 AND subject_id IS NOT NULL",
+        "SELECT fingerprint FROM memory.requests WHERE tenant_id = $1 AND method LIKE '%CreateMemoryRequest'",
+        "SELECT fingerprint FROM session.requests WHERE tenant_id = $1 AND session_id IS NOT NULL",
+        "SELECT fingerprint FROM tenancy.requests WHERE tenant_id = $1 AND method LIKE '%CreateSubjectRequest'",
+        "SELECT secret FROM memory.access_keys WHERE tenant_id = $1",
+    ):
+        values = {bytes(row[0]) for row in await connection.fetch(statement, tenant.tenant_id)}
+        assert values, statement
+        found |= values
+    return found
+
+
+async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str, str]) -> None:
+    """Let the half minute pass in which calls are recorded late, and the worker come by."""
+    await connection.execute("UPDATE memory.erasures SET erase_time = erase_time - interval '1 minute'")
+    system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
+    request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
+    async with aio.insecure_channel(addresses["auth"]) as channel:
+        identity = (await auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)).token
+    async with aio.insecure_channel(addresses["memory"]) as channel:
+        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        metadata = (("authorization", f"Bearer {identity}"),)
+        await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
+
+
+async def statistics_with(connection: Connection, text: str) -> list[str]:
+    """Return the columns of which the planner's statistics hold a value with a text, whatever its case."""
+    rows = await connection.fetch(
+        "SELECT schemaname || '.' || tablename || '.' || attname FROM pg_stats WHERE position($1 IN lower(concat_ws("
+        "' ', most_common_vals::text, histogram_bounds::text, most_common_elems::text))) > 0",
+        text,
+    )
+    return [row[0] for row in rows]
+
+
+async def write_anew(connection: Connection) -> None:
+    """Rewrite every table that has pages, and have the write-ahead log before that removed."""
+    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
+    await connection.execute("ALTER SYSTEM SET autovacuum = off")
+    await connection.execute("SELECT pg_reload_conf()")
+    tables = await connection.fetch(
+        "SELECT c.oid::regclass::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE c.relkind = 'r' AND pg_total_relation_size(c.oid) > 0 AND NOT c.relisshared AND pg_relation_size(c.oid) > 0 "
+        "AND (n.nspname IN ('memory', 'session', 'recall', 'tenancy', 'auth', 'worker') OR c.relname = 'pg_statistic')"
+    )
+    for table in tables:
+        await connection.execute(f"VACUUM FULL {table['name']}")
+    for _ in range(2):
+        await connection.execute("SELECT pg_switch_wal()")
+        await connection.execute("CHECKPOINT")
+
+
+def files_holding(folders: Iterable[Path], needles: set[bytes]) -> dict[str, bytes]:
+    """Return the files below some folders that hold one of some bytes, unpacked or packed, and which."""
+    # The words of a person differ in case alone, so one look finds them all.
+    any_needle = re.compile(b"|".join(re.escape(needle) for needle in sorted(needles)))
+    found = {}
+    for folder in folders:
+        for file in folder.rglob("*"):
+            if not file.is_file():
+                continue
+            data = file.read_bytes()
+            data = gzip.decompress(data) if file.suffix == ".gz" else data
+            if (match := any_needle.search(data)) is not None:
+                found[str(file.relative_to(folder))] = match.group()
+    return found
+
+
+async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_are_gone() -> None:
+    person = a_person()
+    with open_folder() as folder:
+        environment = {**test_environment(), "SKEIN_DATA_DIR": str(folder / "data")}
+        async with prepared(folder / "own", environment=environment) as base:
+            connection = await asyncpg.connect(url_of(base.postgres))
+            try:
+                async with served_on(base, base.postgres, SKEIN_AUTH_UPKEEP_SECONDS="0") as (host, tenant):
+                    await leave_traces(tenant, person, attack_size(3, 300))
+                    await until_embedded(connection, tenant)
+                    await connection.execute("ANALYZE")
+                    estimated = await statistics_with(connection, person.forms[1])
+                    needles = person.needles | await bytes_to_lose(connection, tenant)
+                    places = [place for form in person.forms for place in await places_of(connection, form)]
+                    tables = {re.sub(r"_(y\d{4}m\d\d|before_2015)$", "", place.rpartition(".")[0]) for place in places}
+                    await connection.execute("CHECKPOINT")
+                    before = files_holding([base.postgres.data_dir, folder / "data"], needles)
+
+                    forgotten = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id=person.word))
+                    left_at_once = await places_of(connection, person.word)
+                    await finish(connection, tenant, host.addresses)
+
+                    remains, noted = forgotten.remains, await connection.fetchval("SELECT count(*) FROM memory.erasures")
+                    left = [await places_of(connection, form) for form in person.forms]
+                    known = await statistics_with(connection, person.forms[1])
+                await write_anew(connection)
+            finally:
+                await connection.close()
+            after = files_holding([base.postgres.data_dir, folder / "data", folder / "own"], needles)
+
+    # It was everywhere before.
+    assert ERASED - WORDLESS - tables == set()
+    assert "memory.access_log" in tables
+    kinds = {name.partition("/")[0] for name in before}
+    assert {"base", "pg_wal"} <= kinds
+    assert any(name.endswith(".gz") for name in before)
+    # What calls read is clean at once, and what is recorded late, or is a statistic, after the round.
+    assert not forgotten.more
+    assert left_at_once == []
+    assert (left, noted) == ([[], []], 0)
+    assert estimated
+    assert known == []
+    # The receipt speaks of what the disk held until now.
+    assert re.fullmatch(r"[0-9A-F]+/[0-9A-F]+", remains.log_position)
+    assert all([remains.dead_rows_until, remains.log_until, remains.backups_until])
+    assert after == {}
+
+
+async def until_embedded(connection: Connection, tenant: Tenant) -> None:
+    """Return when a memory has its vectors."""
+    pending: Any = True
+    while pending:
+        pending = await connection.fetchval(
+            "SELECT NOT EXISTS (SELECT FROM recall.embeddings_all_minilm_l6_v2 WHERE tenant_id = $1)", tenant.tenant_id
+        )
