@@ -4,15 +4,16 @@ from __future__ import annotations
 
 # Tables whose rows about a person go with the person, whatever columns they have.
 ERASED = frozenset(
-    """
-    memory.aliases memory.archived memory.block_agents memory.blocks memory.conflict_resolutions memory.entries
-    memory.external_ids memory.fact_keys memory.links memory.properties memory.revisions memory.secrets
-    memory.snapshot_items memory.tags memory.tasks memory.versions memory.waiting recall.documents
-    recall.embeddings_all_minilm_l6_v2 recall.postings recall.vector_origins session.items
-    session.message_external_ids session.message_order session.messages session.session_properties
-    session.sessions session.stored_messages session.stored_sessions tenancy.subject_properties tenancy.subjects
-    """.split()
-)
+    {
+        "memory.aliases", "memory.archived", "memory.block_agents", "memory.blocks", "memory.conflict_resolutions",
+        "memory.entries", "memory.external_ids", "memory.fact_keys", "memory.links", "memory.properties",
+        "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.tags", "memory.tasks",
+        "memory.versions", "memory.waiting", "recall.documents", "recall.embeddings_all_minilm_l6_v2",
+        "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
+        "session.message_order", "session.messages", "session.session_properties", "session.sessions",
+        "session.stored_messages", "session.stored_sessions", "tenancy.subject_properties", "tenancy.subjects",
+    }
+)  # fmt: skip
 # Tables whose rows stay: why they hold nothing of a person, and their columns of texts, bytes, documents and vectors.
 KEPT: dict[str, tuple[str, str]] = {
     "auth.accounts": (
@@ -30,9 +31,11 @@ KEPT: dict[str, tuple[str, str]] = {
     ),
     "auth.clients": (
         "Credentials of people who sign in, not of those who are spoken of.",
-        "client_id source client_name redirect_uris grant_types response_types token_endpoint_auth_method scope "
-        "client_uri logo_uri tos_uri policy_uri contacts software_id software_version secret_hash "
-        "registration_hash",
+        (
+            "client_id source client_name redirect_uris grant_types response_types token_endpoint_auth_method scope "
+            "client_uri logo_uri tos_uri policy_uri contacts software_id software_version secret_hash "
+            "registration_hash"
+        ),
     ),
     "auth.codes": (
         "Credentials of people who sign in, not of those who are spoken of.",
@@ -74,8 +77,10 @@ KEPT: dict[str, tuple[str, str]] = {
     "memory.access_keys": ("The key is destroyed.", "secret"),
     "memory.access_log": (
         "Rows stay without the person: the columns that name someone, and what was asked, are emptied.",
-        "operation method principal session_id agent_id subject_id request_data error_reason client_address "
-        "request_id claimed_agent_id claimed_session_id",
+        (
+            "operation method principal session_id agent_id subject_id request_data error_reason client_address "
+            "request_id claimed_agent_id claimed_session_id"
+        ),
     ),
     "memory.archives": ("What the operator calls an archive; its file loses the person.", "label checksum created_by"),
     "memory.changes": (
@@ -125,8 +130,10 @@ KEPT: dict[str, tuple[str, str]] = {
     "tenancy.agent_tools": ("Agents.", "agent_id tool_id created_by"),
     "tenancy.agents": (
         "Agents.",
-        "agent_id display_name agent_type description system_prompt topic metadata llm_config embedding_config "
-        "tool_rules mcp_servers created_by updated_by deleted_agent_id message_ids",
+        (
+            "agent_id display_name agent_type description system_prompt topic metadata llm_config embedding_config "
+            "tool_rules mcp_servers created_by updated_by deleted_agent_id message_ids"
+        ),
     ),
     "tenancy.allowances": ("Who calls, not who is spoken of.", "caller"),
     "tenancy.collected_usage": ("Counts.", "kind"),

@@ -18,7 +18,8 @@ COLUMNS = """
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     WHERE c.relkind IN ('r', 'p', 'm') AND NOT c.relispartition
-        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND format_type(a.atttypid, NULL) <> ALL ($1::text[])
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+        AND format_type(a.atttypid, NULL) <> ALL ($1::text[])
     GROUP BY n.nspname, c.relname
 """
 

@@ -14,6 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
@@ -286,3 +287,15 @@ async def test_a_tenant_finds_its_own_alone_though_another_has_the_same_vectors(
     assert ids(mine) == place.nearest(question)
     assert ids(theirs) == other.nearest(question)
     assert not set(ids(mine)) & set(ids(theirs))
+
+
+async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(place: Place) -> None:
+    (question,) = vectors(1, seed=30)
+    await place.ask_until_held(question)
+
+    await place.tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
+
+    # The first question after it is answered by the index.
+    async with asyncio.timeout(60):
+        while (await place.ask(question)).dense_path == "held":
+            await asyncio.sleep(0.05)

@@ -315,7 +315,7 @@ def _length(value: str | bytes, _reading: _Reading, _depth: int) -> object:
 
 
 def _hash(text: str, key: bytes) -> str:
-    """Return a hash by which a tenant's equal searches are seen to be equal while its key lives, and no two tenants' are."""
+    """Return a hash by which a tenant's equal searches are seen to be equal, for as long as its key lives."""
     return hashlib.blake2b(text.encode(), digest_size=16, key=key).hexdigest()
 
 

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_kit.identity import Caller
 
-# From a service's last deletion on: calls that were at work are recorded, caches dropped, statistics made anew. As long as
-# the worker's round takes to come by when the process that erased has ended.
+# Until then calls that were at work are recorded, caches are dropped and statistics are made anew. It is as long as the
+# worker's round takes to come by when the process that erased has ended.
 _SETTLE = timedelta(minutes=10)
 _DEAD_ROWS_UNTIL = (
-    "Until the pages that held the rows are written anew. VACUUM frees them and may leave the bytes, so only VACUUM FULL"
+    "Until the pages that held the rows are written anew. VACUUM frees them and may leave the bytes: only VACUUM FULL"
     " of the tables, run after forget_time, is certain to remove them."
 )
 _LOG_UNTIL = (
-    "Until the segments of the write-ahead log before log_position are overwritten or removed: after later checkpoints, as"
-    " max_wal_size, wal_keep_size and replication slots allow. Archived segments stay as long as the archive keeps them."
+    "Until the segments of the write-ahead log before log_position are overwritten or removed: after later checkpoints,"
+    " as max_wal_size, wal_keep_size and replication slots allow. Archived segments stay as long as their archive."
 )
 _BACKUPS_UNTIL = (
-    "Until the backups that were made before forget_time are removed. A restore of one erases the person again before any"
-    " call is answered, and destroys the restored keys of hashes."
+    "Until the backups that were made before forget_time are removed. A restore of one erases the person again before"
+    " any call is answered, and destroys the restored keys of hashes."
 )
 # Left of the caller's time when no further step is begun.
 _MARGIN_SECONDS = 2.0
@@ -159,9 +159,7 @@ def _step(request: pb.ForgetRequest, part: str, step: int) -> str:
     return f"forget:{request.request_id}:{part}:{step}" if request.request_id else ""
 
 
-def _receipt(
-    erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bool, at: datetime
-) -> pb.ForgetResponse:
+def _receipt(erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bool, at: datetime) -> pb.ForgetResponse:
     receipt_id = str(new_id(at))
     said = [
         receipt_id,

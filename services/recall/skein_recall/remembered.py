@@ -52,7 +52,9 @@ class Remembered:
         for key in [key for key in self._asking if scope in (None, key[0])]:
             del self._asking[key]
 
-    async def _make(self, key: tuple[str, bytes], make: Callable[[], Awaitable[NDArray[np.float32]]]) -> NDArray[np.float32]:
+    async def _make(
+        self, key: tuple[str, bytes], make: Callable[[], Awaitable[NDArray[np.float32]]]
+    ) -> NDArray[np.float32]:
         vector = await make()
         vector.flags.writeable = False
         if self._asking.get(key) is asyncio.current_task():

@@ -93,7 +93,7 @@ class ErasureStore(Store):
         return cleared
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
-        """Clear the access log and the statistics once more of what was erased before calls settled; say whether it was.
+        """Clear the access log and the statistics once more of what was erased; say whether there was something.
 
         What fails is done again by the next call, as the notes of the erasures go last.
         """

@@ -26,8 +26,9 @@ class Providers:
 
     def drop(self, scope: str | None) -> None:
         """Forget the vectors of a scope's queries; None: of every scope's."""
-        for provider in (self._embedded, *(endpoint for _, endpoint in self._endpoints.values())):
-            provider.drop(scope)
+        self._embedded.drop(scope)
+        for _, endpoint in self._endpoints.values():
+            endpoint.drop(scope)
 
     def of(self, model: EmbeddingModel) -> Provider:
         """Return who makes a model's vectors; refuse with ModelNotFound when only callers have them."""

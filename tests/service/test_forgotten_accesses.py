@@ -1,0 +1,187 @@
+"""What the access log knows of a person after Forget: that calls were made, and nothing of whom they were about."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+from fix_cluster import Cluster, Tenant
+from fix_world import system_identity
+from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import access_log_pb2, memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2
+from skein.tenancy.v1 import subjects_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+
+@pytest.fixture
+async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
+    """Look into the database as its superuser, who sees all tenants."""
+    found = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
+    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, **fields))
+    return (await tenant.memory.CreateMemory(request)).memory.memory_id
+
+
+async def forget(tenant: Tenant, subject_id: str) -> gateway_pb2.ForgetResponse:
+    return await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id=subject_id))
+
+
+async def keep_words(tenant: Tenant) -> None:
+    """Have searches recorded with their words, before each answer."""
+    policy = subjects_pb2.Policy(audit_query_text=True, audit_strict=True)
+    mask = FieldMask(paths=["audit_query_text", "audit_strict"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+
+
+async def finish(cluster: Cluster, connection: Connection, tenant: Tenant) -> None:
+    """Let the half minute pass in which calls are recorded late, and the worker come by."""
+    await connection.execute(
+        "UPDATE memory.erasures SET erase_time = erase_time - interval '1 minute' WHERE tenant_id = $1",
+        tenant.tenant_id,
+    )
+    identity = await system_identity(cluster, str(tenant.tenant_id))
+    async with cluster.direct("memory") as channel:
+        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=(("authorization", f"Bearer {identity}"),))
+
+
+async def accesses(tenant: Tenant, method: str, count: int) -> list[access_log_pb2.AccessLogEntry]:
+    """Return the accesses of a method when there are so many, newest first."""
+    async with asyncio.timeout(60):
+        while True:
+            page = await tenant.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=100))
+            found = [entry for entry in page.accesses if entry.method == method]
+            if len(found) >= count:
+                return found
+
+
+async def queries(tenant: Tenant) -> list[Any]:
+    """Return what is recorded of the words of searches, newest first."""
+    page = await tenant.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=100))
+    return [
+        json_format.MessageToDict(entry.request_data).get("query")
+        for entry in page.accesses
+        if entry.method == "Recall"
+    ]
+
+
+async def test_a_call_that_is_recorded_after_the_erasure_loses_the_person_half_a_minute_later(
+    tenant: Tenant, cluster: Cluster, connection: Connection
+) -> None:
+    await remember(tenant, "likes tea", subject_id="ann", session_id="ann's")
+    await remember(tenant, "likes coffee", subject_id="bob")
+    for subject_id in ("ann", "bob"):
+        where = memory_pb2.MemoryFilter(subject_id=subject_id)
+        await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(filter=where))
+
+    await forget(tenant, "ann")
+    await accesses(tenant, "ListMemories", 2)
+    await finish(cluster, connection, tenant)
+
+    listed = await accesses(tenant, "ListMemories", 2)
+    created = await accesses(tenant, "CreateMemory", 2)
+    assert [(entry.subject_id, entry.item_count, entry.success) for entry in listed] == [
+        ("bob", 1, True), ("", 1, True),
+    ]  # fmt: skip
+    assert [entry.subject_id for entry in created] == ["bob", ""]
+    assert not listed[1].HasField("request_data")
+    assert (listed[1].client_address, listed[1].call_request_id) == ("", "")
+    assert await connection.fetchval("SELECT count(*) FROM memory.erasures WHERE tenant_id = $1", tenant.tenant_id) == 0
+
+
+async def test_the_calls_that_erase_do_not_name_the_person(tenant: Tenant) -> None:
+    await remember(tenant, "likes tea", subject_id="ann")
+
+    await forget(tenant, "ann")
+
+    purges = [*await accesses(tenant, "PurgeMemories", 2), *await accesses(tenant, "PurgeSubject", 1)]
+    assert {entry.subject_id for entry in purges} == {""}
+    assert "ann" not in str(purges)
+
+
+async def test_recorded_words_go_where_they_found_or_name_the_person_and_stay_elsewhere(tenant: Tenant) -> None:
+    subject = subjects_pb2.Subject(subject_id="u-17", display_name="Ann Miller")
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    await remember(tenant, "zanzibar is where she was born", subject_id="u-17")
+    await keep_words(tenant)
+    for query in ("zanzibar", "what about ann miller?", "and U-17", "annotations of millers", "weather"):
+        await tenant.recall.Recall(recall_pb2.RecallRequest(query=query, mode=recall_pb2.SEARCH_MODE_KEYWORD))
+
+    await forget(tenant, "u-17")
+
+    # A search that found something is recorded in two rows.
+    assert await queries(tenant) == ["weather", "annotations of millers", *[None] * 4]
+
+
+async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_person(
+    tenant: Tenant, connection: Connection
+) -> None:
+    async def hash_of(count: int) -> str:
+        await tenant.recall.Recall(recall_pb2.RecallRequest(query="tea"))
+        newest = (await accesses(tenant, "Recall", count))[0]
+        found: str = json_format.MessageToDict(newest.request_data)["query"]["hash"]
+        return found
+
+    before = [await hash_of(count) for count in (1, 2)]
+    key = await connection.fetchval("SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id)
+    await forget(tenant, "ann")
+    count, after = 3, await hash_of(3)
+    async with asyncio.timeout(60):
+        # A process holds a destroyed key for seconds.
+        while after == before[0]:
+            count += 1
+            after = await hash_of(count)
+
+    public = hashlib.blake2b(b"tea", digest_size=16, key=tenant.tenant_id.bytes).hexdigest()
+    secret = hashlib.blake2b(b"tea", digest_size=16, key=key).hexdigest()
+    assert before == [secret, secret]
+    assert public not in (before[0], after)
+    held = await connection.fetchval("SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id)
+    assert held != key
+
+
+async def test_the_receipt_says_until_when_dead_copies_may_hold_the_person(tenant: Tenant) -> None:
+    await remember(tenant, "likes tea", subject_id="ann")
+
+    dry = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann", dry_run=True))
+    response = await forget(tenant, "ann")
+
+    assert not dry.HasField("remains")
+    remains = response.remains
+    assert remains.settle_time.ToDatetime() > response.forget_time.ToDatetime()
+    assert "VACUUM FULL" in remains.dead_rows_until
+    assert "log_position" in remains.log_until
+    assert "/" in remains.log_position
+    assert "erases" in remains.backups_until
+
+
+async def test_an_emptied_answer_keeps_no_hash_of_its_request(tenant: Tenant, connection: Connection) -> None:
+    memory = memory_pb2.Memory(content="likes tea", subject_id="ann")
+    request = memory_pb2.CreateMemoryRequest(memory=memory, request_id="r")
+    await tenant.memory.CreateMemory(request)
+
+    await forget(tenant, "ann")
+
+    row = await connection.fetchrow(
+        "SELECT fingerprint, response FROM memory.requests WHERE tenant_id = $1 AND request_id = 'r'", tenant.tenant_id
+    )
+    assert row is not None
+    assert tuple(row) == (b"", b"")
+    assert await tenant.memory.CreateMemory(request) == memory_pb2.CreateMemoryResponse()
