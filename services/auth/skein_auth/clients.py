@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
 from skein_auth.errors import (
@@ -57,6 +57,8 @@ _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 _NEVER = frozenset({"javascript", "data", "vbscript", "file", "about", "blob", "ftp", "ws", "wss", "view-source"})
+# What an authorization response holds (RFC 6749, RFC 9207).
+_ANSWERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
 _NO_SECRET = bytes(32)
 # What an earlier system may have called a client: nothing that OAuth or an address would have to escape.
 _NAME = re.compile(r"[A-Za-z0-9._~-]{1,255}")
@@ -211,6 +213,12 @@ def redirect_fault(uri: str, schemes: Collection[str]) -> str | None:  # noqa: P
     return None
 
 
+def answer_fault(uri: str) -> str | None:
+    """Say when a redirect URI brings a parameter of the answer along: a client could take it for the server's."""
+    names = {name for name, _ in parse_qsl(urlsplit(uri).query, keep_blank_values=True)}
+    return f"has the parameter {', '.join(sorted(names & _ANSWERS))} of the answer" if names & _ANSWERS else None
+
+
 def redirect_place(uri: str) -> tuple[str, str]:
     """Return where a redirect leads, for people ("host", "host:port" or "scheme:") and for form-action."""
     parts = urlsplit(uri)
@@ -237,7 +245,7 @@ def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetim
     if AUTHORIZATION_CODE in grant_types and not redirect_uris:
         raise InvalidRedirectUri(violations=[("redirect_uris", "needs one")])
     for index, uri in enumerate(redirect_uris):
-        if (fault := redirect_fault(uri, schemes)) is not None:
+        if (fault := redirect_fault(uri, schemes) or answer_fault(uri)) is not None:
             raise InvalidRedirectUri(violations=[(f"redirect_uris[{index}]", fault)])
     client = Client(
         client_id=client_id,
