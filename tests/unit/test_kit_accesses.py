@@ -108,7 +108,9 @@ def test_requests_with_words_that_are_looked_for_are_told_from_others() -> None:
     assert [searches(kind.DESCRIPTOR) for kind in kinds] == [True, True, False, False]
 
 
-@pytest.mark.parametrize(("name", "kept"), [(IDS[0], IDS[0]), ("ann@example.org", {"length": 15})])
+@pytest.mark.parametrize(
+    ("name", "kept"), [(IDS[0], IDS[0]), ("ann@example.org", {"length": 15})], ids=["a UUID", "another name"]
+)
 def test_of_ids_only_uuids_are_kept_because_callers_choose_the_others(name: str, kept: object) -> None:
     assert asked(recorded(pb.GetMemoryRequest(memory_id=name)))["memory_id"] == kept
 
