@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fix_database import TestDatabase
+from fix_oauth import App
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
@@ -114,6 +115,33 @@ async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_doe
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
             await revoke("wrong")
         await revoke(made.client_secret)
+
+
+async def test_who_has_the_initial_access_token_does_not_wait_for_others_of_the_address(database: TestDatabase) -> None:
+    address = (("skein-client-address", "192.0.2.1"),)
+    limits = {"SKEIN_REGISTRATIONS_MOST": "1"}
+    async with auth_alone(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL, **limits) as auth:
+        oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
+        for _ in range(2):
+            assert (await oauth.RegisterClient(request(INITIAL), metadata=address)).client.client_id
+
+
+async def test_a_client_with_a_secret_starts_devices_where_public_ones_of_the_address_wait(
+    database: TestDatabase,
+) -> None:
+    address = (("skein-client-address", "192.0.2.1"),)
+    async with auth_alone(database, SKEIN_DEVICE_STARTS_MOST="1") as auth:
+        public = await App.registered(auth.channel, token_endpoint_auth_method="none")
+        confidential = await App.registered(auth.channel)
+
+        async def start(app: App) -> None:
+            started = oauth_pb2.StartDeviceAuthorizationRequest(client=app.proof, scope="openid")
+            await app.oauth.StartDeviceAuthorization(started, metadata=address)
+
+        await start(public)
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+            await start(public)
+        await start(confidential)
 
 
 @dataclass
