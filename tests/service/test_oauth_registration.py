@@ -14,6 +14,7 @@ import pytest
 from fix_auth import auth_alone
 from fix_certificates import certified
 from fix_cluster import refused
+from fix_oauth import App
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_auth.applications import Applications
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fix_database import TestDatabase
-from fix_oauth import App
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
