@@ -1,0 +1,172 @@
+"""Attack: whoever overheard a request repeats it, with its request_id, to be shown again what is shown once.
+May be seen: the first answer without its secret; of RevealSecret, what its caller may read, with an event each time.
+May be spent: one row per request_id; the stored answers hold no secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+from fix_accounts import PASSWORD, Account, new_email
+from fix_attacks import attack_size
+from fix_recipes_watches import NOWHERE
+from google.protobuf.descriptor import FieldDescriptor
+
+from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import (
+    blocks_pb2,
+    curation_pb2,
+    history_pb2,
+    memory_pb2,
+    snapshots_pb2,
+    watches_pb2,
+)
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import members_pb2, tenancy_pb2
+
+if TYPE_CHECKING:
+    from fix_cluster import Cluster, Tenant
+    from google.protobuf.message import Message
+
+CONTRACT = (
+    auth_pb2, oauth_pb2, memory_pb2, history_pb2, blocks_pb2, curation_pb2, snapshots_pb2, session_pb2, tenancy_pb2,
+    recall_pb2, gateway_pb2,
+)  # fmt: skip
+# Reads a stored secret each time it is asked, and records it.
+READS = {"RevealSecret"}
+# Enabled by a code of an authenticator, which its own tests have.
+BY_CODE = {"ConfirmTotp"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Who makes secrets, and what they are about."""
+
+    cluster: Cluster
+    tenant: Tenant
+    account: Account
+    api_key_id: str
+    watch_id: str
+
+
+def key(scene: Scene, once: str) -> Awaitable[Message]:
+    return scene.tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", request_id=once))
+
+
+def rotated_key(scene: Scene, once: str) -> Awaitable[Message]:
+    request = accounts_pb2.RotateApiKeyRequest(api_key_id=scene.api_key_id, request_id=once)
+    return scene.tenant.auth.RotateApiKey(request)
+
+
+def one_time_token(scene: Scene, once: str) -> Awaitable[Message]:
+    return scene.cluster.operator.auth.CreateOneTimeToken(
+        accounts_pb2.CreateOneTimeTokenRequest(
+            account_id=scene.account.account_id, purpose=accounts_pb2.TOKEN_PURPOSE_PASSWORD_RESET, request_id=once
+        )
+    )
+
+
+def totp(scene: Scene, once: str) -> Awaitable[Message]:
+    return scene.account.stubs.auth.StartTotp(accounts_pb2.StartTotpRequest(password=PASSWORD, request_id=once))
+
+
+def invitation(scene: Scene, once: str) -> Awaitable[Message]:
+    request = members_pb2.CreateInvitationRequest(
+        email=f"{once}@example.org", role=members_pb2.ROLE_VIEWER, request_id=once
+    )
+    return scene.tenant.tenancy.CreateInvitation(request)
+
+
+def watch(scene: Scene, once: str) -> Awaitable[Message]:
+    told = watches_pb2.Watch(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    return scene.tenant.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=told, request_id=once))
+
+
+def watch_secret(scene: Scene, once: str) -> Awaitable[Message]:
+    request = watches_pb2.RotateWatchSecretRequest(watch_id=scene.watch_id, request_id=once)
+    return scene.tenant.history.RotateWatchSecret(request)
+
+
+ONCE: dict[str, Callable[[Scene, str], Awaitable[Message]]] = {
+    "CreateApiKey": key,
+    "RotateApiKey": rotated_key,
+    "CreateOneTimeToken": one_time_token,
+    "StartTotp": totp,
+    "CreateInvitation": invitation,
+    "CreateWatch": watch,
+    "RotateWatchSecret": watch_secret,
+}
+
+
+def secrets_of(answer: Message) -> list[str]:
+    """Return what an answer shows in the fields that the contract marks as secret."""
+    return [
+        str(value)
+        for field, value in answer.ListFields()
+        if field.GetOptions().debug_redact and field.type == FieldDescriptor.TYPE_STRING
+    ]
+
+
+async def test_every_answer_with_a_secret_and_a_request_id_is_attacked_here() -> None:
+    methods = {
+        method.name
+        for file in CONTRACT
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+        if "request_id" in method.input_type.fields_by_name
+        and any(field.GetOptions().debug_redact for field in method.output_type.fields)
+    }
+
+    assert methods == {*ONCE, *READS, *BY_CODE}
+
+
+async def test_a_repeated_request_shows_nothing_again_and_no_stored_answer_holds_it(
+    cluster: Cluster, tenant: Tenant, account: Account
+) -> None:
+    made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))
+    told = watches_pb2.Watch(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    watched = await tenant.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=told))
+    scene = Scene(cluster, tenant, account, made.api_key.api_key_id, watched.watch.watch_id)
+    shown: list[str] = []
+
+    for name, make in ONCE.items():
+        once = uuid.uuid4().hex
+        answers = await asyncio.gather(*(make(scene, once) for _ in range(attack_size(4, 32))))
+        found = [secrets_of(answer) for answer in answers]
+        assert sum(bool(secrets) for secrets in found) == 1, name
+        assert secrets_of(await make(scene, once)) == [], name
+        shown += [secret for secrets in found for secret in secrets]
+
+    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+    try:
+        stored: list[bytes] = []
+        for table in ("auth.requests", "tenancy.requests", "memory.requests"):
+            rows: list[Any] = await connection.fetch(f"SELECT response FROM {table}")  # noqa: S608 - of this file.
+            stored += [row["response"] for row in rows]
+    finally:
+        await connection.close()
+    assert stored
+    assert not [secret for secret in shown for response in stored if secret.encode() in response]
+
+
+async def test_each_reveal_reads_the_secret_of_now_and_is_an_event(tenant: Tenant) -> None:
+    vault = memory_pb2.Memory(type="knowledge_vault", content="the door", secret_value="1111")
+    created = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=vault))).memory
+    request = memory_pb2.RevealSecretRequest(memory_id=created.memory_id, request_id=new_email())
+
+    before = (await tenant.memory.RevealSecret(request)).secret_value
+    change = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=created.memory_id, secret_value="2222"))
+    change.update_mask.paths.append("secret_value")
+    await tenant.memory.UpdateMemory(change)
+    after = (await tenant.memory.RevealSecret(request)).secret_value
+
+    changes = (await tenant.history.ListChanges(history_pb2.ListChangesRequest())).changes
+    assert (before, after) == ("1111", "2222")
+    assert [change.event_type for change in changes].count("secret_revealed") == 2
