@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import asyncpg
 import click
 import uvloop
-from bench import report
+from bench import processes, report
 from bench.arrivals import Flow, Plan, sent
 from bench.loading import make_tenants
 from bench.subject import FORMS, PROCESSES, data_folder, running
@@ -36,6 +36,8 @@ GET_ME = "/skein.auth.v1.AuthService/GetMe"
 # Every honest key calls once in eight seconds: the gateway remembers an exchange for less than half of that.
 HONEST_KEYS, HONEST_RATE = 200, 0.125
 FORGED_KEYS = 1000
+# Parts of a cluster of separate processes, by what their command lines hold.
+PARTS = ("gateway", "auth", "tenancy", "postgres")
 DEADLINE_SECONDS = 5.0
 KINDS: Mapping[str, Callable[[], str]] = {
     "invented keys": lambda: Key.new(uuid.uuid4(), uuid.uuid4(), b"an attacker's").text(),
@@ -55,7 +57,16 @@ def main(rate: float, seconds: float, form: str) -> None:
 
 async def _print(rate: float, seconds: float, form: str) -> None:
     out = report.console()
-    table = Table("beside", "honest calls", "p50 ms", "p99 ms", "refused", "forged answered", box=box.SIMPLE)
+    names = (
+        "beside",
+        "honest calls",
+        "p50 ms",
+        "p99 ms",
+        "refused",
+        "forged answered",
+        *(f"{p} ms CPU" for p in PARTS),
+    )
+    table = Table(*names, box=box.SIMPLE)
     with data_folder() as folder:
         async with running(folder, form) as subject:
             connection = await asyncpg.connect(dsn=subject.database_url)
@@ -66,10 +77,15 @@ async def _print(rate: float, seconds: float, form: str) -> None:
             honest = [_flow("honest", member.api_key, HONEST_RATE) for member in members]
             address = subject.addresses["gateway"]
             await _measured(address, honest, [], seconds / 2)
-            _row(table, "nothing", await _measured(address, honest, [], seconds))
+            spent = _spent(subject.pid)
+            found = await _measured(address, honest, [], seconds)
+            quiet = _difference(_spent(subject.pid), spent)
+            _row(table, "nothing", found, quiet)
             for kind, make in KINDS.items():
                 flood = [_flow("forged", make(), rate / FORGED_KEYS) for _ in range(FORGED_KEYS)]
-                _row(table, f"{rate:,.0f}/s {kind}", await _measured(address, honest, flood, seconds))
+                spent = _spent(subject.pid)
+                found = await _measured(address, honest, flood, seconds)
+                _row(table, f"{rate:,.0f}/s {kind}", found, _difference(_spent(subject.pid), spent))
     out.print(table)
 
 
@@ -90,7 +106,22 @@ async def _measured(
     }
 
 
-def _row(table: Table, beside: str, found: Mapping[str, list[Outcome]]) -> None:
+def _spent(pid: int) -> dict[str, float]:
+    """Return the processor time of each part of a cluster so far, in seconds."""
+    spent = dict.fromkeys(PARTS, 0.0)
+    for process in processes.family(pid):
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        part = next((part for part in PARTS if part in command), None)
+        if part is not None:
+            spent[part] += process.cpu_seconds
+    return spent
+
+
+def _difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    return {part: after[part] - before[part] for part in PARTS}
+
+
+def _row(table: Table, beside: str, found: Mapping[str, list[Outcome]], spent: Mapping[str, float]) -> None:
     honest, forged = found["honest"], found["forged"]
     latencies = sorted(latency for outcome in honest for latency in outcome.latencies)
     offered = sum(outcome.offered for outcome in honest)
@@ -102,6 +133,7 @@ def _row(table: Table, beside: str, found: Mapping[str, list[Outcome]]) -> None:
         f"{_share(latencies, 0.99):.1f}",
         f"{offered - len(latencies)}",
         f"{answered}",
+        *(f"{spent[part] * 1e3:.0f}" for part in PARTS),
     )
 
 

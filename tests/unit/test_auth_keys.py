@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import string
 import uuid
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,3 +74,39 @@ def test_a_key_that_is_shown_by_accident_shows_no_secret() -> None:
 
     assert key.secret.hex() not in repr(key)
     assert repr(key.secret) not in repr(key)
+
+
+checked_keys = st.builds(Key.new, st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
+
+
+@given(checked_keys)
+def test_a_key_with_check_digits_is_read_as_it_was_written(key: Key) -> None:
+    assert Key.parse(key.text()) == key
+
+
+@given(checked_keys, st.data())
+def test_no_single_wrong_character_is_accepted_with_check_digits(key: Key, data: st.DataObject) -> None:
+    text = key.text()
+    place = data.draw(st.integers(0, len(text) - 1))
+    wrong = data.draw(st.one_of(st.sampled_from(string.printable), st.characters()).filter(lambda c: c != text[place]))
+
+    assert Key.parse(text[:place] + wrong + text[place + 1 :]) is None
+
+
+@given(checked_keys, st.integers(0, 133))
+def test_a_key_with_check_digits_that_was_cut_off_is_not_accepted(key: Key, length: int) -> None:
+    assert Key.parse(key.text()[:length]) is None
+
+
+def test_check_digits_are_of_one_key_one_kind_and_one_secret() -> None:
+    ours, other = b"o" * 32, b"t" * 32
+    key = Key.new(TENANT, KEY_ID, ours)
+
+    assert key.has_check_digits_of([other, ours])
+    assert not key.has_check_digits_of([other])
+    assert not key.has_check_digits_of([])
+    assert not Key.new(TENANT, KEY_ID).has_check_digits_of([ours])
+    assert not replace(key, secret=bytes(32)).has_check_digits_of([ours])
+    assert not replace(key, tenant_id=KEY_ID).has_check_digits_of([ours])
+    assert not replace(key, token_id=TENANT).has_check_digits_of([ours])
+    assert not replace(key, prefix="skein_once_").has_check_digits_of([ours])
