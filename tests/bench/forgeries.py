@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,9 @@ FORGED_KEYS = 1000
 PARTS = ("gateway", "auth", "tenancy", "postgres")
 DEADLINE_SECONDS = 5.0
 KINDS: Mapping[str, Callable[[], str]] = {
+    "legacy tokens": lambda: uuid.uuid4().hex,
     "invented keys": lambda: Key.new(uuid.uuid4(), uuid.uuid4(), b"an attacker's").text(),
     "keys without check digits": lambda: Key.new(uuid.uuid4(), uuid.uuid4()).text(),
-    "legacy tokens": lambda: uuid.uuid4().hex,
 }
 
 
@@ -125,13 +126,17 @@ def _row(table: Table, beside: str, found: Mapping[str, list[Outcome]], spent: M
     honest, forged = found["honest"], found["forged"]
     latencies = sorted(latency for outcome in honest for latency in outcome.latencies)
     offered = sum(outcome.offered for outcome in honest)
+    refused: Counter[str] = Counter()
+    for outcome in honest:
+        refused.update(outcome.others)
+        refused.update({reason: len(times) for reason, times in outcome.refused.items()})
     answered = sum(sum(o.others.values()) + sum(map(len, o.refused.values())) for o in forged)
     table.add_row(
         beside,
         f"{offered}",
         f"{_share(latencies, 0.5):.1f}",
         f"{_share(latencies, 0.99):.1f}",
-        f"{offered - len(latencies)}",
+        " ".join(f"{name}:{count}" for name, count in sorted(refused.items())) or "0",
         f"{answered}",
         *(f"{spent[part] * 1e3:.0f}" for part in PARTS),
     )
