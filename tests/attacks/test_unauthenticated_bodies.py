@@ -1,32 +1,28 @@
 """Attack: bodies of megabytes, compressed or not, from callers without a credential, at every port that takes one.
-May be seen: UNAUTHENTICATED before the body is read, UNIMPLEMENTED or 415 for what is compressed, OVERLOADED under load.
+May be seen: UNAUTHENTICATED before the body is read, UNIMPLEMENTED or 415 for what is compressed, OVERLOADED.
 May be spent: 5 MiB for one call and 64 MiB for all of them, which come back.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
 import os
 import sys
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from fix_attacks import Spent, attack_size
-from fix_cluster import Cluster, Tenant, refused
+from fix_cluster import Cluster, Tenant
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2
 from skein.memory.v1 import memory_pb2
 from skein_kit.body_budget import ANONYMOUS_BODIES, KNOWN_BODIES, BodyBudget
 from skein_kit.errors import Overloaded
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 MEBIBYTE = 1024 * 1024
 MOST_BYTES = 64 * MEBIBYTE
@@ -37,7 +33,7 @@ CREATE = "/skein.memory.v1.MemoryService/CreateMemory"
 BODY = bytes(4 * MEBIBYTE)
 
 
-# Makes calls with large messages over eight connections at once, from a process of its own; prints how many are refused.
+# Makes calls with large messages over eight connections, from a process of its own; prints how many are refused.
 ATTACKER = f"""
 import sys, threading, grpc
 address, path, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -59,7 +55,8 @@ def highest_memory() -> int:
 
 
 async def code_of(channel: aio.Channel, path: str, body: bytes, **more: Any) -> grpc.StatusCode:
-    call: Any = channel.unary_unary(path)(body, timeout=60, **more)
+    method: Any = channel.unary_unary(path)
+    call = method(body, timeout=60, **more)
     try:
         await call
     except aio.AioRpcError as error:
@@ -69,7 +66,7 @@ async def code_of(channel: aio.Channel, path: str, body: bytes, **more: Any) -> 
 
 async def halves(stack: AsyncExitStack, address: str, path: str, count: int) -> list[Any]:
     """Begin calls whose message never comes, each on a connection of its own."""
-    calls = []
+    calls: list[Any] = []
     for _ in range(count):
         options = (("grpc.use_local_subchannel_pool", 1),)
         channel = await stack.enter_async_context(aio.insecure_channel(address, options=options))
@@ -102,7 +99,7 @@ async def test_large_messages_of_strangers_take_a_bounded_memory(cluster: Cluste
     assert highest_memory() - before < MOST_BYTES
 
 
-async def test_a_message_beyond_the_limit_is_refused_before_it_is_whole(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_message_beyond_the_limit_is_refused_before_it_is_whole(tenant: Tenant) -> None:
     large = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="x" * (8 * MEBIBYTE)))
 
     with pytest.raises(aio.AioRpcError) as refusal:
@@ -142,7 +139,8 @@ async def test_a_body_that_comes_slowly_yields_its_room_to_one_that_waits(cluste
 
 async def test_bodies_over_http_are_refused_before_they_come(cluster: Cluster) -> None:
     host, _, port = cluster.addresses["http"].partition(":")
-    head = f"POST {GET_ME} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(BODY)}\r\n"
+    json = f"content-type: application/json\r\ncontent-length: {len(BODY)}\r\n"
+    head = f"POST {GET_ME} HTTP/1.1\r\nhost: 127.0.0.1\r\n{json}"
 
     async def status(more: str, path: str = GET_ME) -> bytes:
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -159,16 +157,10 @@ async def test_bodies_over_http_are_refused_before_they_come(cluster: Cluster) -
     assert set(answers) == {b"401"}
     assert zipped == [b"415", b"415"]
     assert tool == [b"401"]
-    assert len(gzip.compress(BODY)) < len(BODY) // 500
 
 
-@pytest.fixture
-async def budget() -> AsyncIterator[BodyBudget]:
-    """Room for four bodies of one byte, half of it for each source, that yield at once."""
-    yield BodyBudget(4, patience_seconds=0.0)
-
-
-async def test_one_source_has_half_of_the_room_and_who_waits_gets_what_is_given_back(budget: BodyBudget) -> None:
+async def test_one_source_has_half_of_the_room_and_who_waits_gets_what_is_given_back() -> None:
+    budget = BodyBudget(4, patience_seconds=0.0)
     order: list[str] = []
 
     async def body(source: str, name: str, end: asyncio.Event) -> None:
@@ -195,7 +187,7 @@ async def test_one_source_has_half_of_the_room_and_who_waits_gets_what_is_given_
     assert budget.used_bytes == 0
 
 
-async def test_room_that_a_caller_stopped_waiting_for_is_not_taken(budget: BodyBudget) -> None:
+async def test_room_that_a_caller_stopped_waiting_for_is_not_taken() -> None:
     patient = BodyBudget(1, patience_seconds=60.0)
     async with patient.room("a", 1):
         waiting = asyncio.create_task(patient.room("b", 1).__aenter__())

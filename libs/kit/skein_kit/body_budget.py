@@ -89,7 +89,7 @@ class BodyBudget:
 
     def _has_room(self, source: Hashable, size: int) -> bool:
         """Say whether a body fits; the first one of a source always fits into the source's share."""
-        used = self._used_by[source] if source in self._used_by else 0
+        used = self._used_by.get(source, 0)
         return self._used + size <= self._most and (not used or used + size <= self._most // _SHARE)
 
     def _count(self, source: Hashable, size: int) -> None:

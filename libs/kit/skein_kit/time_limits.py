@@ -39,8 +39,7 @@ def time_limit(version: int, read_seconds: float = 0.0, *, reads: bool = False) 
     if read_seconds and call is not None and (reads or _is_read(call)) and not _is_of_the_cluster(call):
         statement = min(statement, int(read_seconds * 1000))
     return (
-        f"; SET LOCAL statement_timeout = {statement}"
-        f"; SET LOCAL {abandoned} = {milliseconds + _ABANDONED_MILLISECONDS}"
+        f"; SET LOCAL statement_timeout = {statement}; SET LOCAL {abandoned} = {milliseconds + _ABANDONED_MILLISECONDS}"
     )
 
 

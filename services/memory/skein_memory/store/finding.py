@@ -210,9 +210,7 @@ async def find(
             portion = min(portion, looks, _MOST_AT_ONCE)
             looked = await walk.look(lead, from_id, before_id, portion)
             for memory_id, passes in looked:
-                if passes is None:
-                    return Found(memory_ids=passing, after=last)
-                if passes and len(passing) == count:
+                if passes is None or (passes and len(passing) == count):
                     return Found(memory_ids=passing, after=last)
                 if passes:
                     passing.append(memory_id)

@@ -64,7 +64,7 @@ async def find_ordered(
     scans = tx.database.scans.begin(tenant_id) if scanned else None
     passing: list[Place] = []
     looks, portion, last = LOOKS, count + 1, after or _first(order)
-    while looks > 0:
+    while looks > 0 and not (scans is not None and scans.is_spent):
         portion = min(portion, looks, _MOST_AT_ONCE)
         is_unread = _is_unread(order, last)
         query, values = walk_of(order, last)
@@ -77,16 +77,12 @@ async def find_ordered(
         if scans is not None:
             scans.charge(sum(row["cost"] for row in looked if row["passes"] is not None))
         for row in looked:
-            if row["passes"] is None:
-                return Ordered(places=passing, after=last)
-            if row["passes"] and len(passing) == count:
+            if row["passes"] is None or (row["passes"] and len(passing) == count):
                 return Ordered(places=passing, after=last)
             last = Place(memory_id=row["memory_id"], value=row["value"])
             if row["passes"]:
                 passing.append(last)
         is_over = len(looked) < portion
-        if scans is not None and scans.is_spent and not is_over:
-            break
         looks, portion = looks - max(1, len(looked)), portion * _GROWTH
         if is_over:
             rest = _rest(order, is_unread=is_unread)
