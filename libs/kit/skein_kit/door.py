@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein_kit import errors
 from skein_kit.call import Call, Ended, address_of, trailing
-from skein_kit.interceptors import Body
+from skein_kit.request_bodies import Body
 from skein_kit.revisions import told
 
 if TYPE_CHECKING:

@@ -139,7 +139,8 @@ class OpenServices(grpc.GenericRpcHandler):
     async def _list(self, context: Context) -> None:
         await self._read(context)
         statuses = {name: health_pb2.HealthCheckResponse(status=status) for name, status in self._health.all.items()}
-        await context.write(health_pb2.HealthListResponse(statuses=statuses).SerializeToString())
+        messages: Any = health_pb2
+        await context.write(messages.HealthListResponse(statuses=statuses).SerializeToString())
 
     async def _watch(self, context: Context) -> None:
         name = await self._read_name(context)
@@ -174,7 +175,7 @@ class OpenServices(grpc.GenericRpcHandler):
         return bytes(message)
 
 
-class _Reflection(_base.BaseReflectionServicer):  # type: ignore[misc]  # It has no types.
+class _Reflection(_base.BaseReflectionServicer):
     """grpc's answers, which depend on nothing but the question: each is made once."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -187,13 +188,13 @@ class _Reflection(_base.BaseReflectionServicer):  # type: ignore[misc]  # It has
         except DecodeError:
             request = reflection_pb2.ServerReflectionRequest()
         kind = request.WhichOneof("message_request")
-        if kind == "file_containing_extension":
+        if kind is not None:
             extension = request.file_containing_extension
-            found = self._file_containing_extension(request, extension.containing_type, extension.extension_number)
-        elif kind == "list_services":
-            found = self._list_services(request)
-        elif kind is not None:
-            found = getattr(self, f"_{kind}")(request, getattr(request, kind))
+            arguments = {
+                "file_containing_extension": (extension.containing_type, extension.extension_number),
+                "list_services": (),
+            }.get(kind, (getattr(request, kind),))
+            found = getattr(self, f"_{kind}")(request, *arguments)
         else:
             code, words = grpc.StatusCode.INVALID_ARGUMENT.value
             said = reflection_pb2.ErrorResponse(error_code=code, error_message=words)

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from skein_kit import json_fields
 from skein_kit.call import current
 from skein_kit.errors import MessageTooLarge, PageTokenInvalid, ServiceUnavailable
-from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -17,7 +17,7 @@ from google.rpc import error_details_pb2
 from skein_gateway import json_names, strict_json
 from skein_kit import exact_json, json_fields
 from skein_kit.errors import FieldInvalid, code_of
-from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,7 +27,7 @@ from skein_kit import errors
 from skein_kit.admin import serve_http
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
 from skein_kit.door import FORWARDED, FORWARDED_FOR
-from skein_kit.interceptors import MAX_MESSAGE_BYTES, Body, too_large
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES, Body, too_large
 from skein_kit.revisions import told
 from skein_kit.service import PortTaken, is_ready
 

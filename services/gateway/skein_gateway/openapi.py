@@ -16,7 +16,7 @@ from skein_gateway.schemas import Schema, Schemas, comments, described
 from skein_gateway.status import VERSION
 from skein_kit.access import MEANINGS, RULES
 from skein_kit.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
-from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

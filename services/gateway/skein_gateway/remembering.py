@@ -9,7 +9,7 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_kit import json_fields
 from skein_kit.access import RULES
-from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2_grpc

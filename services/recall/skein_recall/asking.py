@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from skein_kit.policies import Policy
 
 DEFAULT_LIMIT = 10
+# Items of each signal that are ranked at first. Where too few of them may be shown, more are looked at.
+POOL = 100
+# For a vector alone the order is known: more than the hits wanted only stand in for some that may not be shown.
+SPARE = 10
 # Of an item's text, as many as a query may have.
 MOST_CHARACTERS = 10_000
 SIMILAR_WEIGHTS = {"dense": ranking.Weights().dense, "lexical": ranking.Weights().lexical}
@@ -89,6 +93,10 @@ class Question:
             return self.mode is Mode.SEMANTIC
         others = ranking.SIGNALS - {"dense"}
         return all(self.weights.get(signal) == 0 for signal in others) and self.weights.get("dense") != 0
+
+    def depth(self, *, asks_words: bool) -> int:
+        """Return how many items each signal is asked for at first."""
+        return max(POOL, 2 * self.limit) if asks_words else self.limit + SPARE
 
     def asks_words(self, *, has_vector: bool) -> bool:
         """Say whether words are searched: not where there is a vector and nothing else counts."""

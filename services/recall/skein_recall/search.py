@@ -14,7 +14,7 @@ from skein_kit.telemetry import RECALL_SEARCHES
 from skein_kit.vectors import COVERED_DIMENSIONS
 from skein_recall import ranking
 from skein_recall.answering import Answer, Compared, Found, Listed
-from skein_recall.asking import Formula, Mode
+from skein_recall.asking import POOL, SPARE, Formula, Mode
 from skein_recall.candidates import Candidates
 from skein_recall.errors import ModelNotFound, ModelUnavailable
 from skein_recall.filters import Filter
@@ -43,13 +43,9 @@ if TYPE_CHECKING:
     from skein_recall.store.reading import Measured
     from skein_recall.vectors import Vectors
 
-# Items of each signal that are ranked at first. Where too few of them may be shown, more are looked at.
-POOL = 100
 # Of the best of them, so many have their neighbours looked at, so far before and after.
 CENTRES = 60
 REACH = 2
-# For a vector alone the order is known: more than the hits wanted only stand in for some that may not be shown.
-_SPARE = 10
 # Where many may not be shown, so many more are read at once at most.
 _MOST_SPARE = 1000
 _DEEPER = 8
@@ -153,7 +149,7 @@ class Searcher:
         if vector is None or question.filter.restricts:
             return None
         kinds = tuple(kind for kind in question.kinds if kind in question.filter.kinds)
-        depth = _depth(question, asks_words=question.asks_words(has_vector=True))
+        depth = question.depth(asks_words=question.asks_words(has_vector=True))
         shortlist = await self._held.shortlist(tenant_id, model, vector, kinds, depth + depth // 10 + _SURPLUS)
         return None if shortlist is None else Listed(held=self._held, shortlist=shortlist)
 
@@ -197,7 +193,7 @@ class Search:
         When too many of those found may not be shown, the search goes deeper until there are enough, or no more.
         """
         question = self._question
-        depth = _depth(question, asks_words=self._asks_words)
+        depth = question.depth(asks_words=self._asks_words)
         most = _MOST if question.filter.where is None else _MOST_HELD
         hits: list[tuple[Ranked, asyncpg.Record]] = []
         while True:
@@ -209,8 +205,8 @@ class Search:
                     return hits, True
                 raise
             self.nearest = found.nearest
-            hits = await self._shown(self._ranked(found, question.limit + _SPARE))
-            if len(hits) < question.limit and question.limit + _SPARE < len(found):
+            hits = await self._shown(self._ranked(found, question.limit + SPARE))
+            if len(hits) < question.limit and question.limit + SPARE < len(found):
                 hits = await self._shown(self._ranked(found, len(found)))
             if len(hits) == question.limit or not found.is_cut or depth >= most:
                 return hits, found.is_cut and depth >= most and question.filter.where is not None
@@ -243,7 +239,7 @@ class Search:
         while len(hits) < limit and start < len(ranked):
             part = ranked[start : start + limit - len(hits) + spare]
             start += len(part)
-            spare = min(_MOST_SPARE, 2 * spare or _SPARE)
+            spare = min(_MOST_SPARE, 2 * spare or SPARE)
             kinds = {one.item_id: one.kind for one in part}
             rows = {item_id: self._read[item_id] for item_id in kinds.keys() & self._read.keys()}
             unread = {item_id: kind for item_id, kind in kinds.items() if item_id not in rows}
@@ -276,7 +272,7 @@ class Search:
         if not kinds:
             return Found()
         if self._question.mode is Mode.KEYWORD:
-            is_first = depth == _depth(self._question, asks_words=True)
+            is_first = depth == self._question.depth(asks_words=True)
             search = KeywordSearch(self._reading, self._model, self._question, self._language)
             return await search.gather(filter_, kinds, depth, is_first=is_first)
         near, is_cut = await self._near(filter_, kinds, depth)
@@ -452,8 +448,3 @@ class Search:
         else:
             nearest = list(similarities)[:depth]
         return {id_: (kind_of[id_], similarities[id_]) for id_ in nearest}, is_cut or len(similarities) > depth
-
-
-def _depth(question: Question, *, asks_words: bool) -> int:
-    """Return how many items each signal is asked for at first."""
-    return max(POOL, 2 * question.limit) if asks_words else question.limit + _SPARE

@@ -13,7 +13,7 @@ from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.call import Call, Ended
 from skein_kit.errors import code_of, reason_of
-from skein_kit.interceptors import MAX_MESSAGE_BYTES
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

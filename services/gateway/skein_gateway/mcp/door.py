@@ -25,7 +25,8 @@ from skein_kit import errors
 from skein_kit.access import TENANT_PERMISSIONS
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal, code_of, reason_of
-from skein_kit.interceptors import MAX_MESSAGE_BYTES, Body, passed, received
+from skein_kit.interceptors import passed
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES, Body, received
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

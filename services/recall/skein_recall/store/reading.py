@@ -123,7 +123,6 @@ class Reading:
         self._transaction = transaction
         self._tenant_id = tenant_id
         self._plans_again = plans_again
-        # What the conditions that are held against memories may still scan; None before the first that scans.
         self._scans: ScanBudget | None = None
 
     async def __aenter__(self) -> Self:
@@ -375,16 +374,15 @@ class Reading:
         Raises ReadTooCostly when they are more than the conditions of one call, or of the tenant, may scan.
         """
         condition, scanned = compiled(where, ENTRIES), costs.cost(where, ENTRIES)
+        values = {"memory_ids": list(memory_ids), **condition.values}
         if not scanned:
-            query, values = QUERIES["passing_memories"], {**condition.values}
-        else:
-            if self._scans is None:
-                self._scans = self._tx.database.scans.begin(self._tenant_id)
-            query = costs.within_budget(QUERIES["look_at_memories"], scanned)
-            values = {**condition.values, "scan_bytes": max(1, self._scans.remaining)}
-        rows = await self._rows(completed(query, condition.text), memory_ids=list(memory_ids), **values)
-        if self._scans is None or not scanned:
+            rows = await self._rows(completed(QUERIES["passing_memories"], condition.text), **values)
             return {row["memory_id"] for row in rows}
+        if self._scans is None:
+            self._scans = self._tx.database.scans.begin(self._tenant_id)
+        query = costs.within_budget(QUERIES["look_at_memories"], scanned)
+        values["scan_bytes"] = max(1, self._scans.remaining)
+        rows = await self._rows(completed(query, condition.text), **values)
         self._scans.charge(sum(row["cost"] for row in rows if row["passes"] is not None))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
