@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 # Of the room: what the bodies of one source may take.
 _SHARE = 2
-# Bodies that wait: the transport holds the first 64 KiB or so of each.
-_MOST_WAITING = 256
 # Callers whose body yielded come back after so many seconds.
 _AWAY_SECONDS = 1.0
 
@@ -34,9 +32,13 @@ class _Waiter(NamedTuple):
 class BodyBudget:
     """The room of one process for one kind of callers."""
 
-    def __init__(self, most_bytes: int, *, patience_seconds: float) -> None:
-        """A body keeps its room for `patience_seconds` at least, and longer while no other waits."""
+    def __init__(self, most_bytes: int, *, patience_seconds: float, most_waiting: int = 256) -> None:
+        """A body keeps its room for `patience_seconds` at least, and longer while no other waits.
+
+        Of each of `most_waiting` bodies that wait the transport holds the first 64 KiB or so.
+        """
         self._most = most_bytes
+        self._most_waiting = most_waiting
         self._patience = patience_seconds
         self._used = 0
         self._used_by: Counter[Hashable] = Counter()
@@ -73,7 +75,7 @@ class BodyBudget:
         if self._has_room(source, size):
             self._count(source, size)
             return
-        if len(self._waiting) >= _MOST_WAITING:
+        if len(self._waiting) >= self._most_waiting:
             raise Overloaded(after=_AWAY_SECONDS)
         waiter = _Waiter(source, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
@@ -116,4 +118,4 @@ class BodyBudget:
 
 # Of callers who have not said who they are, and of those who have.
 ANONYMOUS_BODIES = BodyBudget(40 * MEBIBYTE, patience_seconds=2.0)
-KNOWN_BODIES = BodyBudget(256 * MEBIBYTE, patience_seconds=10.0)
+KNOWN_BODIES = BodyBudget(256 * MEBIBYTE, patience_seconds=10.0, most_waiting=4_096)
