@@ -41,16 +41,19 @@ class Played:
             raise aio.AioRpcError(self.fault, aio.Metadata(), aio.Metadata())
         return memory_pb2.DeliverWebhooksResponse(active=self.tenant == "watched")
 
-    async def rounds(self, count: int, *, rest_seconds: float, **task_values: Any) -> list[str]:
+    async def rounds(
+        self, count: int, *, rest_seconds: float, leave_off: asyncio.Event | None = None, **task_values: Any
+    ) -> list[str]:
         nothing = cast("Any", None)
         clients = Clients(
             auth=nothing, tenancy=cast("Any", self), upkeep=nothing, index=nothing, memory=nothing, session=nothing
         )
         jobs = Jobs(clients, cast("Any", self), nothing, WorkerSettings(tenants_at_once=1), nothing)
-        task = Task(name="webhooks", seconds=5.0, calls=[self.deliver], rest_seconds=rest_seconds, **task_values)
+        values = {"seconds": 5.0} | task_values
+        task = Task(name="webhooks", calls=[self.deliver], rest_seconds=rest_seconds, **values)
         work = Rounds(jobs, cast("Any", self), [task]).works()["webhooks"]
         for _ in range(count):
-            await work(b"", asyncio.Event())
+            await work(b"", leave_off or asyncio.Event())
         return self.asked
 
 
@@ -60,6 +63,33 @@ async def test_a_tenant_with_nothing_to_do_is_passed_over_and_watched_or_failing
 
 async def test_a_round_without_rests_asks_every_tenant_every_time() -> None:
     assert await Played().rounds(2, rest_seconds=0.0) == [*TENANTS, *TENANTS]
+
+
+async def test_one_job_does_rounds_until_its_turn_is_over() -> None:
+    asked = await Played().rounds(1, rest_seconds=0.0, seconds=0.01, pauses=0.0, turn_seconds=0.2)
+
+    assert len(asked) > 2 * len(TENANTS)
+
+
+async def test_a_job_whose_pause_is_longer_than_its_turn_does_one_round() -> None:
+    asked = await Played().rounds(1, rest_seconds=0.0, seconds=60.0, turn_seconds=30.0)
+
+    assert asked == [*TENANTS]
+
+
+async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
+    played, leave_off = Played(), asyncio.Event()
+
+    asked = await played.rounds(
+        1,
+        rest_seconds=0.0,
+        seconds=600.0,
+        turn_seconds=6000.0,
+        leave_off=leave_off,
+        end=lambda *_: asyncio.get_running_loop().call_soon(leave_off.set),
+    )
+
+    assert asked == [*TENANTS]
 
 
 async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> None:

@@ -43,8 +43,6 @@ _RECORD = frozenset(
         "source_trust_id",
     }
 )  # fmt: skip
-# What some readers take for the end of a line, and JSON leaves as it is.
-_OTHER_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,5 +150,4 @@ def counted(kinds: Sequence[str]) -> dict[str, int]:
 
 
 def _line(said: object) -> str:
-    text = exact_json.passive(exact_json.dumps(said))
-    return text.translate(_OTHER_ENDS) + "\n"
+    return exact_json.passive(exact_json.dumps(said)) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,8 @@ class Task:
     rest_seconds: float = 0.0
     # A round over thousands of tenants rests so many times as long as it took.
     pauses: float = 4.0
+    # Seconds for which one job does round after round: the queue is not as punctual as that.
+    turn_seconds: float = 0.0
     # Takes what each call answered last in each tenant.
     note: Callable[[str, Any], None] | None = None
     # Takes the tenants there are and the pause that follows, after a round that was not broken off.
@@ -72,7 +75,15 @@ class Rounds:
 
     def _work(self, task: Task) -> Work:
         async def work(_payload: bytes, leave_off: asyncio.Event) -> float:
-            return await self._go(task, leave_off)
+            ends = asyncio.get_running_loop().time() + task.turn_seconds
+            while True:
+                pause = await self._go(task, leave_off)
+                if leave_off.is_set() or pause >= task.turn_seconds:
+                    return pause
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(leave_off.wait(), pause)
+                if leave_off.is_set() or asyncio.get_running_loop().time() >= ends:
+                    return 0.0
 
         return work
 

@@ -31,6 +31,9 @@ from skein_worker.system import System
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
+# So long one worker looks for webhooks; then any may.
+_WEBHOOK_TURN_SECONDS = 60.0
+
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[Servicers]:
@@ -117,8 +120,9 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             # One with many events has its next turn with all the others.
             calls_per_turn=1,
             rest_seconds=settings.rest_seconds,
-            # Events are waited for.
+            # Receivers wait for events.
             pauses=1.0,
+            turn_seconds=_WEBHOOK_TURN_SECONDS,
             note=note_webhooks,
             end=end_webhooks,
         ),
