@@ -61,7 +61,7 @@ class WebhookSlots:
 
     def suspects(self, tenant_id: UUID) -> int:
         """Return how many attempts a tenant may begin at destinations that failed last time."""
-        return SUSPECTS_PER_TENANT - self._suspects[tenant_id]
+        return max(0, SUSPECTS_PER_TENANT - self._suspects[tenant_id])
 
     def rooms(self, tenant_id: UUID) -> Mapping[str, int]:
         """Return how many attempts a tenant may begin at each destination where others, or its own, wait already."""
