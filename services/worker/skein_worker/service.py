@@ -121,7 +121,7 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             calls_per_turn=1,
             rest_seconds=settings.rest_seconds,
             # Receivers wait for events.
-            pauses=1.0,
+            pauses=0.5,
             turn_seconds=_WEBHOOK_TURN_SECONDS,
             note=note_webhooks,
             end=end_webhooks,
