@@ -1,9 +1,9 @@
 """`python tests/bench/budgets.py`: prints what a stranger, a viewer and a member can make a cluster spend per second.
 
 Nothing here is asserted. The cluster is a fleet: a process for each service, with the settings that a cluster has
-unless it is told otherwise. Each abusive call is repeated as fast as the cluster answers. A row of the table is one caller at
-one port, and each of its figures is that of the call which costs most of it. Processor time counts what is done later
-too, such as vectors: so a second of calls can cost more than the cores have. The load shares this machine's cores.
+unless it is told otherwise. Each abusive call is repeated as fast as the cluster answers. A row of the table is one
+caller at one port, and each of its figures is that of the call which costs most of it. Processor time counts what is
+done later too, such as vectors: so a second of calls can cost more than the cores have. The load shares the cores.
 """
 
 from __future__ import annotations

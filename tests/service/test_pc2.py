@@ -19,7 +19,7 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_kit.service import NotReady
-from skein_pc2.router import Door, Router
+from skein_pc2.router import ANSWERED, Door, Router
 from skein_pc2.transport.listener import listening
 
 if TYPE_CHECKING:
@@ -402,6 +402,46 @@ async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() ->
 
     assert refused == ["rate_limit_exceeded"] * 2
     assert [*answered, other] == ["ok"] * 5
+
+
+class Verbose:
+    """A dialect whose answers are large."""
+
+    async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
+        return {"status": "ok", "text": "x" * (1 << 20)}
+
+    def refused(self, code: str, text: str) -> dict[str, Any]:
+        return {"status": code}
+
+
+async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() -> None:
+    asked = 200
+    door = Door(number=1, host="127.0.0.1", port=0, networks=())
+    made, context = ANSWERED.labels("1", "ok"), zmq.asyncio.Context()
+    context.rcvhwm = 1
+    before = made._value.get()
+    try:
+        async with (
+            listening(door, router=Router(context, door, Verbose(), waiting=1000)) as listener,
+            Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
+        ):
+            for _ in range(asked):
+                await peer.send(b"{}")
+            async with asyncio.timeout(60):
+                while made._value.get() - before < asked:
+                    await asyncio.sleep(0.01)
+            read = 0
+            while await peer.poll(2000):
+                await peer.recv_multipart()
+                read += 1
+            # Who reads again is answered again.
+            await peer.send(b"{}")
+            await peer.recv_multipart()
+    finally:
+        context.term()
+
+    # And what the systems of both ends hold.
+    assert 64 <= read <= 100
 
 
 class Deaf(zmq.asyncio.Socket):

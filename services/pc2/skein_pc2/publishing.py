@@ -106,6 +106,9 @@ class PublisherConnection:
         self._publisher = publisher
         self._socket = socket
 
+    def delivered(self, size: int) -> None:
+        """Do nothing: the messages that wait for a subscriber are counted by its socket."""
+
     async def finish(self, *, is_peer_gone: bool) -> None:
         """Close; what waits for the subscriber is dropped."""
         self._publisher.forget(self._socket)

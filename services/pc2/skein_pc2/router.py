@@ -40,6 +40,8 @@ _MOST_FRAMES = 16
 HANDSHAKE_MILLISECONDS = 10_000
 # Messages that a peer may have under way to us, or answers to a peer that does not read them; more are dropped.
 _QUEUED_MESSAGES = 1000
+# The same of answers that a peer does not read.
+_UNREAD_BYTES = 64 * 1024 * 1024
 _LINGER_MILLISECONDS = 500
 # Where most peers are.
 _HOME = "127.0.0.1"
@@ -225,6 +227,8 @@ class RouterConnection:
         self._socket = socket
         self.load = _Load()
         self.tasks: set[asyncio.Task[None]] = set()
+        # Bytes of answers that were sent and not delivered yet.
+        self._unread = 0
         # Ends early only when the socket cannot receive.
         self.serving: asyncio.Task[None] | None = None
 
@@ -250,6 +254,12 @@ class RouterConnection:
         self._socket.close()
 
     async def send(self, frames: Sequence[bytes]) -> None:
-        """Send an answer, unless the connection has ended."""
-        if not self._socket.closed:
+        """Send an answer, unless the connection has ended or its peer does not read."""
+        if not self._socket.closed and self._unread < _UNREAD_BYTES:
+            self._unread += sum(len(frame) for frame in frames)
             await self._socket.send_multipart(frames)
+
+    def delivered(self, size: int) -> None:
+        """Count bytes that the peer's system has taken."""
+        # More than were sent: each frame has a head, and CURVE adds to it.
+        self._unread = max(0, self._unread - size)

@@ -199,18 +199,17 @@ class Listener:
                 inner_writer.write(opening)
                 await inner_reader.readexactly(zmtp.GREETING_BYTES)
             inward = asyncio.create_task(_hand_in(reader, inner_writer))
-            outward = asyncio.create_task(_hand_out(inner_reader, writer))
+            outward = asyncio.create_task(_hand_out(inner_reader, writer, connection))
             stopping = asyncio.create_task(_wait(self._is_stopping))
             tasks += (inward, outward, stopping)
             serving = [connection.serving] if connection.serving is not None else []
             await asyncio.wait([*tasks, *serving], return_when=asyncio.FIRST_COMPLETED)
-            if not outward.done():
-                if inward.done():
-                    # The socket reads to the end, and closes: then every message of the peer has arrived.
-                    inner_writer.write_eof()
-                    await asyncio.wait([outward], timeout=_FLUSH_SECONDS)
-                await connection.finish(is_peer_gone=inward.done())
+            if inward.done() and not outward.done():
+                # The socket reads to the end, and closes: then every message of the peer has arrived.
+                inner_writer.write_eof()
                 await asyncio.wait([outward], timeout=_FLUSH_SECONDS)
+            await connection.finish(is_peer_gone=inward.done() or outward.done())
+            await asyncio.wait([outward], timeout=_FLUSH_SECONDS)
             if not inward.done():
                 async with asyncio.timeout(_FLUSH_SECONDS):
                     writer.close()
@@ -257,13 +256,16 @@ async def _hand_in(reader: asyncio.StreamReader, inner_writer: asyncio.StreamWri
             await inner_writer.drain()
 
 
-async def _hand_out(inner_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _hand_out(
+    inner_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: RouterConnection | PublisherConnection
+) -> None:
     """Hand on what the socket sends until it closes; what a peer that is gone cannot get is dropped."""
     with suppress(OSError):
         while data := await inner_reader.read(_PORTION):
             with suppress(OSError):
                 writer.write(data)
                 await writer.drain()
+            connection.delivered(len(data))
 
 
 def _notice_who_is_gone(writer: asyncio.StreamWriter) -> None:
