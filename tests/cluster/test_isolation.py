@@ -22,6 +22,7 @@ from fix_accounts import member
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs
 from fix_layers import LAYER
 from fix_recipes import RECIPES, request_for
+from fix_rows import rows_of
 from fix_world import World, identity, system_identity
 from google.protobuf import message_factory
 from grpc import aio
@@ -190,38 +191,6 @@ async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
     return (await identity(world.cluster, credential), {}) if path in INTERNAL else (credential, {})
 
 
-# Changes here are nobody's business: bookkeeping of calls, and what is made anew in the background.
-UNSTEADY = {
-    "auth.api_keys",
-    "auth.audit_events",
-    "auth.sign_ins",
-    "auth.requests",
-    "memory.access_log",
-    "memory.accesses",
-    "tenancy.allowances",
-    "tenancy.collected_usage",
-}
-
-
-async def rows_of(connection: asyncpg.Connection[asyncpg.Record], world: World) -> dict[str, str]:
-    """Return a digest of each table's rows of a tenant, for all tables that are written by calls alone."""
-    tables = await connection.fetch(
-        """
-        SELECT n.nspname || '.' || c.relname AS name FROM pg_class c
-        JOIN pg_namespace n ON n.oid = c.relnamespace
-        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
-        WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname NOT IN ('recall', 'worker')
-        """
-    )
-    names = sorted({row["name"] for row in tables} - UNSTEADY)
-    digests = " UNION ALL ".join(
-        f"SELECT '{name}' AS name, md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) AS digest "  # noqa: S608
-        f"FROM {name} t WHERE tenant_id = $1"
-        for name in names
-    )
-    return {row["name"]: row["digest"] for row in await connection.fetch(digests, world.tenant.tenant_id)}
-
-
 def shows(answer: Message | None, world: World) -> bool:
     return answer is not None and world.marker in str(answer)
 
@@ -280,7 +249,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
         credential = theirs.tenant.api_key
     if path in INTERNAL and credential and rule.permission != ACCOUNT:
         credential, metadata = await identity(cluster, credential), {}
-    before = await rows_of(catalog_of, ours)
+    before = await rows_of(catalog_of, ours.tenant.tenant_id)
 
     code, reason, answer = await outcome(call(doors.of(path), path, request, credential, **metadata))
 
@@ -291,7 +260,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     else:
         assert code in {OK, grpc.StatusCode.NOT_FOUND} or reason == RECIPES[path].own, (code, reason)
     assert rule.public or not shows(answer, ours)
-    assert await rows_of(catalog_of, ours) == before
+    assert await rows_of(catalog_of, ours.tenant.tenant_id) == before
 
 
 @pytest.mark.parametrize("path", GUARDED)

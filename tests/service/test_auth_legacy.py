@@ -148,3 +148,19 @@ async def test_setting_it_is_an_event_without_the_token(cluster: Cluster, tenant
     assert listed[0].event == "legacy_token_set"
     assert listed[0].principal.startswith("operator:")
     assert token not in str(listed)
+
+
+async def test_of_tokens_that_are_set_at_once_one_remains(cluster: Cluster, tenant: Tenant) -> None:
+    tokens = [secrets.token_urlsafe(32) for _ in range(8)]
+    operator = acting(cluster, tenant).auth
+
+    await asyncio.gather(*(operator.SetLegacyToken(pb.SetLegacyTokenRequest(token=token)) for token in tokens))
+
+    taken = []
+    for token in tokens:
+        try:
+            await cluster.with_key(token).auth.GetMe(auth_pb2.GetMeRequest())
+            taken.append(token)
+        except aio.AioRpcError as error:
+            assert error.code() is grpc.StatusCode.UNAUTHENTICATED  # noqa: PT017 - each but one ends so.
+    assert len(taken) == 1

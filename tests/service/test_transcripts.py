@@ -57,6 +57,13 @@ async def test_messages_of_a_person_and_of_a_person_with_an_agent(tenant: Tenant
         await of(tenant)
 
 
+async def test_what_an_agent_said_about_no_person_is_not_listed_for_one(tenant: Tenant) -> None:
+    await append(tenant, "butler to all", agent_id="butler")
+    await append(tenant, "butler to ada", agent_id="butler", subject_id="ada")
+
+    assert await of(tenant, agent_id="butler", subject_id="ada") == ["butler to ada"]
+
+
 async def test_messages_of_many_years_come_in_one_line(tenant: Tenant) -> None:
     years = (1999, 2014, 2016, 2020, 2024)
     for year in years:

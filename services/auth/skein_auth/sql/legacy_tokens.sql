@@ -9,7 +9,9 @@ WHERE secret_hash = :secret_hash;
 DELETE FROM auth.legacy_tokens
 WHERE legacy_tenant_id = :tenant_id;
 
--- create_legacy_token --
--- Give a tenant a legacy token.
+-- set_legacy_token --
+-- Give a tenant a legacy token in place of the one it had, also while another call does the same.
 INSERT INTO auth.legacy_tokens (secret_hash, legacy_tenant_id, create_time)
-VALUES (:secret_hash, :tenant_id, :create_time);
+VALUES (:secret_hash, :tenant_id, :create_time)
+ON CONFLICT ON CONSTRAINT legacy_tokens_tenant_key DO UPDATE
+SET secret_hash = excluded.secret_hash, create_time = excluded.create_time;

@@ -38,11 +38,12 @@ class LegacyStore:
         async with self._database.tenant(tenant_id) as tx:
             if await self._requests.claim(tx, tenant_id, once, answer=pb.SetLegacyTokenResponse()) is not None:
                 return
-            await tx.execute(QUERIES["delete_legacy_token"], tenant_id=tenant_id)
-            if secret_hash is not None:
+            if secret_hash is None:
+                await tx.execute(QUERIES["delete_legacy_token"], tenant_id=tenant_id)
+            else:
                 taken = FieldInvalid(violations=[("token", "belongs to another tenant")])
                 with refusing({"legacy_tokens_pkey": taken}):
                     await tx.execute(
-                        QUERIES["create_legacy_token"], tenant_id=tenant_id, secret_hash=secret_hash, create_time=now()
+                        QUERIES["set_legacy_token"], tenant_id=tenant_id, secret_hash=secret_hash, create_time=now()
                     )
             await self._audit.within(tx, "legacy_token_set", tenant_id=tenant_id, target="legacy:bearer")

@@ -160,7 +160,7 @@ class BlockStore(Store):
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
-            rows = await _revisions(tx, tenant_id, block_id, before_revision=to_revision + 1, count=1)
+            rows = await _revisions(tx, tenant_id, block_id, before_revision=min(to_revision + 1, _NEWEST), count=1)
             if not rows or rows[0]["revision"] != to_revision:
                 raise BlockRevisionNotFound
             after = change(before, _former(rows[0]).draft)

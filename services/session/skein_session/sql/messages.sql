@@ -94,8 +94,9 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence = :sequen
 
 -- count_message_out --
 -- Count a session's messages without one that is being deleted, and hold its row, as every change of its messages does.
+-- A call that waited for the row of another that deleted the last message counts nothing: it finds no message after this.
 UPDATE session.sessions
-SET message_count = message_count - 1
+SET message_count = greatest(message_count - 1, 0)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING message_count;
 
@@ -133,7 +134,8 @@ RETURNING message_id, session_id, sequence, external_id, role, content, name, su
 
 -- messages_of_agent --
 -- Look at up to a window of an agent's messages in a range of ids, newest first; `passes` says which are asked for.
-SELECT message_id, (is_active AND (:subject_id::text IS NULL OR subject_id = :subject_id)) AS passes
+-- A message that is about no person passes no subject_id.
+SELECT message_id, (is_active AND (:subject_id::text IS NULL OR subject_id IS NOT DISTINCT FROM :subject_id)) AS passes
 FROM session.messages
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND message_id >= :from_id AND message_id < :before_id
 ORDER BY message_id DESC
