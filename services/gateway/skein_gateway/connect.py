@@ -44,7 +44,9 @@ _WAY = re.compile(r"Failed to parse (\w+) field: ")
 _PLACE = re.compile(r' at "?([\w.]+?)"?\.*$')
 _UNKNOWN = re.compile(r'has no field named "([^"]*)"')
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-_TIMEOUT = re.compile(r"[0-9]{1,10}")
+# A time limit. The protocol has no zero: it would end each call before it began.
+TIMEOUT_PATTERN = "[1-9][0-9]{0,9}"
+_TIMEOUT = re.compile(TIMEOUT_PATTERN)
 # The HTTP status that goes with each code, from the protocol's table.
 _HTTP: Mapping[grpc.StatusCode, int] = {
     grpc.StatusCode.CANCELLED: 499,
@@ -77,7 +79,7 @@ def time_limit(headers: Mapping[str, str]) -> float | None:
         return None
     if not _TIMEOUT.fullmatch(text):
         raise FieldInvalid(
-            violations=[(TIMEOUT_HEADER, "is not a whole number of milliseconds, of ten digits at most")]
+            violations=[(TIMEOUT_HEADER, "is not a positive whole number of milliseconds, of ten digits at most")]
         )
     return int(text) / 1000
 

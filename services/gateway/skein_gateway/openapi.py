@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,9 @@ from skein_kit.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KE
 from skein_kit.request_bodies import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from google.protobuf.descriptor import Descriptor
 
     from skein_gateway.forwarding import PublicMethod
     from skein_kit.access import Rule
@@ -60,16 +63,45 @@ def document(issuer: str = "") -> Schema:
         "paths": paths,
     }
     error = _error(schemas)
+    _close(schemas, [described(method.response) for method in unary.values()])
     found["components"] = {
         "schemas": {**error, **dict(sorted(schemas.defs.items()))},
         "parameters": _PARAMETERS,
         "headers": _HEADERS,
-        "responses": {"Error": _refused("The call was refused, or failed.")},
+        "responses": {name: _refused(said) for name, said in _RESPONSES.items()},
         "securitySchemes": _security_schemes(issuer),
     }
     return found
 
 
+def _close(schemas: Schemas, answers: Iterable[Descriptor]) -> None:
+    """Refuse unknown fields of what is in requests alone, as the servers do; an answer may get new fields."""
+    seen: set[str] = set()
+    waiting = [kind.full_name for kind in answers]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(_REFERENCE.findall(json.dumps(schemas.defs.get(name, {}))))
+    for name, schema in schemas.defs.items():
+        if name not in seen and schema["type"] == "object":
+            schema["additionalProperties"] = False
+
+
+_REFERENCE = re.compile(rf'"\$ref": "{_SCHEMAS}([^"]+)"')
+# What any call may be answered with, whatever its own comment says.
+_RESPONSES: Mapping[str, str] = {
+    "Error": "The call was refused, or failed.",
+    "Malformed": "INVALID_ARGUMENT: the request breaks a rule of its schema, or a header one of the protocol.",
+    "Unauthenticated": "UNAUTHENTICATED: the credential is missing, damaged, unknown, revoked or expired.",
+    "Forbidden": "PERMISSION_DENIED: the credential lacks what the call needs.",
+    "Unknown": "NOT_FOUND, TENANT_NOT_FOUND: the caller is in no such tenant.",
+    "Conflict": "ABORTED: the same was changed at the same moment; repeat the call.",
+    "Unread": "The body is neither JSON nor protobuf, or encoded.",
+    "TooMuch": "RESOURCE_EXHAUSTED: the request is too large, or the caller has no calls or room left.",
+    "Unavailable": "UNAVAILABLE: something that the call needs is away; repeat it later.",
+    "Late": "DEADLINE_EXCEEDED: the caller's time limit, or the cluster's own, is over.",
+}
 _LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 _PARAMETERS: Mapping[str, Schema] = {
     "ConnectProtocolVersion": {
@@ -82,7 +114,7 @@ _PARAMETERS: Mapping[str, Schema] = {
         "name": connect.TIMEOUT_HEADER,
         "in": "header",
         "description": "How many milliseconds the caller waits: then the call ends, here and in the services behind.",
-        "schema": {"type": "string", "pattern": "^[0-9]{1,10}$"},
+        "schema": {"type": "string", "pattern": f"^{connect.TIMEOUT_PATTERN}$"},
         "example": "5000",
     },
     "RequestId": {
@@ -107,7 +139,7 @@ _PARAMETERS: Mapping[str, Schema] = {
         "name": TENANT_KEY,
         "in": "header",
         "description": "The tenant to act in, for people and operators. Keys of a tenant leave it out.",
-        "schema": {"type": "string", "format": "uuid"},
+        "schema": {"type": "string", "anyOf": [{"format": "uuid"}, {"const": ""}]},
     },
 }
 # What calls of a tenant take beside.
@@ -145,10 +177,25 @@ def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
         "requestBody": {"required": True, "content": {connect.JSON: content, connect.PROTO: {}}},
         "responses": {
             "200": {"description": f"A {method.response.DESCRIPTOR.name}.", "headers": headers, "content": answer},
-            **{status: _refused("\n".join(lines)) for status, lines in sorted(_refusals(service, said).items())},
+            **_responses(rule, _refusals(service, said)),
             "default": {"$ref": "#/components/responses/Error"},
         },
     }
+
+
+def _responses(rule: Rule, own: Mapping[str, Sequence[str]]) -> Schema:
+    """Return the refusals of one method by HTTP status: its own, and those that any call of its kind may get."""
+    general = {"400": "Malformed", "409": "Conflict", "415": "Unread", "429": "TooMuch"}
+    general |= {"503": "Unavailable", "504": "Late"}
+    if not rule.public:
+        general |= {"401": "Unauthenticated", "403": "Forbidden"}
+    if rule.tenant:
+        general["404"] = "Unknown"
+    found = {status: {"$ref": f"#/components/responses/{name}"} for status, name in general.items()}
+    for status, lines in own.items():
+        before = [f"- {_RESPONSES[general[status]]}"] if status in general else []
+        found[status] = _refused("\n".join([*before, *lines]))
+    return dict(sorted(found.items()))
 
 
 def _summary(name: str, said: str) -> str:

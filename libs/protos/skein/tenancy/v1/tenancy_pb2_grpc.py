@@ -347,6 +347,7 @@ class TenancyServiceServicer:
         request_id returns the first answer. Operators only.
 
         Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         - ABORTED, REVISION_STALE: the revision given is not the current one.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
         """
@@ -361,6 +362,7 @@ class TenancyServiceServicer:
         first answer. Operators only.
 
         Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -518,6 +520,7 @@ class TenancyServiceServicer:
         - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
         caller nor the member may.
         - FAILED_PRECONDITION, LAST_OWNER.
+        - ABORTED, REVISION_STALE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -809,6 +812,9 @@ class TenancyServiceServicer:
         """GetQuota reads the limits of the tenant, or of an organization, that were
         set; what is unset has the cluster's default. Organizations are the
         operator's business. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -817,6 +823,10 @@ class TenancyServiceServicer:
     def UpdateQuota(self, request, context):
         """UpdateQuota sets limits, which hold within ten seconds. Operators only.
         Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -826,6 +836,9 @@ class TenancyServiceServicer:
         """GetUsage says how much of its quota the tenant, or an organization, has
         used. Nothing is counted for the answer: counters are kept as rows come and
         go. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

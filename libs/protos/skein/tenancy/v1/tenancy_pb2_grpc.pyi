@@ -62,6 +62,7 @@ class TenancyServiceStub:
     request_id returns the first answer. Operators only.
 
     Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - ABORTED, REVISION_STALE: the revision given is not the current one.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
@@ -72,6 +73,7 @@ class TenancyServiceStub:
     first answer. Operators only.
 
     Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
     """
     CreateTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateTenantRequest, _tenancy_pb2.CreateTenantResponse]
@@ -175,6 +177,7 @@ class TenancyServiceStub:
     - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
       caller nor the member may.
     - FAILED_PRECONDITION, LAST_OWNER.
+    - ABORTED, REVISION_STALE.
     """
     RemoveMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]
     """RemoveMember ends a membership; its sign-ins are refused in the tenant
@@ -365,15 +368,25 @@ class TenancyServiceStub:
     """GetQuota reads the limits of the tenant, or of an organization, that were
     set; what is unset has the cluster's default. Organizations are the
     operator's business. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     UpdateQuota: _grpc.UnaryUnaryMultiCallable[_limits_pb2.UpdateQuotaRequest, _limits_pb2.UpdateQuotaResponse]
     """UpdateQuota sets limits, which hold within ten seconds. Operators only.
     Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
     """
     GetUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]
     """GetUsage says how much of its quota the tenant, or an organization, has
     used. Nothing is counted for the answer: counters are kept as rows come and
     go. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     CreateAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]
     """CreateAgent registers software that acts for the tenant. The agent_id may
@@ -463,6 +476,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     request_id returns the first answer. Operators only.
 
     Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - ABORTED, REVISION_STALE: the revision given is not the current one.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
@@ -473,6 +487,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     first answer. Operators only.
 
     Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
     """
     CreateTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateTenantRequest, _tenancy_pb2.CreateTenantResponse]  # type: ignore[assignment]
@@ -576,6 +591,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
       caller nor the member may.
     - FAILED_PRECONDITION, LAST_OWNER.
+    - ABORTED, REVISION_STALE.
     """
     RemoveMember: _aio.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]  # type: ignore[assignment]
     """RemoveMember ends a membership; its sign-ins are refused in the tenant
@@ -766,15 +782,25 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """GetQuota reads the limits of the tenant, or of an organization, that were
     set; what is unset has the cluster's default. Organizations are the
     operator's business. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     UpdateQuota: _aio.UnaryUnaryMultiCallable[_limits_pb2.UpdateQuotaRequest, _limits_pb2.UpdateQuotaResponse]  # type: ignore[assignment]
     """UpdateQuota sets limits, which hold within ten seconds. Operators only.
     Repeating a request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
+    - ABORTED, REVISION_STALE.
     """
     GetUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]  # type: ignore[assignment]
     """GetUsage says how much of its quota the tenant, or an organization, has
     used. Nothing is counted for the answer: counters are kept as rows come and
     go. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     CreateAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]  # type: ignore[assignment]
     """CreateAgent registers software that acts for the tenant. The agent_id may
@@ -885,6 +911,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request_id returns the first answer. Operators only.
 
         Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         - ABORTED, REVISION_STALE: the revision given is not the current one.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
         """
@@ -901,6 +928,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         first answer. Operators only.
 
         Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
         """
 
@@ -1082,6 +1110,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
           caller nor the member may.
         - FAILED_PRECONDITION, LAST_OWNER.
+        - ABORTED, REVISION_STALE.
         """
 
     @_abc_1.abstractmethod
@@ -1422,6 +1451,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetQuota reads the limits of the tenant, or of an organization, that were
         set; what is unset has the cluster's default. Organizations are the
         operator's business. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -1432,6 +1464,10 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_limits_pb2.UpdateQuotaResponse, _abc.Awaitable[_limits_pb2.UpdateQuotaResponse]]:
         """UpdateQuota sets limits, which hold within ten seconds. Operators only.
         Repeating a request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
+        - ABORTED, REVISION_STALE.
         """
 
     @_abc_1.abstractmethod
@@ -1443,6 +1479,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetUsage says how much of its quota the tenant, or an organization, has
         used. Nothing is counted for the answer: counters are kept as rows come and
         go. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, ORGANIZATION_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
