@@ -33,10 +33,11 @@ def time(value: datetime | None) -> Timestamp | None:
     return Timestamp(seconds=since.days * _DAY_SECONDS + since.seconds, nanos=since.microseconds * 1000)
 
 
-def moment(message: Message, field: str, *, before_1970: bool = False) -> datetime | None:
+def moment(message: Message, field: str, *, before_1970: bool = False, within: str = "") -> datetime | None:
     """Read an optional Timestamp field as UTC, to the microsecond; None when unset.
 
-    Raises FieldInvalid for a time after the year 9999 and, as ids begin in 1970, for one before it unless allowed.
+    Raises FieldInvalid for a time after the year 9999 and, as ids begin in 1970, for one before it unless allowed. It
+    names the field, after `within`: "filter." for a field of the request's filter.
     """
     if not message.HasField(field):
         return None
@@ -44,9 +45,9 @@ def moment(message: Message, field: str, *, before_1970: bool = False) -> dateti
     try:
         result = value.ToDatetime(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise FieldInvalid(violations=[(field, "is not a valid time")]) from None
+        raise FieldInvalid(violations=[(f"{within}{field}", "is not a valid time")]) from None
     if (value.seconds < 0 and not before_1970) or result.year > _LAST_YEAR:
-        raise FieldInvalid(violations=[(field, "lies before 1970 or after 9999")])
+        raise FieldInvalid(violations=[(f"{within}{field}", "lies before 1970 or after 9999")])
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,11 @@ from skein_gateway.arms import (
 )
 from skein_gateway.words import ranked, terms_of
 from skein_kit.pages import fitting
+from skein_kit.wire import moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
+    from datetime import datetime
 
     from skein.memory.v1 import blocks_pb2_grpc
     from skein.recall.v1 import recall_pb2_grpc
@@ -164,6 +167,7 @@ class Recalling:
 
     async def _core_memory(self, request: pb.RecallRequest, seconds: float) -> Part:
         """Ask for the blocks that the context sees, and look for the query's words in them."""
+        start, end = (moment(request.filter, name, within="filter.") for name in ("start_time", "end_time"))
         agent_id, subject_id = agent_of(request.filter), subject_of(request.filter)
         found: Asked[blocks_pb2.ListAgentBlocksResponse] | Asked[blocks_pb2.ListBlocksResponse]
         if agent_id:
@@ -177,7 +181,7 @@ class Recalling:
         if found.response is None:
             return Part(outcomes=(Outcome.failed(pb.ARM_BLOCKS, found),))
         blocks = [block for block in found.response.blocks if block.subject_id in {"", subject_id}]
-        passing = [block for block in blocks if _is_of_time(block, request)]
+        passing = [block for block in blocks if _is_between(block, start, end)]
         limit = request.limit or DEFAULT_LIMIT
         if sum(len(block.value) for block in passing) > AT_ONCE_CHARACTERS:
             hits = await asyncio.to_thread(of_blocks, passing, request.query, limit)
@@ -252,9 +256,7 @@ def of_blocks(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> lis
     ]
 
 
-def _is_of_time(block: blocks_pb2.Block, request: pb.RecallRequest) -> bool:
-    """Say whether a block was made in the time that the filter asks for."""
-    condition, at = request.filter, block.create_time.ToDatetime()
-    if condition.HasField("start_time") and at < condition.start_time.ToDatetime():
-        return False
-    return not (condition.HasField("end_time") and at >= condition.end_time.ToDatetime())
+def _is_between(block: blocks_pb2.Block, start: datetime | None, end: datetime | None) -> bool:
+    """Say whether a block was made from `start` on and before `end`."""
+    at = block.create_time.ToDatetime(UTC)
+    return (start is None or at >= start) and (end is None or at < end)

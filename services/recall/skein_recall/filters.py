@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit import filtering
-from skein_kit.errors import FieldInvalid
 from skein_kit.filtering import And, Compare, Expression
 from skein_kit.filtering.visibility import valid_at_time
 from skein_kit.ids import first_id
@@ -143,10 +142,7 @@ _CONDITIONS_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing
 
 
 def _moment(asked: pb.MemoryFilter, field: str, *, before_1970: bool = False) -> datetime | None:
-    try:
-        return moment(asked, field, before_1970=before_1970)
-    except FieldInvalid as invalid:
-        raise FieldInvalid(violations=[(f"filter.{name}", what) for name, what in invalid.violations]) from None
+    return moment(asked, field, before_1970=before_1970, within="filter.")
 
 
 def _wheres(asked: pb.MemoryFilter) -> dict[str, Expression]:
