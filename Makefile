@@ -53,7 +53,7 @@ ifeq ($(TESTS),tests)
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready ## Fetch promtool and the like into .edge and run the tests that need them
+test-edge: .venv/ready .edge/schemathesis/ready ## Fetch promtool and the like into .edge and run the tests that need them
 	@deploy/edge-tools.sh
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest tests/edge
 
@@ -87,9 +87,9 @@ bench: .venv/ready ## Print how fast it is, and what callers can make it spend
 	@$(PYTHON) tests/bench/budgets.py
 
 .PHONY: soak
-soak: .venv/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), then attack it
+soak: .venv/ready .edge/schemathesis/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), then attack it
 	@$(PYTHON) tests/bench/soak.py
-	@SKEIN_ATTACKS=full $(PYTHON) -m pytest -n 1 tests/attacks
+	@SKEIN_ATTACKS=full $(PYTHON) -m pytest -n 1 tests/attacks tests/edge/test_openapi_fuzzed.py
 
 .PHONY: env
 env: .venv/ready ## Make .venv from requirements.lock
@@ -102,7 +102,13 @@ env: .venv/ready ## Make .venv from requirements.lock
 lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh --upgrade: the newest)
 	@deploy/lock.sh
 
-# In environments of their own: what these two need is nobody else's business.
+# In environments of their own, beside the product's lock.
+.edge/schemathesis/ready: tests/edge/schemathesis.lock | .venv/ready
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/schemathesis
+	@$(PYTHON) -m uv pip install --quiet --python .edge/schemathesis/bin/python --no-deps --no-build --require-hashes \
+		-r tests/edge/schemathesis.lock
+	@touch $@
+
 .edge/audit/ready: deploy/audit.lock | .venv/ready
 	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/audit
 	@$(PYTHON) -m uv pip install --quiet --python .edge/audit/bin/python --no-deps --require-hashes -r deploy/audit.lock

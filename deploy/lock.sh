@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles five locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
-# deploy/build.lock (what builds our distributions there), deploy/audit.lock (what looks at the others) and
-# tests/edge/python.lock (what the tests at the edge need beside).
+# Compiles six locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
+# deploy/build.lock (what builds our distributions there), deploy/audit.lock (what looks at the others),
+# tests/edge/python.lock (what the tests at the edge need beside) and tests/edge/schemathesis.lock (what fuzzes HTTP).
 # Pins stay unless a pyproject.toml rules them out; `deploy/lock.sh --upgrade` looks for newer versions of everything.
 set -eu
 
@@ -21,3 +21,4 @@ ours --excludes deploy/excludes.txt --constraints requirements.lock --output-fil
 compile --constraints requirements.lock --output-file deploy/build.lock deploy/build.in
 compile --output-file deploy/audit.lock "$@" deploy/audit.in
 compile --constraints requirements.lock --output-file tests/edge/python.lock tests/edge/python.in
+compile --output-file tests/edge/schemathesis.lock "$@" tests/edge/schemathesis.in

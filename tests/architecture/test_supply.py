@@ -16,6 +16,8 @@ DEPLOY = ROOT / "deploy"
 BILL: dict[str, Any] = json.loads((DEPLOY / "sbom.cdx.json").read_text("utf-8"))
 COMPONENTS = {re.sub(r"[-_.]+", "-", one["name"]).lower(): one for one in BILL["components"]}
 LOCKS = (ROOT / "requirements.lock", *sorted(DEPLOY.glob("*.lock")))
+# What tests are made with and the product is not.
+PINNED = (*LOCKS, *sorted((ROOT / "tests/edge").glob("*.lock")))
 # What may be passed on with a program under Apache-2.0, unchanged and beside it.
 ALLOWED = {
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0",
@@ -59,7 +61,7 @@ def test_the_table_of_licences_says_what_the_bill_says() -> None:
     assert (DEPLOY / "licences.md").read_text("utf-8") == head + "\n".join(sorted(rows, key=str.lower)) + "\n"
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(ROOT)))
+@pytest.mark.parametrize("lock", PINNED, ids=lambda lock: str(lock.relative_to(ROOT)))
 def test_every_pin_is_exact_and_has_its_hashes(lock: Path) -> None:
     text = lock.read_text("utf-8")
     logical = [line for line in text.replace("\\\n", " ").splitlines() if line and not line.lstrip().startswith("#")]
@@ -70,7 +72,7 @@ def test_every_pin_is_exact_and_has_its_hashes(lock: Path) -> None:
         assert "--hash=sha256:" in line, line
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(ROOT)))
+@pytest.mark.parametrize("lock", PINNED, ids=lambda lock: str(lock.relative_to(ROOT)))
 def test_a_lock_names_no_place_that_packages_come_from(lock: Path) -> None:
     assert "://" not in lock.read_text("utf-8")
 
