@@ -111,7 +111,9 @@ def test_every_method_says_what_it_promises_and_who_may_call_it() -> None:
 def test_refusals_stand_at_their_http_status() -> None:
     responses = document()["paths"]["/skein.memory.v1.MemoryService/BatchCreateMemories"]["post"]["responses"]
 
-    assert set(responses) == {"200", "400", "409", "429", "default"}
+    general = {"200", "400", "401", "403", "404", "409", "415", "429", "503", "504", "default"}
+    assert set(responses) == general
+    assert set(document()["paths"]["/skein.auth.v1.AuthService/SignIn"]["post"]["responses"]) > {"400", "401", "415"}
     # It refuses for what CreateMemory refuses for as well, and its comment says no more than that.
     assert "FACT_KEY_TAKEN" in responses["409"]["description"]
     assert "MESSAGE_TOO_LARGE" in responses["429"]["description"]

@@ -22,12 +22,16 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _DAY_SECONDS = 86_400
 # A year that every calendar, UUIDv7 and Postgres agree on.
 _LAST_YEAR = 9999
+# The database's driver writes these as infinite times, and reads them without a zone.
+_INFINITE = (datetime.min, datetime.max)  # noqa: DTZ901 - the driver's have no zone either.
 
 
 def time(value: datetime | None) -> Timestamp | None:
-    """Convert a time with a zone; None stays unset."""
+    """Convert a time with a zone, or an infinite one of the database, which has none; None stays unset."""
     if value is None:
         return None
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
     # What FromDatetime does, in a quarter of the time: a page of answers has hundreds of these.
     since = value - EPOCH
     return Timestamp(seconds=since.days * _DAY_SECONDS + since.seconds, nanos=since.microseconds * 1000)
@@ -36,8 +40,9 @@ def time(value: datetime | None) -> Timestamp | None:
 def moment(message: Message, field: str, *, before_1970: bool = False, within: str = "") -> datetime | None:
     """Read an optional Timestamp field as UTC, to the microsecond; None when unset.
 
-    Raises FieldInvalid for a time after the year 9999 and, as ids begin in 1970, for one before it unless allowed. It
-    names the field, after `within`: "filter." for a field of the request's filter.
+    Raises FieldInvalid for a time after the year 9999 and, as ids begin in 1970, for one before it unless allowed; also
+    for the first and the last moment, which the database's driver keeps as infinite. It names the field, after
+    `within`: "filter." for a field of the request's filter.
     """
     if not message.HasField(field):
         return None
@@ -46,6 +51,8 @@ def moment(message: Message, field: str, *, before_1970: bool = False, within: s
         result = value.ToDatetime(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise FieldInvalid(violations=[(f"{within}{field}", "is not a valid time")]) from None
+    if result.replace(tzinfo=None) in _INFINITE:
+        raise FieldInvalid(violations=[(f"{within}{field}", "is the first or the last moment that there is")])
     if (value.seconds < 0 and not before_1970) or result.year > _LAST_YEAR:
         raise FieldInvalid(violations=[(f"{within}{field}", "lies before 1970 or after 9999")])
     return result
