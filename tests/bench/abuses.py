@@ -47,6 +47,8 @@ class Attack:
     port: str
     name: str
     call: Call
+    # What it stores is searched by meaning later, which is work too.
+    writes: bool
 
 
 def text_of(length: int) -> str:
@@ -77,7 +79,8 @@ async def attacks_on(fleet: Fleet, stack: AsyncExitStack, keys: Mapping[str, str
         (MEMBER, ZEROMQ, _zeromq_of_members(fleet, stack)),
     ):
         for name, call in calls.items():
-            yield Attack(caller=caller, port=port, name=name, call=call)
+            writes = caller == MEMBER and not name.startswith(f"{_CONNECTIONS} ")
+            yield Attack(caller=caller, port=port, name=name, call=call, writes=writes)
 
 
 def _rpc(method: Callable[[Any], Awaitable[Any]], request: Callable[[int], Any]) -> Call:

@@ -50,9 +50,9 @@ _WORKERS = 16
 # What is written later, such as the access log and statistics, is counted too.
 _SETTLE_SECONDS = 1.0
 _MEMORIES = 200
-# What is written is searched by meaning in the end, and that is waited for.
-_MOST_CALLS = {MEMBER: 2 * _WORKERS}
-_BACKLOG_SECONDS = 20.0
+# What is written is searched by meaning later. That is waited for, but not to its end: the rest counts for the next call.
+_MOST_WRITES = _WORKERS
+_STORED_SECONDS, _BACKLOG_SECONDS = 60.0, 5.0
 _REFUSED = (aio.AioRpcError, httpx.HTTPError, zmq.ZMQError, OSError, TimeoutError, asyncio.IncompleteReadError)
 _NAMED = ("gateway", "auth", _POSTGRES)
 _ROWS = """
@@ -92,9 +92,7 @@ class Cost:
 def main(*, seconds: float, details: bool) -> None:
     """Print what callers can make a cluster spend, as a table in Markdown."""
     started = time.monotonic()
-    costs = uvloop.run(measured(seconds))
-    if details:
-        click.echo("\n".join(rows((cost.attack.caller, cost.attack.port, cost.attack.name), [cost]) for cost in costs))
+    costs = uvloop.run(measured(seconds, details=details))
     click.echo(table(costs))
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     click.echo(
@@ -104,8 +102,8 @@ def main(*, seconds: float, details: bool) -> None:
     )
 
 
-async def measured(seconds: float) -> list[Cost]:
-    """Run a cluster, and every attack against it."""
+async def measured(seconds: float, *, details: bool) -> list[Cost]:
+    """Run a cluster, and every attack against it; print what each costs if details are wanted."""
     async with running_fleet(_environment()) as fleet, AsyncExitStack() as stack:
         # What makes tests of a fleet patient is not what a cluster has.
         fleet.settings |= {name: str(FIELDS[name]) for name in FLEET if name in FIELDS}
@@ -123,7 +121,12 @@ async def measured(seconds: float) -> list[Cost]:
         await _stored(fleet, Stubs.of(fleet.channel, keys[MEMBER]))
         attacks = [attack async for attack in attacks_on(fleet, stack, keys)]
         idle = await _idle(fleet)
-        return [await _cost(fleet, attack, seconds, idle) for attack in attacks]
+        costs = []
+        for attack in attacks:
+            costs.append(await _cost(fleet, attack, seconds, idle))
+            if details:
+                click.echo(rows((attack.caller, attack.port, attack.name), costs[-1:]))
+        return costs
 
 
 def table(costs: Iterable[Cost]) -> str:
@@ -196,7 +199,7 @@ async def _idle(fleet: Fleet) -> Mapping[str, float]:
 async def _cost(fleet: Fleet, attack: Attack, seconds: float, idle: Mapping[str, float]) -> Cost:
     """Repeat a call for some seconds, and return what it cost beside what an idle cluster costs."""
     calls = allowed = 0
-    numbers, most = itertools.count(), _MOST_CALLS.get(attack.caller, sys.maxsize)
+    numbers, most = itertools.count(), _MOST_WRITES if attack.writes else sys.maxsize
     before, started = await _read(fleet), time.monotonic()
 
     async def work() -> None:
@@ -213,7 +216,8 @@ async def _cost(fleet: Fleet, attack: Attack, seconds: float, idle: Mapping[str,
     # Connections are held until here.
     held = await _read(fleet)
     await asyncio.sleep(_SETTLE_SECONDS)
-    await _searchable(fleet)
+    if attack.writes:
+        await _searchable(fleet, _BACKLOG_SECONDS)
     after, whole = await _read(fleet), time.monotonic() - started
     return Cost(
         attack=attack,
@@ -240,14 +244,14 @@ async def _stored(fleet: Fleet, member: Stubs) -> None:
     for _ in range(_MEMORIES // 50):
         memories = [memory_pb2.Memory(content=text_of(400)) for _ in range(50)]
         await member.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories), timeout=60)
-    await _searchable(fleet)
+    await _searchable(fleet, _STORED_SECONDS)
 
 
-async def _searchable(fleet: Fleet) -> None:
+async def _searchable(fleet: Fleet, seconds: float) -> None:
     """Wait until all that was stored is searched by meaning; a busy machine may not be done when the waiting ends."""
     async with fleet.superuser() as connection:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_BACKLOG_SECONDS):
+            async with asyncio.timeout(seconds):
                 while await connection.fetchval("SELECT count(*) FROM recall.documents WHERE pending"):
                     await asyncio.sleep(0.2)
 
