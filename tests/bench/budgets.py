@@ -50,7 +50,7 @@ _WORKERS = 16
 # What is written later, such as the access log and statistics, is counted too.
 _SETTLE_SECONDS = 1.0
 _MEMORIES = 200
-# What is written is searched by meaning later. That is waited for, but not to its end: the rest counts for the next call.
+# What is written is searched by meaning later, which is waited for a while: the rest counts for the next call.
 _MOST_WRITES = _WORKERS
 _STORED_SECONDS, _BACKLOG_SECONDS = 60.0, 5.0
 _REFUSED = (aio.AioRpcError, httpx.HTTPError, zmq.ZMQError, OSError, TimeoutError, asyncio.IncompleteReadError)
