@@ -15,8 +15,8 @@ import pytest
 from fix_database import TestDatabase
 
 from skein_kit.call import Call, working_for
-from skein_kit.database import Database
-from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded, TransactionConflict
+from skein_kit.database import Database, ReadLimits
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded, ReadTooCostly, TransactionConflict
 from skein_kit.pulse import Pulse
 from skein_kit.sql import Query
 
@@ -214,3 +214,21 @@ async def test_a_refusal_for_what_the_driver_raised_keeps_nothing_of_the_call(po
         assert (await call())() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(("method", "reads"), [("ListMemories", False), ("CreateMemory", True)])
+async def test_a_statement_of_a_read_ends_in_its_own_time_whatever_the_deadline(
+    database: TestDatabase, method: str, *, reads: bool
+) -> None:
+    limits = ReadLimits(seconds=0.1)
+    call = Call(
+        path=f"/skein.memory.v1.MemoryService/{method}",
+        metadata={},
+        deadline=asyncio.get_running_loop().time() + 300,
+        peer="",
+    )
+
+    async with Database.open(database.url, service="memory", size=1, timeout=30.0, limits=limits) as pool:
+        with working_for(call), pytest.raises(ReadTooCostly):
+            async with pool.tenant(UUID(int=1), reads=reads) as tx:
+                await tx.value(SLOW)
