@@ -22,19 +22,20 @@ KEPT: dict[str, tuple[str, str]] = {
     ),
     "auth.api_keys": (
         "Credentials of people who sign in, not of those who are spoken of.",
-        "display_name permissions agent_id secret_hash created_by",
+        "display_name permissions agent_id secret_hash created_by grant_ids",
     ),
     "auth.attempts": ("Credentials of people who sign in, not of those who are spoken of.", "kind subject_hash"),
     "auth.audit_events": (
         "Credentials of people who sign in, not of those who are spoken of.",
         "event outcome reason principal target client_id address user_agent request_id",
     ),
+    "auth.check_keys": ("Random.", "secret"),
     "auth.clients": (
         "Credentials of people who sign in, not of those who are spoken of.",
         (
             "client_id source client_name redirect_uris grant_types response_types token_endpoint_auth_method scope "
             "client_uri logo_uri tos_uri policy_uri contacts software_id software_version secret_hash "
-            "registration_hash"
+            "registration_hash source_hash"
         ),
     ),
     "auth.codes": (
@@ -63,7 +64,7 @@ KEPT: dict[str, tuple[str, str]] = {
     ),
     "auth.service_accounts": (
         "Credentials of people who sign in, not of those who are spoken of.",
-        "display_name permissions agent_id created_by",
+        "display_name permissions agent_id created_by grant_ids",
     ),
     "auth.sign_ins": (
         "Credentials of people who sign in, not of those who are spoken of.",
@@ -108,7 +109,10 @@ KEPT: dict[str, tuple[str, str]] = {
     "memory.usage": ("Counts.", "kind"),
     "memory.watches": (
         "Rules of the tenant; what is delivered is an event.",
-        "display_name event_types condition webhook_url master_key nonce ciphertext last_error created_by updated_by",
+        (
+            "display_name event_types condition webhook_url destination master_key nonce ciphertext last_error "
+            "grant_ids created_by updated_by"
+        ),
     ),
     "recall.corpora": ("The term at which a recount stands is emptied.", "kind recounted_to"),
     "recall.departures": ("Counts.", "kind"),
@@ -138,7 +142,10 @@ KEPT: dict[str, tuple[str, str]] = {
     "tenancy.allowances": ("Who calls, not who is spoken of.", "caller"),
     "tenancy.collected_usage": ("Counts.", "kind"),
     "tenancy.deletions": ("About tenants.", "state stage deleted_counts created_by"),
-    "tenancy.invitations": ("People who sign in: they delete their accounts.", "email role secret_hash created_by"),
+    "tenancy.invitations": (
+        "People who sign in: they delete their accounts.",
+        "email role secret_hash created_by grant_ids",
+    ),
     "tenancy.limits": ("Of the tenant.", "kind"),
     "tenancy.memberships": ("People who sign in: they delete their accounts.", "role email display_name created_by"),
     "tenancy.organization_limits": ("Of the organization.", "kind"),
