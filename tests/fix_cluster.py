@@ -74,6 +74,8 @@ IMPATIENCE = dict.fromkeys(
     ),
     "1000000",
 )
+# Tests present many credentials that are refused, all of them from one address; attacks present more.
+UNPROVEN_PER_SECOND = 100
 # Tests make many calls at once, on machines of any speed: none is refused for that, and none is answered with less.
 PATIENCE = {
     "SKEIN_ADMISSION_WAIT_SECONDS": "60",
@@ -138,6 +140,7 @@ def test_environment() -> dict[str, str]:
         **PEOPLE,
         **WORKER,
         "SKEIN_LOG_LEVEL": "warning",
+        "SKEIN_UNPROVEN_CREDENTIALS_PER_SECOND": str(UNPROVEN_PER_SECOND),
         "SKEIN_SYSTEM_KEY": SYSTEM_KEY,
         "SKEIN_MASTER_KEY": MASTER_KEY,
         "SKEIN_DATA_DIR": ARCHIVES.name,

@@ -80,7 +80,7 @@ class RecallAlone:
 
     def index(self, tenant_id: uuid.UUID) -> rpc.IndexServiceAsyncStub:
         """Call as the system."""
-        return rpc.IndexServiceStub(self._channel("system:test", tenant_id, SYSTEM_PERMISSIONS))
+        return rpc.IndexServiceStub(self._channel("system:worker", tenant_id, SYSTEM_PERMISSIONS))
 
     @property
     def operator(self) -> rpc.RecallServiceAsyncStub:

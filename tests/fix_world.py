@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,13 @@ from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2, oaut
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
+from skein_auth.sealing import Sealer
+from skein_auth.settings import SystemKeys
+from skein_auth.signing import Keyring
+from skein_auth.store import KeyStore
+from skein_kit.access import SYSTEM_PERMISSIONS
+from skein_kit.database import Database
+from skein_kit.identity import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -249,6 +257,14 @@ async def system_identity(cluster: Cluster, tenant_id: str = "") -> str:
     """Return a signed identity of the cluster's own services, acting in a tenant or in none."""
     credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     return await _exchanged(cluster, auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id))
+
+
+async def service_identity(cluster: Cluster, service: str, tenant_id: uuid.UUID | None) -> str:
+    """Return what auth signs for one of the cluster's own services, which no credential is exchanged for."""
+    url = cluster.postgres.url(user="postgres", database="skein")
+    async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
+        caller = Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS)
+        return (await Keyring(KeyStore(database), Sealer(SystemKeys.of(SYSTEM_KEY))).signed(caller, at=time.time()))[0]
 
 
 async def identity(cluster: Cluster, credential: str, tenant_id: str = "") -> str:

@@ -23,7 +23,7 @@ from fix_cluster import SYSTEM_KEY, Cluster, Stubs
 from fix_layers import LAYER
 from fix_recipes import RECIPES, request_for
 from fix_rows import rows_of
-from fix_world import World, identity, system_identity
+from fix_world import World, identity, service_identity, system_identity
 from google.protobuf import message_factory
 from grpc import aio
 from grpc_status import rpc_status
@@ -174,6 +174,9 @@ async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
     if rule.public:
         return "", {}
     naming = {"skein_tenant_id": tenant_id} if rule.tenant else {}
+    if rule.permission == SYSTEM and rule.service != "worker":
+        tenant = world.tenant.tenant_id if rule.tenant else None
+        return await service_identity(world.cluster, rule.service, tenant), {}
     if rule.permission == SYSTEM:
         token = await system_identity(world.cluster, tenant_id if rule.tenant else "")
         while rule.closed and not _claims(token).get("closed"):

@@ -67,7 +67,9 @@ def request_schema(path: str) -> dict[str, Any]:
 
 def answer_schema(path: str, status: int) -> dict[str, Any]:
     responses = document()["paths"][path]["post"]["responses"]
-    response = responses.get(str(status), document()["components"]["responses"]["Error"])
+    response = responses.get(str(status), responses["default"])
+    if "$ref" in response:
+        response = document()["components"]["responses"][response["$ref"].rpartition("/")[2]]
     found: dict[str, Any] = response["content"]["application/json"]["schema"]
     return found
 

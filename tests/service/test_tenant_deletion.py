@@ -42,6 +42,7 @@ COUNTED = {"recall.departures", "recall.frequencies"}
 # What no service can be asked for here, or asks for only now and then: people, counters, OAuth. Without the checks of
 # foreign keys, as the accounts and clients do not exist.
 REST = """
+    INSERT INTO memory.access_keys (tenant_id, secret) VALUES ($1, sha256('x')) ON CONFLICT DO NOTHING;
     INSERT INTO tenancy.memberships (tenant_id, account_id, role, create_time, update_time, created_by)
     VALUES ($1, $2, 'owner', now(), now(), 'test'), ($1, gen_random_uuid(), 'viewer', now(), now(), 'test');
     INSERT INTO tenancy.invitations

@@ -37,12 +37,14 @@ def time(value: datetime | None) -> Timestamp | None:
     return Timestamp(seconds=since.days * _DAY_SECONDS + since.seconds, nanos=since.microseconds * 1000)
 
 
-def moment(message: Message, field: str, *, before_1970: bool = False, within: str = "") -> datetime | None:
+def moment(
+    message: Message, field: str, *, before_1970: bool = False, within: str = "", may_be_infinite: bool = False
+) -> datetime | None:
     """Read an optional Timestamp field as UTC, to the microsecond; None when unset.
 
     Raises FieldInvalid for a time after the year 9999 and, as ids begin in 1970, for one before it unless allowed; also
-    for the first and the last moment, which the database's driver keeps as infinite. It names the field, after
-    `within`: "filter." for a field of the request's filter.
+    for the first and the last moment, which the database's driver keeps as infinite, unless the time is only compared
+    (`may_be_infinite`). It names the field, after `within`: "filter." for a field of the request's filter.
     """
     if not message.HasField(field):
         return None
@@ -51,7 +53,7 @@ def moment(message: Message, field: str, *, before_1970: bool = False, within: s
         result = value.ToDatetime(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise FieldInvalid(violations=[(f"{within}{field}", "is not a valid time")]) from None
-    if result.replace(tzinfo=None) in _INFINITE:
+    if not may_be_infinite and result.replace(tzinfo=None) in _INFINITE:
         raise FieldInvalid(violations=[(f"{within}{field}", "is the first or the last moment that there is")])
     if (value.seconds < 0 and not before_1970) or result.year > _LAST_YEAR:
         raise FieldInvalid(violations=[(f"{within}{field}", "lies before 1970 or after 9999")])

@@ -21,7 +21,7 @@ from prometheus_client import Counter
 
 from skein.auth.v1 import auth_pb2
 from skein_gateway.recognition import Recognition
-from skein_gateway.sources import SourceBuckets
+from skein_gateway.sources import SOURCE_RATE, SourceBuckets
 from skein_kit.call import REQUEST_ID_KEY, TENANT_KEY, Call, working_for
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialInvalid, FieldInvalid, ServiceUnavailable
@@ -80,13 +80,18 @@ class Credentials:
         verifier: TokenVerifier,
         recognizer: Recognizer,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        unproven_per_second: float = SOURCE_RATE,
     ) -> None:
-        """Ask `identities` for tokens and verify them like every other service does."""
+        """Ask `identities` for tokens and verify them like every other service does.
+
+        One source may present `unproven_per_second` credentials a second that auth alone can refuse.
+        """
         self._identities = identities
         self._verifier = verifier
         self._recognizer = recognizer
         self._clock = clock
-        self._sources = SourceBuckets(clock)
+        self._sources = SourceBuckets(clock, rate=unproven_per_second)
         self._reports: QuietWindow[str] = QuietWindow(REPORT_SECONDS, most=MAX_REPORTS, clock=clock)
         # Whether the last exchange of a credential ended well, by the credential's digest.
         self._outcomes: OrderedDict[bytes, bool] = OrderedDict()

@@ -167,7 +167,9 @@ class Recalling:
 
     async def _core_memory(self, request: pb.RecallRequest, seconds: float) -> Part:
         """Ask for the blocks that the context sees, and look for the query's words in them."""
-        start, end = (moment(request.filter, name, within="filter.") for name in ("start_time", "end_time"))
+        start, end = (
+            moment(request.filter, name, within="filter.", may_be_infinite=True) for name in ("start_time", "end_time")
+        )
         agent_id, subject_id = agent_of(request.filter), subject_of(request.filter)
         found: Asked[blocks_pb2.ListAgentBlocksResponse] | Asked[blocks_pb2.ListBlocksResponse]
         if agent_id:

@@ -52,7 +52,12 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
     identities = auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))
     recognizer = Recognizer(fetching(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
-    credentials = Credentials(identities, host.verifier, recognizer)
+    credentials = Credentials(
+        identities,
+        host.verifier,
+        recognizer,
+        unproven_per_second=settings.unproven_credentials_per_second,
+    )
     limiter = Limiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
     servicers = Servicers(
         identify=credentials.identify,

@@ -21,6 +21,9 @@ class GatewaySettings(Settings):
     cors_origins: str = ""
     # Proxies before the gateway (CIDR blocks, separated by commas), whose word on where a call comes from counts.
     trusted_proxies: str = ""
+    # Credentials without check digits that one source may have refused a second, ten times as many at once; all sources
+    # together may have ten times as many. A credential whose last exchange ended well does not count.
+    unproven_credentials_per_second: float = 10.0
     # Seconds that one arm of a recall gets at most; less when the caller's own time is shorter.
     gateway_recall_arm_seconds: float = 5.0
     # Continue the traces of callers, who then decide what is recorded; otherwise a trace begins here, linked to theirs.

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KIND = "unproven_credentials"
-# Failed exchanges a second, and at once, of one source and of all.
-SOURCE_RATE, SOURCE_BURST = 10.0, 100.0
-TOTAL_RATE, TOTAL_BURST = 100.0, 1000.0
+# Failed exchanges a second of one source unless a setting says so; all sources together may have ten times as many.
+SOURCE_RATE = 10.0
+_SOURCES_IN_TOTAL = 10
+# Failed exchanges at once are those of so many seconds.
+_BURST_SECONDS = 10.0
 MAX_SOURCES = 20_000
 
 
@@ -44,9 +46,11 @@ class _Bucket:
 class SourceBuckets:
     """The buckets of the sources that were seen last, and the bucket of all."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, rate: float = SOURCE_RATE) -> None:
+        """Let one source fail `rate` times a second."""
         self._clock = clock
-        self._total = _Bucket(TOTAL_RATE, TOTAL_BURST, TOTAL_BURST, clock())
+        self._rate = rate
+        self._total = self._full(rate * _SOURCES_IN_TOTAL)
         self._sources: OrderedDict[str, _Bucket] = OrderedDict()
 
     def charge(self, source: str) -> None:
@@ -70,8 +74,12 @@ class SourceBuckets:
     def _source(self, source: str) -> _Bucket:
         bucket = self._sources.get(source)
         if bucket is None:
-            bucket = self._sources[source] = _Bucket(SOURCE_RATE, SOURCE_BURST, SOURCE_BURST, self._clock())
+            bucket = self._sources[source] = self._full(self._rate)
             if len(self._sources) > MAX_SOURCES:
                 self._sources.popitem(last=False)
         self._sources.move_to_end(source)
         return bucket
+
+    def _full(self, rate: float) -> _Bucket:
+        burst = rate * _BURST_SECONDS
+        return _Bucket(rate, burst, burst, self._clock())

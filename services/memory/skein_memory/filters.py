@@ -196,7 +196,7 @@ def conditions_of(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expr
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
     with speaking_of(path):
-        start_time, end_time = moment(asked, "start_time"), moment(asked, "end_time")
+        start_time, end_time = (moment(asked, name, may_be_infinite=True) for name in ("start_time", "end_time"))
         valid_at = moment(asked, "valid_at_time", before_1970=True)
         where = filtering.read(asked.where)
     names = ("agent_id", "subject_id", "session_id", "source", "key")

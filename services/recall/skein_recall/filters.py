@@ -142,7 +142,7 @@ _CONDITIONS_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing
 
 
 def _moment(asked: pb.MemoryFilter, field: str, *, before_1970: bool = False) -> datetime | None:
-    return moment(asked, field, before_1970=before_1970, within="filter.")
+    return moment(asked, field, before_1970=before_1970, within="filter.", may_be_infinite=True)
 
 
 def _wheres(asked: pb.MemoryFilter) -> dict[str, Expression]:

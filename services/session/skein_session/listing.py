@@ -46,8 +46,8 @@ class Wanted:
             session_type=request.session_type or None,
             subject_id=request.subject_id or None,
             agent_id=request.agent_id or None,
-            start_time=moment(request, "start_time"),
-            end_time=moment(request, "end_time"),
+            start_time=moment(request, "start_time", may_be_infinite=True),
+            end_time=moment(request, "end_time", may_be_infinite=True),
             properties=properties.wanted(request.properties),
         )
 
