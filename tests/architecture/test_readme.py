@@ -15,7 +15,10 @@ from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, ROLES, SYSTEM
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 FENCED = re.DOTALL | re.MULTILINE
 SECTIONS = (
     *(
