@@ -202,3 +202,38 @@ async def test_room_that_a_caller_stopped_waiting_for_is_not_taken() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert patient.used_bytes == 0
+
+
+async def test_room_comes_back_when_who_holds_it_and_who_waits_end_at_once() -> None:
+    budget = BodyBudget(4, patience_seconds=60.0)
+
+    async def body(source: str) -> None:
+        async with budget.room(source, 2):
+            await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(body(source)) for source in "abcdab"]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(end) for end in ends] == [asyncio.CancelledError] * len(tasks)
+    assert budget.used_bytes == 0
+    async with asyncio.timeout(5), budget.room("e", 4):
+        assert budget.used_bytes == 4
+
+
+async def test_room_that_comes_to_a_caller_as_it_stops_waiting_goes_to_the_next() -> None:
+    budget = BodyBudget(1, patience_seconds=60.0)
+    async with AsyncExitStack() as stack:
+        async with budget.room("a", 1):
+            first = asyncio.create_task(budget.room("b", 1).__aenter__())
+            await asyncio.sleep(0)
+            second = asyncio.create_task(stack.enter_async_context(budget.room("c", 1)))
+            await asyncio.sleep(0)
+        first.cancel()
+        async with asyncio.timeout(5):
+            await second
+        assert first.cancelled()
+        assert budget.used_bytes == 1
+    assert budget.used_bytes == 0

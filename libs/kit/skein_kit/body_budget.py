@@ -86,7 +86,10 @@ class BodyBudget:
             if waiter.granted.done() and not waiter.granted.cancelled():
                 self._give_back(source, size)
             else:
-                self._waiting.remove(waiter)
+                # Room that came back before this task could run has removed the waiter already.
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
+                self._grant()
             raise
 
     def _has_room(self, source: Hashable, size: int) -> bool:
@@ -102,8 +105,15 @@ class BodyBudget:
 
     def _give_back(self, source: Hashable, size: int) -> None:
         self._count(source, -size)
+        self._grant()
+
+    def _grant(self) -> None:
+        """Give room to those who wait and now fit."""
         for waiter in list(self._waiting):
-            if self._has_room(waiter.source, waiter.size):
+            if waiter.granted.done():
+                # It was cancelled, and its task has not run since.
+                self._waiting.remove(waiter)
+            elif self._has_room(waiter.source, waiter.size):
                 self._waiting.remove(waiter)
                 self._count(waiter.source, waiter.size)
                 waiter.granted.set_result(None)
