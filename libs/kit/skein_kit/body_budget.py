@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 # Of the room: what the bodies of one source may take.
 _SHARE = 2
+# Of those who may wait: how many of one source.
+_WAITING_SHARE = 4
 # Callers whose body yielded come back after so many seconds.
 _AWAY_SECONDS = 1.0
 
@@ -35,10 +37,12 @@ class BodyBudget:
     def __init__(self, most_bytes: int, *, patience_seconds: float, most_waiting: int = 256) -> None:
         """A body keeps its room for `patience_seconds` at least, and longer while no other waits.
 
-        Of each of `most_waiting` bodies that wait the transport holds the first 64 KiB or so.
+        Of each of `most_waiting` bodies that wait the transport holds the first 64 KiB or so. A quarter of them may be
+        of one source.
         """
         self._most = most_bytes
         self._most_waiting = most_waiting
+        self._most_waiting_of_source = max(1, most_waiting // _WAITING_SHARE)
         self._patience = patience_seconds
         self._used = 0
         self._used_by: Counter[Hashable] = Counter()
@@ -75,7 +79,7 @@ class BodyBudget:
         if self._has_room(source, size):
             self._count(source, size)
             return
-        if len(self._waiting) >= self._most_waiting:
+        if len(self._waiting) >= self._most_waiting or self._waiting_of(source) >= self._most_waiting_of_source:
             raise Overloaded(after=_AWAY_SECONDS)
         waiter = _Waiter(source, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
@@ -91,6 +95,9 @@ class BodyBudget:
                     self._waiting.remove(waiter)
                 self._grant()
             raise
+
+    def _waiting_of(self, source: Hashable) -> int:
+        return sum(waiter.source == source for waiter in self._waiting)
 
     def _has_room(self, source: Hashable, size: int) -> bool:
         """Say whether a body fits; the first one of a source always fits into the source's share."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from skein_kit.call import address_of
+from skein_kit.networks import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -23,14 +24,14 @@ class CallSlots:
     """The places of one port."""
 
     def __init__(self, *, of_connection: int, in_all: int) -> None:
-        """One address gets half of the places."""
+        """One address, or one IPv6 network of a customer, gets half of the places."""
         self._most = {"connection": of_connection, "address": max(1, in_all // _SHARE_OF_ADDRESS), "all": in_all}
         self._taken: Counter[tuple[str, Hashable]] = Counter()
 
     @contextmanager
     def taken_by(self, peer: str) -> Iterator[None]:
         """Take a place for a call of a peer ("ipv4:192.0.2.1:50", its connection) for the block. Raises SlotsFull."""
-        address = address_of(peer)
+        address = network_of(address_of(peer))
         keys = [("connection", peer), ("all", "")]
         if address:
             keys.append(("address", address))

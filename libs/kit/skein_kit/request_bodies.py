@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein_kit import errors
 from skein_kit.body_budget import ANONYMOUS_BODIES, KNOWN_BODIES
+from skein_kit.networks import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,6 +31,8 @@ class Body:
     read: Callable[[int], Awaitable[bytes]]
     # The most memory that it takes while it comes.
     size: int
+    # Whether `read` takes no more memory than its limit.
+    stops: bool = False
     # Makes the bytes a message, which may take its time; None: they stay bytes until the call has its turn.
     parse: Callable[[bytes], Awaitable[Any]] | None = None
 
@@ -55,7 +58,8 @@ async def received(request: Body, call: Call) -> bytes:
     if caller is not None:
         async with KNOWN_BODIES.room(caller.tenant_id or caller.principal, request.size):
             return await request.read(MAX_MESSAGE_BYTES)
-    async with ANONYMOUS_BODIES.room(call.client_address or call.peer_address, request.size):
+    size = min(request.size, MAX_ANONYMOUS_BYTES) if request.stops else request.size
+    async with ANONYMOUS_BODIES.room(network_of(call.client_address or call.peer_address), size):
         message = await request.read(MAX_ANONYMOUS_BYTES)
         if len(message) <= MAX_ANONYMOUS_BYTES:
             return message

@@ -185,6 +185,7 @@ class Door:
         unread = Body(
             read=lambda most: _body(request, is_read, most),
             size=min(length_of(request), MAX_MESSAGE_BYTES),
+            stops=True,
             parse=parse if as_json else None,
         )
         answer: Message | bytes = await _unless_gone(request, is_read, handler(unread, call))

@@ -16,6 +16,7 @@ from skein_gateway import challenges
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is_form
 from skein_kit import errors
 from skein_kit.body_budget import ANONYMOUS_BODIES
+from skein_kit.networks import network_of
 from skein_kit.call import REQUEST_ID_KEY, Call, Ended, current, working_for
 from skein_kit.door import FORWARDED, FORWARDED_FOR
 from skein_kit.errors import Refusal, code_of, reason_of
@@ -174,7 +175,7 @@ async def read_body(request: Request) -> bytes:
     """Read a body, and no further than anything of ours is long. Raises FormInvalid and Overloaded."""
     body = bytearray()
     call = current()
-    source = "" if call is None else call.client_address
+    source = network_of("" if call is None else call.client_address)
     async with ANONYMOUS_BODIES.room(source, MAX_BODY):
         async for part in request.stream():
             body += part

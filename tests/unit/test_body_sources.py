@@ -1,0 +1,81 @@
+"""Which source the memory of a body and the place of a call are counted under, and how much of them one source gets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skein_kit import request_bodies
+from skein_kit.body_budget import BodyBudget
+from skein_kit.call import Call
+from skein_kit.call_slots import CallSlots, SlotsFull
+from skein_kit.errors import Overloaded
+from skein_kit.request_bodies import MAX_ANONYMOUS_BYTES, MAX_MESSAGE_BYTES, Body, received
+
+
+def call_from(address: str) -> Call:
+    call = Call(path="/p.S/M", metadata={}, deadline=None, peer=f"ipv6:[{address}]:50")
+    call.client_address = address
+    return call
+
+
+async def test_one_source_has_a_quarter_of_the_places_to_wait() -> None:
+    budget = BodyBudget(2, patience_seconds=60.0, most_waiting=8)
+    async with budget.room("a", 1), budget.room("b", 1):
+        waiting = [asyncio.create_task(budget.room("a", 1).__aenter__()) for _ in range(3)]
+        await asyncio.sleep(0)
+        other = asyncio.create_task(budget.room("c", 1).__aenter__())
+        await asyncio.sleep(0)
+
+        assert [task.done() for task in [*waiting, other]] == [False, False, True, False]
+        assert isinstance(waiting[2].exception(), Overloaded)
+        for task in [*waiting, other]:
+            task.cancel()
+        await asyncio.gather(*waiting, other, return_exceptions=True)
+
+
+async def test_the_addresses_of_one_ipv6_network_share_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = BodyBudget(4, patience_seconds=60.0)
+    monkeypatch.setattr(request_bodies, "ANONYMOUS_BODIES", budget)
+    end = asyncio.Event()
+
+    async def read(_most: int) -> bytes:
+        await end.wait()
+        return b""
+
+    addresses = [f"2001:db8::{number}" for number in range(1, 4)]
+    tasks = [asyncio.create_task(received(Body(read=read, size=1), call_from(address))) for address in addresses]
+    await asyncio.sleep(0)
+
+    assert budget.used_bytes == 2
+    end.set()
+    await asyncio.gather(*tasks)
+    assert budget.used_bytes == 0
+
+
+@pytest.mark.parametrize(("stops", "taken"), [(True, MAX_ANONYMOUS_BYTES), (False, MAX_MESSAGE_BYTES)])
+async def test_a_body_takes_no_more_room_than_is_read_of_it(
+    monkeypatch: pytest.MonkeyPatch, stops: bool, taken: int
+) -> None:
+    budget = BodyBudget(2 * MAX_MESSAGE_BYTES, patience_seconds=60.0)
+    monkeypatch.setattr(request_bodies, "ANONYMOUS_BODIES", budget)
+    used: list[int] = []
+
+    async def read(_most: int) -> bytes:
+        used.append(budget.used_bytes)
+        return b""
+
+    await received(Body(read=read, size=MAX_MESSAGE_BYTES, stops=stops), call_from("192.0.2.1"))
+
+    assert used == [taken]
+
+
+def test_the_addresses_of_one_ipv6_network_share_their_places() -> None:
+    slots = CallSlots(of_connection=1, in_all=2)
+
+    with slots.taken_by("ipv6:[2001:db8::1]:50"):
+        with pytest.raises(SlotsFull), slots.taken_by("ipv6:[2001:db8::2]:50"):
+            pass
+        with slots.taken_by("ipv6:[2001:db8:0:1::2]:50"):
+            pass
