@@ -23,6 +23,9 @@ CHARACTERS = 100_000
 CONDITIONS = 50
 FIFTY = " OR ".join(f'content:"needle {number}"' for number in range(CONDITIONS))
 DEADLINE_SECONDS = 300.0
+SHORT_DEADLINE_SECONDS = 0.15
+# Reads that are cut off; a few of them are all that a tenant may have at once.
+MOST_CUT_OFF = 30
 # The most memories of one page: those that fit, and the one that passes the budget.
 MOST_OF_A_PAGE = MOST_OF_A_CALL // (CHARACTERS * CONDITIONS) + 1
 
@@ -100,3 +103,19 @@ async def test_a_recall_whose_condition_would_scan_too_much_is_refused(hoarder: 
 
     with refused(EXHAUSTED, "READ_TOO_COSTLY"):
         await hoarder.recall.Recall(request, timeout=DEADLINE_SECONDS)
+
+
+@pytest.mark.parametrize("order_by", ["", "importance desc"])
+async def test_reads_that_are_cut_off_count_as_much_as_those_that_end(hoarder: Tenant, order_by: str) -> None:
+    codes: list[grpc.StatusCode] = []
+    # Each scans for longer than this, and its deadline cuts it off.
+    while EXHAUSTED not in codes and len(codes) < MOST_CUT_OFF:
+        try:
+            await hoarder.memory.ListMemories(listing(FIFTY, order_by=order_by), timeout=SHORT_DEADLINE_SECONDS)
+        except aio.AioRpcError as error:
+            codes.append(error.code())
+        else:
+            codes.append(grpc.StatusCode.OK)
+
+    assert grpc.StatusCode.DEADLINE_EXCEEDED in codes
+    assert codes[-1] is EXHAUSTED

@@ -2,7 +2,8 @@
 
 A condition on a memory's text or properties scans them, so its cost is rows x conditions x bytes. The statement itself
 adds up this cost and stops at the first row beyond its budget (skein_kit.filtering.costs). What it did scan is charged
-to the tenant, whose budget fills up again at a constant rate. The cost is counted in bytes, not in seconds: the same
+to the tenant, whose budget fills up again at a constant rate. A statement that is cut off does not say what it scanned
+and is charged with all that it might have scanned. The cost is counted in bytes, not in seconds: the same
 call costs the same on a busy machine.
 """
 
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING
 from skein_kit.errors import ReadTooCostly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from uuid import UUID
+
+    import asyncpg
 
 MEBIBYTE = 1024 * 1024
 # Bytes that the conditions of one call may scan: Postgres scans some 60 MB a second.
@@ -81,3 +84,13 @@ class ScanBudget:
         whole = math.ceil(scanned)
         self.remaining -= whole
         self._tenants.charge(self._tenant_id, whole)
+
+    async def charged(self, statement: Awaitable[list[asyncpg.Record]]) -> list[asyncpg.Record]:
+        """Run a statement and count what it scanned; one that is cut off counts as all that the call had left."""
+        try:
+            rows = await statement
+        except BaseException:
+            self.charge(max(1, self.remaining))
+            raise
+        self.charge(sum(row["cost"] for row in rows if row["passes"] is not None))
+        return rows

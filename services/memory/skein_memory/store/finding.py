@@ -302,11 +302,10 @@ class _Walk:
         if scanned:
             query = costs.within_budget(query, scanned)
             values |= {"scan_bytes": max(1, self.scans.remaining)}
-        rows = await self._tx.rows(
+        statement = self._tx.rows(
             completed(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
         )
-        if scanned:
-            self.scans.charge(sum(row["cost"] for row in rows if row["passes"] is not None))
+        rows = await (self.scans.charged(statement) if scanned else statement)
         return [(row["memory_id"], row["passes"]) for row in rows]
 
     async def _then(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:

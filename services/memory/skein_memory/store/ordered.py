@@ -71,11 +71,10 @@ async def find_ordered(
         if scans is not None:
             query = costs.within_budget(query, scanned)
             values["scan_bytes"] = max(1, scans.remaining)
-        looked = await tx.rows(
+        statement = tx.rows(
             completed(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values
         )
-        if scans is not None:
-            scans.charge(sum(row["cost"] for row in looked if row["passes"] is not None))
+        looked = await (statement if scans is None else scans.charged(statement))
         for row in looked:
             if row["passes"] is None or (row["passes"] and len(passing) == count):
                 return Ordered(places=passing, after=last)

@@ -382,8 +382,7 @@ class Reading:
             self._scans = self._tx.database.scans.begin(self._tenant_id)
         query = costs.within_budget(QUERIES["look_at_memories"], scanned)
         values["scan_bytes"] = max(1, self._scans.remaining)
-        rows = await self._rows(completed(query, condition.text), **values)
-        self._scans.charge(sum(row["cost"] for row in rows if row["passes"] is not None))
+        rows = await self._scans.charged(self._rows(completed(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
         return {row["memory_id"] for row in rows if row["passes"]}

@@ -1,0 +1,59 @@
+"""What a tenant is charged for the statements of its conditions: those that end, and those that are cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+from skein_kit.errors import ReadTooCostly
+from skein_kit.scan_budget import MOST_OF_A_CALL, ScanBudget, TenantScans
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+TENANT = UUID(int=1)
+# Of a rate of this the burst is the budget of two calls.
+RATE = MOST_OF_A_CALL / 8
+
+
+async def answer(*costs: float) -> Any:
+    rows = [{"cost": cost, "passes": False} for cost in costs]
+    return [*rows, {"cost": 1_000_000.0, "passes": None}]
+
+
+async def failed() -> Any:
+    raise ConnectionResetError
+
+
+async def cut_off(budget: ScanBudget, statement: Awaitable[Any], error: type[BaseException]) -> None:
+    with pytest.raises(error):
+        await budget.charged(statement)
+
+
+async def test_a_statement_counts_what_it_scanned() -> None:
+    budget = TenantScans(RATE, lambda: 0.0).begin(TENANT)
+
+    rows = await budget.charged(answer(3.0, 4.5))
+
+    assert len(rows) == 3
+    assert budget.remaining == MOST_OF_A_CALL - 8
+
+
+async def test_statements_that_are_cut_off_use_up_what_the_tenant_may_scan() -> None:
+    scans = TenantScans(RATE, lambda: 0.0)
+
+    first = scans.begin(TENANT)
+    await first.charged(answer(100.0))
+    await cut_off(first, failed(), ConnectionResetError)
+    assert first.is_spent
+
+    second = asyncio.create_task(scans.begin(TENANT).charged(asyncio.Event().wait()))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+
+    with pytest.raises(ReadTooCostly):
+        scans.begin(TENANT)
