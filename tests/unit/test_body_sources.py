@@ -35,6 +35,34 @@ async def test_one_source_has_a_quarter_of_the_places_to_wait() -> None:
         await asyncio.gather(*waiting, other, return_exceptions=True)
 
 
+async def test_who_waits_for_the_share_of_its_source_presses_no_other_source() -> None:
+    budget = BodyBudget(8, patience_seconds=0.0)
+    ended: list[str] = []
+
+    async def body(source: str, size: int) -> None:
+        try:
+            async with budget.room(source, size):
+                await asyncio.Event().wait()
+        except Overloaded:
+            ended.append(source)
+
+    tasks = [asyncio.create_task(body(source, size)) for source, size in [("a", 4), ("b", 2), ("a", 1)]]
+    while not ended:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    assert ended == ["a"]
+
+    # There is no room for this one, whoever has it.
+    tasks.append(asyncio.create_task(body("c", 6)))
+    async with asyncio.timeout(5):
+        while len(ended) < 3:
+            await asyncio.sleep(0.01)
+    assert sorted(ended) == ["a", "a", "b"]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_the_addresses_of_one_ipv6_network_share_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = BodyBudget(4, patience_seconds=60.0)
     monkeypatch.setattr(request_bodies, "ANONYMOUS_BODIES", budget)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skein_kit.errors import Overloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Hashable
+    from collections.abc import AsyncIterator, Hashable, Iterable
 
 MEBIBYTE = 1024 * 1024
 # Of the room: what the bodies of one source may take.
@@ -23,6 +23,11 @@ _SHARE = 2
 _WAITING_SHARE = 4
 # Callers whose body yielded come back after so many seconds.
 _AWAY_SECONDS = 1.0
+
+
+class _Holder(NamedTuple):
+    source: Hashable
+    since: float
 
 
 class _Waiter(NamedTuple):
@@ -35,7 +40,7 @@ class BodyBudget:
     """The room of one process for one kind of callers."""
 
     def __init__(self, most_bytes: int, *, patience_seconds: float, most_waiting: int = 256) -> None:
-        """A body keeps its room for `patience_seconds` at least, and longer while no other waits.
+        """A body keeps its room for `patience_seconds` at least, and longer while it keeps out no other.
 
         Of each of `most_waiting` bodies that wait the transport holds the first 64 KiB or so. A quarter of them may be
         of one source.
@@ -46,7 +51,7 @@ class BodyBudget:
         self._patience = patience_seconds
         self._used = 0
         self._used_by: Counter[Hashable] = Counter()
-        self._bodies: dict[asyncio.Timeout, float] = {}
+        self._bodies: dict[asyncio.Timeout, _Holder] = {}
         self._waiting: deque[_Waiter] = deque()
 
     @property
@@ -63,9 +68,8 @@ class BodyBudget:
         await self._take(source, size)
         try:
             async with asyncio.timeout(None) as limit:
-                self._bodies[limit] = asyncio.get_running_loop().time()
-                if self._waiting:
-                    self._press()
+                self._bodies[limit] = _Holder(source, asyncio.get_running_loop().time())
+                self._press(self._waiting)
                 yield
         except TimeoutError:
             if limit.expired():
@@ -83,7 +87,7 @@ class BodyBudget:
             raise Overloaded(after=_AWAY_SECONDS)
         waiter = _Waiter(source, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
-        self._press()
+        self._press([waiter])
         try:
             await waiter.granted
         except asyncio.CancelledError:
@@ -125,12 +129,21 @@ class BodyBudget:
                 self._count(waiter.source, waiter.size)
                 waiter.granted.set_result(None)
 
-    def _press(self) -> None:
-        """Have every body that holds room yield it once its time is over."""
+    def _press(self, waiting: Iterable[_Waiter]) -> None:
+        """Have the bodies that keep these out yield their room once their time is over.
+
+        While there is room for a body it is only those of its own source that keep it out.
+        """
+        sources, is_full = set[Hashable](), False
+        for waiter in waiting:
+            sources.add(waiter.source)
+            is_full = is_full or self._used + waiter.size > self._most
+        if not sources:
+            return
         now = asyncio.get_running_loop().time()
-        for limit, since in self._bodies.items():
-            if limit.when() is None and not limit.expired():
-                limit.reschedule(max(now, since + self._patience))
+        for limit, holder in self._bodies.items():
+            if limit.when() is None and not limit.expired() and (is_full or holder.source in sources):
+                limit.reschedule(max(now, holder.since + self._patience))
 
 
 # Of callers who have not said who they are, and of those who have.
