@@ -79,6 +79,9 @@ def refuse(error: BaseException) -> None:
 
 
 def _has_time_left() -> bool:
-    """Say whether the deadline of the present call lies ahead: then the statement met the limit of reads."""
+    """Say whether the present call has time left, or no deadline: then the statement met the limit of reads."""
     call = current()
-    return call is not None and call.deadline is not None and (call.remaining() or 0.0) > 0
+    if call is None:
+        return False
+    left = call.remaining()
+    return left is None or left > 0

@@ -1,0 +1,36 @@
+"""What a caller reads when the database cancels a statement: whether it was the deadline or the limit of reads."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from skein_kit import call as calls
+from skein_kit import troubles
+from skein_kit.call import Call
+from skein_kit.errors import DeadlineExceeded, ReadTooCostly, Refusal
+
+
+@pytest.mark.parametrize(
+    ("left", "refusal"),
+    [(None, ReadTooCostly), (60.0, ReadTooCostly), (-1.0, DeadlineExceeded)],
+    ids=["no deadline", "time left", "no time left"],
+)
+async def test_a_cancelled_statement_met_the_limit_of_reads_unless_the_deadline_is_over(
+    monkeypatch: pytest.MonkeyPatch, left: float | None, refusal: type[Refusal]
+) -> None:
+    deadline = None if left is None else asyncio.get_running_loop().time() + left
+    call = Call(path="/p.S/M", metadata={}, deadline=deadline, peer="")
+    monkeypatch.setattr(troubles, "current", lambda: call)
+
+    with pytest.raises(refusal):
+        troubles.refuse(asyncpg.QueryCanceledError())
+
+
+async def test_a_cancelled_statement_of_the_background_met_its_own_limit() -> None:
+    assert calls.current() is None
+
+    with pytest.raises(DeadlineExceeded):
+        troubles.refuse(asyncpg.QueryCanceledError())
