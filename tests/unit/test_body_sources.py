@@ -47,8 +47,9 @@ async def test_who_waits_for_the_share_of_its_source_presses_no_other_source() -
             ended.append(source)
 
     tasks = [asyncio.create_task(body(source, size)) for source, size in [("a", 4), ("b", 2), ("a", 1)]]
-    while not ended:
-        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        while not ended:
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
     assert ended == ["a"]
 
@@ -84,7 +85,7 @@ async def test_the_addresses_of_one_ipv6_network_share_their_room(monkeypatch: p
 
 @pytest.mark.parametrize(("stops", "taken"), [(True, MAX_ANONYMOUS_BYTES), (False, MAX_MESSAGE_BYTES)])
 async def test_a_body_takes_no_more_room_than_is_read_of_it(
-    monkeypatch: pytest.MonkeyPatch, stops: bool, taken: int
+    monkeypatch: pytest.MonkeyPatch, *, stops: bool, taken: int
 ) -> None:
     budget = BodyBudget(2 * MAX_MESSAGE_BYTES, patience_seconds=60.0)
     monkeypatch.setattr(request_bodies, "ANONYMOUS_BODIES", budget)

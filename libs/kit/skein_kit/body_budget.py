@@ -134,7 +134,8 @@ class BodyBudget:
 
         While there is room for a body it is only those of its own source that keep it out.
         """
-        sources, is_full = set[Hashable](), False
+        sources: set[Hashable] = set()
+        is_full = False
         for waiter in waiting:
             sources.add(waiter.source)
             is_full = is_full or self._used + waiter.size > self._most
