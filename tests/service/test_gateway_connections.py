@@ -36,15 +36,25 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS_FRAMES = bytes.fromhex("000000040000000000" + "000000040100000000")
 
 
+# From here on the length of a header's value takes another byte.
+_LONG = 127
+
+
 def literal(name: str, value: str) -> bytes:
     """Write a header as HPACK does without its tables."""
-    return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+    return b"\0" + bytes([len(name)]) + name.encode() + length(value) + value.encode()
 
 
-def headers_frame(path: str) -> bytes:
+def length(value: str) -> bytes:
+    """Write the length of a header's value: seven bits, and those beyond in one more byte."""
+    return bytes([len(value)]) if len(value) < _LONG else bytes([_LONG, len(value) - _LONG])
+
+
+def headers_frame(path: str, **more: str) -> bytes:
     """Write the frame that begins a call, whose message is to come."""
     pairs = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "here"}
-    block = b"".join(literal(*pair) for pair in {**pairs, "content-type": "application/grpc", "te": "trailers"}.items())
+    pairs |= {"content-type": "application/grpc", "te": "trailers", **more}
+    block = b"".join(literal(*pair) for pair in pairs.items())
     return len(block).to_bytes(3, "big") + bytes.fromhex("010400000001") + block
 
 
@@ -97,8 +107,10 @@ async def test_a_grpc_connection_without_a_call_ends_in_time(hasty: dict[str, st
     assert time.monotonic() - begun < 20 * (HANDSHAKE_SECONDS + IDLE_SECONDS)
 
 
-async def test_a_call_whose_message_does_not_come_is_refused_in_time(hasty: dict[str, str]) -> None:
-    client = await Client.connect(hasty["gateway"], PREFACE + SETTINGS_FRAMES + headers_frame(LIST))
+async def test_a_call_whose_message_does_not_come_is_refused_in_time(hasty: dict[str, str], tenant: Tenant) -> None:
+    # The message of a caller without a credential would not be waited for.
+    frames = headers_frame(LIST, authorization=f"Bearer {tenant.api_key}")
+    client = await Client.connect(hasty["gateway"], PREFACE + SETTINGS_FRAMES + frames)
 
     async with asyncio.timeout(30):
         end = await client.reader.readuntil(b"The time for this is over")
