@@ -106,6 +106,24 @@ async def test_a_call_that_is_recorded_after_the_erasure_loses_the_person_half_a
     assert await connection.fetchval("SELECT count(*) FROM memory.erasures WHERE tenant_id = $1", tenant.tenant_id) == 0
 
 
+async def test_a_purge_that_is_repeated_clears_what_the_first_call_left(tenant: Tenant, connection: Connection) -> None:
+    await remember(tenant, "likes tea", subject_id="ann")
+    where = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="ann"))
+    request = memory_pb2.PurgeMemoriesRequest(selection=where, request_id="r")
+    first = await tenant.memory.PurgeMemories(request)
+    await accesses(tenant, "CreateMemory", 1)
+    # As if the process had died before it cleared the log.
+    await connection.execute(
+        "UPDATE memory.access_log SET subject_id = 'ann' WHERE tenant_id = $1 AND method = 'CreateMemory'",
+        tenant.tenant_id,
+    )
+
+    again = await tenant.memory.PurgeMemories(request)
+
+    assert again.receipt.receipt_id == first.receipt.receipt_id
+    assert [entry.subject_id for entry in await accesses(tenant, "CreateMemory", 1)] == [""]
+
+
 async def test_the_calls_that_erase_do_not_name_the_person(tenant: Tenant) -> None:
     await remember(tenant, "likes tea", subject_id="ann")
 
