@@ -213,8 +213,8 @@ async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
 
 
 async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str, str]) -> None:
-    """Let the half minute pass in which calls are recorded late, and the worker come by."""
-    await connection.execute("UPDATE memory.erasures SET erase_time = erase_time - interval '1 minute'")
+    """Let the minutes pass in which calls are recorded late, and the worker come by."""
+    await connection.execute("UPDATE memory.erasures SET erase_time = erase_time - interval '10 minutes'")
     system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
     async with aio.insecure_channel(addresses["auth"]) as channel:

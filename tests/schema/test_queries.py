@@ -18,7 +18,7 @@ GLOBAL = re.compile(
     r"auth\.(operator_keys|check_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
     r"SELECT pg_snapshot_xmin|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"
-    r"memory\.refresh_statistics\(|pg_current_wal_insert_lsn\(\)::text$|"
+    r"memory\.refresh_statistics\(|pg_stat_all_tables|pg_current_wal_insert_lsn\(\)::text$|"
     r"recall\.((register|set_active|leave|drop)_model|register_endpoint)\(|recall\.reindexes|"
     r"to_tsvector\(.*AS term$|worker\.|pg_stat_archiver|pg_total_relation_size\(",
     re.DOTALL,

@@ -51,9 +51,9 @@ async def keep_words(tenant: Tenant) -> None:
 
 
 async def finish(cluster: Cluster, connection: Connection, tenant: Tenant) -> None:
-    """Let the half minute pass in which calls are recorded late, and the worker come by."""
+    """Let the minutes pass in which calls are recorded late, and the worker come by."""
     await connection.execute(
-        "UPDATE memory.erasures SET erase_time = erase_time - interval '1 minute' WHERE tenant_id = $1",
+        "UPDATE memory.erasures SET erase_time = erase_time - interval '10 minutes' WHERE tenant_id = $1",
         tenant.tenant_id,
     )
     identity = await system_identity(cluster, str(tenant.tenant_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
@@ -102,7 +103,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         deliveries = DeliveryStore(tables, watches)
         outbound = Outbound.of(OutboundSettings.read(host.environment))
         delivering = Delivering(deliveries, watches.key_of, outbound)
-        erasures = ErasureStore(tables)
+        erasures = ErasureStore(tables, longest_call=timedelta(seconds=host.settings.max_deadline_seconds))
         finishing = Finisher(erasures)
         cold = Cold(settings.archives(host.environment))
         parts = Parts(

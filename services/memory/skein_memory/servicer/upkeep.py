@@ -33,12 +33,12 @@ class UpkeepRpcs(Rpcs):
         who, at = caller(context), now()
         deleted = await self._parts.memories.delete_expired(who.tenant(), at)
         deleted += await self._parts.erasing.erase_expired(who.tenant(), at=at, by=who.principal)
-        await self._parts.erasures.finish(who.tenant(), at=at)
         await self._parts.levels.keep_capacities(who.tenant(), at=at, by=who.principal)
         await self._parts.secrets.keep_wrapped(who.tenant())
         await self._parts.watches.keep_wrapped(who.tenant())
         deleted += await self._parts.deliveries.delete_old(who.tenant(), at)
         deleted += await self._parts.blocks.detach_purged(who.tenant(), at=at, by=who.principal)
+        await self._parts.finishing.finish(who.tenant())
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:

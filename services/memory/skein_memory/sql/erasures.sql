@@ -119,9 +119,19 @@ WHERE access.tenant_id = :tenant_id AND access.request_data @? '$.**.query ? (@.
         SELECT FROM unnest(:names::text[]) AS name, jsonb_path_query(access.request_data, '$.**.query') AS words
         WHERE (words #>> '{}') ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)'));
 
+-- outdated_statistics --
+-- Return the tables of which the planner's statistics are older than a time. Of no tenant.
+SELECT n.nspname::text AS schema, c.relname::text AS name
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind IN ('r', 'p') AND c.reltuples >= 0
+    AND coalesce(greatest(s.last_analyze, s.last_autoanalyze), '-infinity') < :before::timestamptz
+ORDER BY c.oid;
+
 -- refresh_statistics --
--- Make the planner's statistics anew that are older than a time; return for how many tables. Of no tenant.
-SELECT memory.refresh_statistics(:before::timestamptz);
+-- Make the planner's statistics of a table anew unless they are from after a time; say whether they were. Of no tenant.
+SELECT memory.refresh_statistics(:schema::text, :name::text, :before::timestamptz);
 
 -- log_end --
 -- How far the write-ahead log goes, as Postgres writes positions. Of no tenant.

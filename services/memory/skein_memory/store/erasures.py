@@ -1,7 +1,7 @@
 """What the access log and the statistics keep of a person beyond the rows about them, and its removal.
 
 A call that is at work while a person is erased is recorded seconds later. So each erasure is noted, the access log is
-cleared at once, and once more when such calls are recorded; then the note goes.
+cleared at once, once more half a minute later, and again when the longest call is recorded; then the note goes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database import Transaction
+    from skein_memory.store.tables import Tables
 
-# By then every process has recorded the calls that were at work, and dropped what it held in memory.
+# By then every process has recorded what ended, and dropped what it held in memory.
 SETTLE = timedelta(seconds=30)
 # Calls that began so long before an erasure may end after it.
 _LONGEST_CALL = timedelta(minutes=10)
@@ -77,6 +78,11 @@ async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) ->
 class ErasureStore(Store):
     """Removes from the access log and the statistics what they keep of erased people and sessions."""
 
+    def __init__(self, tables: Tables, *, longest_call: timedelta) -> None:
+        """Keep the notes of erasures until calls that may last so long are recorded."""
+        super().__init__(tables)
+        self.keep = longest_call + SETTLE
+
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
         """Take a person out of the access log; return how many accesses were changed."""
         cleared, count = 0, _CLEARED_AT_ONCE
@@ -93,7 +99,7 @@ class ErasureStore(Store):
         return cleared
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
-        """Clear the access log and the statistics once more of what was erased; say whether there was something.
+        """Clear the access log once more of what was erased; say whether the last was cleared for some erasure.
 
         What fails is done again by the next call, as the notes of the erasures go last.
         """
@@ -103,15 +109,22 @@ class ErasureStore(Store):
             times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
         if times is None or times["first_time"] is None:
             return False
-        since, before = first_id(times["first_time"] - _LONGEST_CALL), first_id(times["last_time"])
+        since, before = first_id(times["first_time"] - max(_LONGEST_CALL, self.keep)), first_id(times["last_time"])
         async with self._database.tenant(tenant_id) as tx:
             await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
             await tx.execute(QUERIES["clear_words_of_lost_memories"], **of_tenant, since_id=since)
             since = first_id(times["first_time"] - _LONGEST_SEARCH)
             await tx.execute(QUERIES["clear_words_between"], **of_tenant, since_id=since, before_id=before)
             await tx.execute(QUERIES["delete_access_key"], **of_tenant)
+            return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.keep) > 0
+
+    async def refresh_statistics(self, *, before: datetime) -> None:
+        """Make the planner's statistics anew that are older than a time.
+
+        Each table has a transaction of its own: whoever reads the log of changes waits for open ones.
+        """
         async with self._database.shared() as tx:
-            await tx.value(QUERIES["refresh_statistics"], before=at)
-        async with self._database.tenant(tenant_id) as tx:
-            await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=until)
-        return True
+            tables = await tx.rows(QUERIES["outdated_statistics"], before=before)
+        for table in tables:
+            async with self._database.shared() as tx:
+                await tx.value(QUERIES["refresh_statistics"], schema=table["schema"], name=table["name"], before=before)

@@ -46,40 +46,42 @@ CREATE INDEX access_log_subject ON memory.access_log (tenant_id, subject_id, acc
 CREATE INDEX access_log_words ON memory.access_log (tenant_id, request_id)
     WHERE request_data @? '$.**.query ? (@.type() == "string")';
 
--- The planner's statistics hold values of the rows that they were made from, until they are made anew. Make them anew where
--- they are older than a time; return for how many tables. Postgres 18 can forget those of a table that is empty now.
-CREATE FUNCTION memory.refresh_statistics(before timestamptz) RETURNS integer
+-- The planner's statistics hold values of the rows that they were made from, until they are made anew. Make those of one
+-- table anew unless they are from after a time; say whether they were. One call to a transaction: whoever reads the log of
+-- changes waits for it. Postgres 18 can forget the statistics of a table that is empty now, and leave partitions out.
+CREATE FUNCTION memory.refresh_statistics(schema_name text, table_name text, before timestamptz) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
 SET lock_timeout = '5s'
 AS $$
 DECLARE
     found record;
-    refreshed integer := 0;
+    is_new boolean := to_regprocedure('pg_catalog.pg_clear_attribute_stats(text,text,text,boolean)') IS NOT NULL;
 BEGIN
-    FOR found IN
-        SELECT n.nspname, c.relname, c.oid, c.relkind = 'p' AS inherited
-        FROM pg_catalog.pg_class AS c
-        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-        LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
-        WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind IN ('r', 'p') AND c.reltuples >= 0
-            AND coalesce(greatest(s.last_analyze, s.last_autoanalyze), '-infinity') < before
-        ORDER BY c.oid
-    LOOP
-        IF to_regprocedure('pg_catalog.pg_clear_attribute_stats(text,text,text,boolean)') IS NOT NULL THEN
-            PERFORM pg_catalog.pg_clear_attribute_stats(
-                found.nspname::text, c.relname::text, a.attname::text, found.inherited)
-            FROM pg_catalog.pg_attribute AS a
-            JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
-            WHERE a.attnum > 0 AND NOT a.attisdropped AND (a.attrelid = found.oid OR a.attrelid IN (
-                SELECT i.indexrelid FROM pg_catalog.pg_index AS i
-                WHERE i.indrelid = found.oid AND i.indexprs IS NOT NULL AND NOT found.inherited));
-        END IF;
-        EXECUTE format('ANALYZE %I.%I', found.nspname, found.relname);
-        refreshed := refreshed + 1;
-    END LOOP;
-    RETURN refreshed;
+    SELECT n.nspname, c.relname, c.oid, c.relkind = 'p' AS inherited INTO found
+    FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+    WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind IN ('r', 'p') AND c.reltuples >= 0
+        AND n.nspname = schema_name AND c.relname = table_name
+        AND coalesce(greatest(s.last_analyze, s.last_autoanalyze), '-infinity') < before;
+    IF found.oid IS NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('ANALYZE %s %I.%I', CASE WHEN is_new AND found.inherited THEN 'ONLY' ELSE '' END,
+                   found.nspname, found.relname);
+    -- ANALYZE leaves those of an empty table as they are.
+    IF is_new AND (SELECT c.reltuples FROM pg_catalog.pg_class AS c WHERE c.oid = found.oid) = 0 THEN
+        PERFORM pg_catalog.pg_clear_attribute_stats(
+            found.nspname::text, c.relname::text, a.attname::text, found.inherited)
+        FROM pg_catalog.pg_attribute AS a
+        JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+        WHERE a.attnum > 0 AND NOT a.attisdropped AND (a.attrelid = found.oid OR a.attrelid IN (
+            SELECT i.indexrelid FROM pg_catalog.pg_index AS i
+            WHERE i.indrelid = found.oid AND i.indexprs IS NOT NULL AND NOT found.inherited));
+    END IF;
+    RETURN true;
 END
 $$;
-REVOKE ALL ON FUNCTION memory.refresh_statistics(timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION memory.refresh_statistics(timestamptz) TO skein_memory;
+REVOKE ALL ON FUNCTION memory.refresh_statistics(text, text, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory.refresh_statistics(text, text, timestamptz) TO skein_memory;
