@@ -172,7 +172,8 @@ async def test_only_https_addresses_without_userinfo_or_fragment_are_fetched(url
 
 
 @pytest.mark.parametrize(
-    "url", ["https://127.1:9/", "https://2130706433:9/", "https://0x7f000001:9/", "https://[::1]:9/"]
+    "url",
+    ["https://127.1:9/", "https://2130706433:9/", "https://0x7f000001:9/", "https://[::1]:9/", "https://[FD00::A]:9/"],
 )
 async def test_other_spellings_of_a_private_address_are_judged_by_what_they_mean(url: str) -> None:
     with pytest.raises(OutboundRefused, match=r"^address$"):

@@ -245,7 +245,12 @@ def _target(url: str) -> httpx.URL:
     except (httpx.InvalidURL, ValueError):
         raise OutboundRefused("url") from None
     # What needed escaping is no name, and an address with a zone is somebody's own network.
-    if not is_whole or not _HOST.fullmatch(target.raw_host.decode("ascii")) or target.userinfo or target.fragment:
+    if (
+        not is_whole
+        or not _HOST.fullmatch(target.raw_host.decode("ascii").lower())
+        or target.userinfo
+        or target.fragment
+    ):
         raise OutboundRefused("url")
     return target
 
