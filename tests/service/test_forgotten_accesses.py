@@ -86,7 +86,7 @@ async def test_a_call_that_is_recorded_after_the_erasure_loses_the_person_half_a
     tenant: Tenant, cluster: Cluster, connection: Connection
 ) -> None:
     await remember(tenant, "likes tea", subject_id="ann", session_id="ann's")
-    await remember(tenant, "likes coffee", subject_id="bob")
+    await remember(tenant, "likes coffee", subject_id="bob", session_id="ann's")
     for subject_id in ("ann", "bob"):
         where = memory_pb2.MemoryFilter(subject_id=subject_id)
         await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(filter=where))

@@ -45,16 +45,18 @@ SELECT version.session_id FROM memory.versions AS version
 WHERE version.tenant_id = :tenant_id AND version.memory_id = ANY (:memory_ids) AND version.session_id IS NOT NULL;
 
 -- clear_accesses_of_sessions --
--- Take sessions out of the access log.
+-- Take sessions of a person out of the access log, but for what was about others: callers choose the names of sessions.
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
 WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     SELECT about.access_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[])
+        AND (about.subject_id IS NULL OR about.subject_id = :subject_id::text)
     UNION
     SELECT claimed.access_id FROM memory.access_log AS claimed
-    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names)));
+    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names)
+        AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
 
 -- clear_late_accesses --
 -- Take people and sessions that are noted as erased out of the accesses since a time.
@@ -68,8 +70,9 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     SELECT late.access_id
     FROM memory.access_log AS late,
          (SELECT DISTINCT noted.secret FROM noted) AS own,
-         LATERAL (VALUES ('subject:' || late.subject_id), ('session:' || late.session_id),
-                         ('session:' || late.claimed_session_id)) AS known (name)
+         LATERAL (VALUES ('subject:' || late.subject_id),
+                         (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.session_id END),
+                         (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.claimed_session_id END)) AS known (name)
     WHERE late.tenant_id = :tenant_id AND late.access_id >= :since_id AND known.name IS NOT NULL
         AND sha256(own.secret || convert_to(known.name, 'UTF8')) IN (SELECT noted.digest FROM noted)));
 

@@ -125,7 +125,7 @@ class ErasingStore(Store):
                     receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
                 if selection.subject_id:
                     await erasures.note_subject(tx, tenant_id, selection.subject_id, at=at)
-                    await erasures.clear_sessions(tx, tenant_id, sessions, at=at)
+                    await erasures.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
                 receipt = replace(receipt, log_position=await erasures.log_end(tx))
                 is_behind = await _has_newer_archive(tx, tenant_id, selection)
                 if is_behind and not_found:

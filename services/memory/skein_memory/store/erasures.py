@@ -45,10 +45,12 @@ async def sessions_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUI
     return {row["session_id"] for row in rows}
 
 
-async def clear_sessions(tx: Transaction, tenant_id: UUID, session_ids: Iterable[str], *, at: datetime) -> None:
+async def clear_sessions(
+    tx: Transaction, tenant_id: UUID, subject_id: str, session_ids: Iterable[str], *, at: datetime
+) -> None:
     """Take the sessions of a person out of the access log, and note that they were erased."""
     if names := sorted(set(session_ids)):
-        await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, names=names)
+        await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
         for name in names:
             await _note(tx, tenant_id, f"session:{name}", at=at)
 
