@@ -131,7 +131,7 @@ class ErasingRpcs(Rpcs):
                 tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish
             )
         if subject_id := _subject(asked):
-            person = replace(wish, of_person=True)
+            person = replace(wish, of_person=subject_id)
             return await self._parts.expunging.of_subject(tenant_id, subject_id, after=place.cold_after, wish=person)
         return await self._parts.expunging.passing(tenant_id, wanted, after=place.cold_after, wish=wish)
 

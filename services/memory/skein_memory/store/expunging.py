@@ -45,7 +45,7 @@ class Wish:
     by: str
     dry_run: bool
     # Whether all about a person goes: then their sessions leave the access log as well.
-    of_person: bool = False
+    of_person: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,7 +190,7 @@ async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: 
     await erasures.clear_words(tx, tenant_id, gone)
     if wish.of_person:
         sessions = {row["session_id"] for row in said if row["session_id"]}
-        await erasures.clear_sessions(tx, tenant_id, sessions, at=wish.at)
+        await erasures.clear_sessions(tx, tenant_id, wish.of_person, sessions, at=wish.at)
     await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
     await tx.execute(
         QUERIES["empty_answers"],
