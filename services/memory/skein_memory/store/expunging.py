@@ -44,7 +44,7 @@ class Wish:
     at: datetime
     by: str
     dry_run: bool
-    # Whether all about a person goes: then their sessions leave the access log as well.
+    # The person of whom all goes, if one is meant: their sessions leave the access log as well.
     of_person: str = ""
 
 
