@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 import uuid
@@ -358,6 +359,18 @@ async def test_a_genuine_access_token_is_recognised_and_one_with_another_signatu
         Recognition.FORGED,
         Recognition.UNKNOWN,
     ]
+
+
+@pytest.mark.parametrize(
+    "more", [{"crit": 5}, {"crit": ["b64"], "b64": False}, {"b64": 1}, {"typ": 5}, {"alg": 5}, {"alg": []}, {"kid": []}]
+)
+def test_a_header_that_the_cluster_does_not_write_is_forged(more: dict[str, object]) -> None:
+    signing = RSAKey.generate_key(2048, auto_kid=True)
+    header = {"alg": "RS256", "kid": signing.kid, "typ": "at+jwt", **more}
+    parts = (json.dumps(part).encode() for part in (header, {"sub": "x"}, "signature"))
+    text = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+    assert RecognitionKeys(access_keys={str(signing.kid): signing}).recognize(text) is Recognition.FORGED
 
 
 async def test_without_auths_keys_only_auth_can_tell() -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
 
 ALGORITHM = "RS256"
+# What the headers of the cluster's tokens name; auth refuses any other.
+_HEADER = frozenset({"alg", "kid", "typ"})
 # Seconds until auth's keys are read again; an unknown signing key, or a reading that failed, has them read sooner.
 REFRESH_SECONDS = 60.0
 RETRY_SECONDS = 1.0
@@ -73,17 +75,17 @@ class RecognitionKeys:
     def _of_jwt(self, text: str) -> Recognition:
         try:
             header: dict[str, Any] = jws.extract_compact(text.encode("ascii")).headers()
-        except (JoseError, ValueError):
+        except (JoseError, ValueError, TypeError):
             return Recognition.FORGED
         key_id = header.get("kid")
-        if header.get("alg") != ALGORITHM or not isinstance(key_id, str):
+        if not header.keys() <= _HEADER or header.get("alg") != ALGORITHM or not isinstance(key_id, str):
             return Recognition.FORGED
         key = self.access_keys.get(key_id)
         if key is None:
             return Recognition.UNKNOWN
         try:
             jws.deserialize_compact(text, key, algorithms=[ALGORITHM])
-        except (JoseError, ValueError):
+        except (JoseError, ValueError, TypeError):
             return Recognition.FORGED
         return Recognition.GENUINE
 
