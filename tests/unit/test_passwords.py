@@ -114,20 +114,37 @@ async def test_a_source_gives_way_to_the_others_when_no_more_can_wait() -> None:
         assert [type(outcome) for outcome in outcomes].count(Overloaded) == 6
 
 
-async def test_a_known_device_is_hashed_before_all_sources_that_wait() -> None:
-    device = KnownDevice(account_id=uuid4(), device_id=uuid4(), generation=1, sign_in_time=datetime.now(UTC))
+async def order(places: dict[str, Place], calls: list[str]) -> list[str]:
+    """Return whose passwords were hashed, in order, of those that had a turn."""
     ended: list[str] = []
 
-    async def hashed(name: str, place: Place) -> None:
-        await made.hash(PASSWORD, place)
+    async def hashed(name: str) -> None:
+        await made.hash(PASSWORD, places[name])
         ended.append(name)
 
-    async with passwords(memory=4096, iterations=8, threads=1, waiting=4) as made:
-        sources = [hashed(f"source {number}", Place.of_source(str(number))) for number in range(5)]
-        await asyncio.gather(*sources, hashed("device", Place.of_device(device)), return_exceptions=True)
+    async with passwords(memory=4096, iterations=8, threads=1, waiting=8) as made:
+        await asyncio.gather(*map(hashed, calls), return_exceptions=True)
+    return ended
 
-    assert ended.index("device") == 1
-    assert len(ended) == 5
+
+def a_device() -> Place:
+    return Place.of_device(
+        KnownDevice(account_id=uuid4(), device_id=uuid4(), generation=1, sign_in_time=datetime.now(UTC))
+    )
+
+
+async def test_a_known_device_is_hashed_beside_a_flood_of_its_source() -> None:
+    ended = await order({"source": HERE, "device": a_device()}, ["source"] * 12 + ["device"])
+
+    assert ended.index("device") <= 2
+
+
+async def test_known_devices_of_some_accounts_starve_nobody() -> None:
+    places = {"one": a_device(), "two": a_device(), "source": HERE}
+
+    ended = await order(places, ["one", "two"] * 6 + ["source"])
+
+    assert ended.index("source") <= 3
 
 
 async def test_a_caller_that_goes_away_keeps_its_turn_until_the_work_is_done() -> None:

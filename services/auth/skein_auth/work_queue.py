@@ -24,10 +24,9 @@ _RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call stands in the queue: calls with one key share a line, and some lines come before others."""
+    """Where a call stands in the queue: calls with one key share a line."""
 
     key: str
-    first: bool = False
 
     @classmethod
     def of_source(cls, source: str) -> Place:
@@ -41,8 +40,8 @@ class Place:
 
     @classmethod
     def of_device(cls, device: KnownDevice) -> Place:
-        """Return the place of known devices, before all who are not known; those of one account share a line."""
-        return cls(f"devices of {device.account_id}", first=True)
+        """Return the place of known devices, apart from all strangers; those of one account share a line."""
+        return cls(f"devices of {device.account_id}")
 
 
 class WorkQueue:
@@ -63,7 +62,7 @@ class WorkQueue:
     async def take(self, place: Place) -> Callable[[], None]:
         """Wait for a turn and return what ends it. Raises Overloaded when it does not come."""
         at = time.monotonic()
-        turn = self._turns.arrive(place.key, at=at, first=place.first)
+        turn = self._turns.arrive(place.key, at=at)
         if turn.state is State.WAITING:
             await self._waited(turn)
         if turn.state is not State.RUNNING:
