@@ -91,6 +91,8 @@ def limits(settings: AuthSettings) -> Mapping[str, Limit]:
         "client": Limit(settings.attempts_most, window),
         # Refused identities of a provider that is called for each of them, by source.
         "identity": Limit(settings.address_attempts_most, window),
+        # Service accounts' keys without check digits that are not good, by source.
+        "unchecked_key": Limit(settings.address_attempts_most, window),
         # Refusals that are recorded, by client and by source. What is right passes whatever these counts say.
         "refused_client": Limit(settings.attempts_most, window),
         "refused_address": Limit(settings.address_attempts_most, window),

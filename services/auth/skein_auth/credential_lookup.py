@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import CredentialInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from uuid import UUID
 
     from skein_auth.check_keys import CheckKeys, UncheckedLookups
@@ -40,19 +42,27 @@ class CredentialLookup:
         Raises CredentialInvalid for check digits that the cluster did not make, and Overloaded when too many keys
         without check digits wait.
         """
-        if key.check_digits:
-            if not key.has_check_digits_of(await self._check_keys.known()):
-                raise CredentialInvalid
-            return await self._find(key)
-        async with self._unchecked.turn():
-            return await self._find(key)
+        async with self.turn(key):
+            return await self.find(key)
+
+    @asynccontextmanager
+    async def turn(self, key: Key) -> AsyncIterator[None]:
+        """Run the block, which may find the key, when it is the key's turn. Raises what `stored` does."""
+        if not key.check_digits:
+            async with self._unchecked.turn():
+                yield
+            return
+        if not key.has_check_digits_of(await self._check_keys.known()):
+            raise CredentialInvalid
+        yield
 
     async def legacy_tenant(self, token: str) -> UUID | None:
         """Return the tenant of a legacy token, None for no such token. Raises Overloaded when too many wait."""
         async with self._unchecked.turn():
             return await self._legacy.find_legacy_token(hashlib.sha256(token.encode()).digest())
 
-    async def _find(self, key: Key) -> Stored:
+    async def find(self, key: Key) -> Stored:
+        """Return what is stored of a key whose turn it is, NOBODY when there is none with its id."""
         if key.is_operators:
             return await self._operator_keys.find_operator_key(key.key_id)
         return await self._api_keys.find_api_key(key.tenant_id, key.key_id)

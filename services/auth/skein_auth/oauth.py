@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from skein_auth.applications import Applications
 from skein_auth.authorizations import Authorizations
 from skein_auth.devices import Devices
+from skein_auth.refusal_cache import RefusalCache
 from skein_auth.store.clients import ClientStore
 from skein_auth.store.devices import DeviceStore
 from skein_auth.store.grants import GrantStore
@@ -57,6 +58,7 @@ class Ingredients:
     tenants: Tenants
     keys: ApiKeyStore
     passwords: Passwords
+    # Of callers that have proved nothing.
     lookup: CredentialLookup
     attempts: Attempts
     audit: Audit
@@ -111,6 +113,8 @@ class OAuth:
             devices=devices,
             keys=parts.keys,
             lookup=parts.lookup,
+            refusals=RefusalCache(),
+            attempts=parts.attempts,
             tenants=parts.tenants,
             audit=parts.audit,
             lifetime=timedelta(seconds=parts.settings.access_token_seconds),

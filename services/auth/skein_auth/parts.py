@@ -60,3 +60,5 @@ class Parts:
     oauth: OAuth
     tenants: Tenants
     identities: Identities
+    # The same, with turns at lookups apart from those of exchanges.
+    introspecting: Identities

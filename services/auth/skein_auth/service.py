@@ -79,12 +79,12 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         check_keys = CheckKeys(keys)
         api_keys = ApiKeyStore(database, audit, check_keys)
         legacy = LegacyStore(database, audit)
-        lookup = CredentialLookup(
-            api_keys=api_keys,
-            operator_keys=keys,
-            legacy=legacy,
-            check_keys=check_keys,
-            unchecked=UncheckedLookups(),
+        looking_up = partial(
+            CredentialLookup, api_keys=api_keys, operator_keys=keys, legacy=legacy, check_keys=check_keys
+        )
+        # What strangers ask of OAuth and what tenants ask about others' credentials never stands before exchanges.
+        exchange_lookup, oauth_lookup, introspection_lookup = (
+            looking_up(unchecked=UncheckedLookups()) for _ in range(3)
         )
         uses = Uses(api_keys)
         people = People(
@@ -93,6 +93,9 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             keys=api_keys,
             tenants=tenants,
             create_tenants=settings.accounts_create_tenants,
+        )
+        identities = partial(
+            Identities, people=people, tenants=tenants, system_keys=system_keys, audit=audit, uses=uses
         )
         totp = Totp(TotpStore(database, audit), sealer, passwords, sign_ins, attempts, audit)
         accounts = AccountStore(database, audit)
@@ -155,7 +158,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
                     tenants=tenants,
                     keys=api_keys,
                     passwords=passwords,
-                    lookup=lookup,
+                    lookup=oauth_lookup,
                     attempts=attempts,
                     audit=audit,
                 )
@@ -172,14 +175,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
                 client_unused_days=settings.client_unused_days,
                 sweep_seconds=settings.auth_upkeep_seconds,
             ),
-            identities=Identities(
-                lookup=lookup,
-                people=people,
-                tenants=tenants,
-                system_keys=system_keys,
-                audit=audit,
-                uses=uses,
-            ),
+            identities=identities(lookup=exchange_lookup),
+            introspecting=identities(lookup=introspection_lookup),
         )
         servicers.add(rpc.add_AuthServiceServicer_to_server, AuthServicer(parts))
         servicers.add(rpc.add_IdentityServiceServicer_to_server, IdentityServicer(parts))

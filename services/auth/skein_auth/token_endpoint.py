@@ -9,6 +9,7 @@ from uuid import UUID
 
 from skein_auth import clients, grants
 from skein_auth.access_tokens import Bearer
+from skein_auth.applications import address
 from skein_auth.authorizations import targets
 from skein_auth.clients import OIDC_SCOPES
 from skein_auth.errors import (
@@ -24,10 +25,11 @@ from skein_auth.errors import (
     SlowDown,
 )
 from skein_auth.grants import Fault, Redemption, Renewal
+from skein_auth.identities import NOBODY
 from skein_auth.keys import Key
 from skein_kit.access import ROLES, TENANT_PERMISSIONS
 from skein_kit.database import NO_TENANT
-from skein_kit.errors import CredentialInvalid, Refusal, Unauthenticated
+from skein_kit.errors import Refusal, Unauthenticated
 from skein_kit.ids import now, parse_id
 from skein_kit.tokens import Token
 
@@ -37,12 +39,14 @@ if TYPE_CHECKING:
     from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.access_tokens import AccessClaims, AccessTokens
     from skein_auth.applications import Applications
+    from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
     from skein_auth.clients import Client
     from skein_auth.credential_lookup import CredentialLookup
     from skein_auth.devices import Devices
     from skein_auth.grants import Issue, SignIn, Step
     from skein_auth.identities import Stored
+    from skein_auth.refusal_cache import RefusalCache
     from skein_auth.sign_ins import SignIns, SignInStanding
     from skein_auth.store import ApiKeyStore
     from skein_auth.store.grants import GrantStore
@@ -97,7 +101,10 @@ class TokenEndpoint:
     tokens: AccessTokens
     devices: Devices
     keys: ApiKeyStore
+    # With turns apart from those of exchanges: who asks here has proved nothing.
     lookup: CredentialLookup
+    refusals: RefusalCache
+    attempts: Attempts
     tenants: Tenants
     audit: Audit
     # Of a service account's access token.
@@ -309,12 +316,13 @@ class TokenEndpoint:
         service_account_id = parse_id(given.client_id)
         if key is None or key.is_operators or service_account_id is None or given.method == clients.PUBLIC:
             raise InvalidClient
+        if self.refusals.find(given.client_secret) is not None:
+            raise InvalidClient
+        # Only the database tells a key without check digits from an invented one, so wrong ones count at their source.
+        source = "" if key.check_digits else address()
         try:
-            stored = await self.lookup.stored(key)
-        except CredentialInvalid:
-            raise InvalidClient from None
-        try:
-            stored.judge(key, at)
+            async with self.lookup.turn(key), self.attempts.failing(("unchecked_key", source)):
+                stored = await self._judged(key, given.client_secret, at)
         except Unauthenticated:
             raise InvalidClient from None
         if stored.service_account_id != service_account_id:
@@ -322,6 +330,17 @@ class TokenEndpoint:
         if not (await self.tenants.standing(key.tenant_id)).open:
             raise InvalidClient
         return key, stored
+
+    async def _judged(self, key: Key, text: str, at: datetime) -> Stored:
+        """Return what is stored of a key that is good; remember a refusal that no later change takes back."""
+        stored = await self.lookup.find(key)
+        try:
+            stored.judge(key, at)
+        except Unauthenticated as refusal:
+            if stored is NOBODY or not stored.disabled:
+                self.refusals.put(text, refusal, {})
+            raise
+        return stored
 
     async def _of_refresh(self, presented: Token, at: datetime) -> Worth | None:
         found = await self.store.look(presented)

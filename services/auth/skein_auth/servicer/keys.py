@@ -78,7 +78,7 @@ class KeyRpcs(Rpcs):
         return response
 
     async def Introspect(self, request: pb.IntrospectRequest, context: Context) -> pb.IntrospectResponse:
-        found = await self._parts.identities.introspect(request.credential, caller(context).tenant(), now())
+        found = await self._parts.introspecting.introspect(request.credential, caller(context).tenant(), now())
         return wire.introspection(found)
 
     async def ListSigningKeys(self, request: pb.ListSigningKeysRequest, context: Context) -> pb.ListSigningKeysResponse:

@@ -91,7 +91,7 @@ class OAuthServicer(Rpcs, rpc.OAuthServiceServicer):
     async def IntrospectToken(self, request: pb.IntrospectTokenRequest, context: Context) -> pb.IntrospectTokenResponse:
         client = who = None
         if request.bearer:
-            identity = await self._parts.identities.of_bearer(request.bearer, None, now())
+            identity = await self._parts.introspecting.of_bearer(request.bearer, None, now())
             who = wire.may_introspect(identity.caller)
         else:
             client = await self._parts.oauth.applications.authenticated(request.client)
