@@ -97,6 +97,8 @@ def limits(settings: AuthSettings) -> Mapping[str, Limit]:
         "refused_client": Limit(settings.attempts_most, window),
         "refused_address": Limit(settings.address_attempts_most, window),
         "refused_sign_in": Limit(settings.address_attempts_most, window),
+        # Invitations that are not there, by source.
+        "invitation": Limit(settings.sign_ups_most, _HOUR),
         # By source; a sign-up with an invitation by invitation, a device of a client with a secret by client.
         "sign_up": Limit(settings.sign_ups_most, _HOUR),
         "registration": Limit(settings.registrations_most, _HOUR),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from skein_auth.accounts import Change
     from skein_auth.attempts import Attempts
     from skein_auth.audit import Audit
-    from skein_auth.memberships import Memberships
+    from skein_auth.memberships import Invitation, Memberships
     from skein_auth.one_time import OneTime
     from skein_auth.passwords import Passwords
     from skein_auth.sign_ins import SignIns
@@ -62,7 +63,7 @@ class OwnAccounts:
         email, password = valid_email(request.email), accepted(request.password)
         source = client_address()
         token = request.invitation_token if self.sign_up_rule != "closed" else ""
-        invitation = await self.memberships.invitation(token, email) if token else None
+        invitation = await self._invitation(token, email, source) if token else None
         # An invited person does not wait for strangers of the same address.
         await self.attempts.charge("sign_up", source if invitation is None else f"invitation {token}")
         if self.sign_up_rule == "closed" or (self.sign_up_rule == "invited" and invitation is None):
@@ -78,6 +79,19 @@ class OwnAccounts:
         if (made := await self.store.credentials_of(email)) is not None:
             self.one_time.send_verification(made)
         return account
+
+    async def _invitation(self, token: str, email: str, source: str) -> Invitation | None:
+        """Return the invitation, None without one. A source that showed too many wrong ones is not looked up for.
+
+        Sign-ups of strangers do not count here, so whom somebody invited does not wait for them.
+        """
+        with suppress(SignUpClosed):
+            async with self.attempts.failing(("invitation", source)):
+                found = await self.memberships.invitation(token, email)
+                if found is not None:
+                    return found
+                raise SignUpClosed
+        return None
 
     async def update(self, who: Caller, change: Change, once: Once) -> pb.UpdateMeResponse:
         """Change the account; a new address gets a mail and takes the old one's place when it is verified."""

@@ -1,0 +1,71 @@
+"""Invitations at sign-up, which anybody may try."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth import own_accounts
+from skein_auth.attempts import Attempts, limits
+from skein_auth.errors import SignUpClosed, TooManyAttempts
+from skein_auth.memberships import Invitation
+from skein_auth.own_accounts import OwnAccounts
+from skein_auth.settings import AuthSettings
+from skein_auth.store import AttemptStore
+from skein_kit.database import Database
+
+if TYPE_CHECKING:
+    from fix_database import TestDatabase
+
+
+class Memberships:
+    """Knows one invitation, and counts."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def invitation(self, token: str, _email: str) -> Invitation | None:
+        self.asked += 1
+        return Invitation(mailed=True) if token == "right" else None
+
+
+class Hashed(Exception):
+    """The sign-up got as far as its password."""
+
+
+async def hashing(*_: object) -> str:
+    raise Hashed
+
+
+async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_accounts, "client_address", lambda: "192.0.2.1")
+    known, settings = Memberships(), AuthSettings(sign_ups_most=3)
+    async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
+        nothing: dict[str, Any] = dict.fromkeys(("store", "sign_ins", "one_time", "audit"))
+        accounts = OwnAccounts(
+            **nothing,
+            passwords=cast("Any", SimpleNamespace(hash=hashing)),
+            memberships=cast("Any", known),
+            attempts=Attempts(AttemptStore(opened), limits(settings)),
+            sign_up_rule="invited",
+        )
+
+        async def sign_up(token: str) -> None:
+            request = pb.SignUpRequest(email="a@example.com", password="a long password", invitation_token=token)
+            await accounts.sign_up(request)
+
+        for _ in range(3):
+            with pytest.raises(Hashed):
+                await sign_up("right")
+        for number in range(3):
+            with pytest.raises(SignUpClosed):
+                await sign_up(f"wrong {number}")
+        with pytest.raises(TooManyAttempts):
+            await sign_up("wrong")
+
+    assert known.asked == 6
