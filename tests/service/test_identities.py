@@ -432,6 +432,14 @@ async def test_a_source_of_wrong_github_tokens_calls_github_no_more_but_from_a_k
     again = await alone.anonymous.SignInWithIdentity(right, metadata=address)
     assert again.account.account_id == known.account.account_id
 
+    # A device has a count of its own.
+    for number in range(10):
+        wrong = with_token(f"gho_device_{number}", "github", device_token=known.device_token)
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
+            await alone.anonymous.SignInWithIdentity(wrong)
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
+        await alone.anonymous.SignInWithIdentity(right)
+
 
 async def test_a_linked_identity_signs_into_the_account(alone: Alone, issuer: Issuer) -> None:
     ann = await alone.sign_up()

@@ -119,11 +119,13 @@ class LinkedIdentities:
     async def _proof(self, request: pb.SignInWithIdentityRequest, source: str, shown: KnownDevice | None) -> Proof:
         """Return whom the provider says the token is of. Raises SignInRefused, or TooManyAttempts.
 
-        A provider that is called for each token bounds our calls, so a source that sent too many wrong tokens waits.
+        A provider that is called for each token bounds our calls, so who sent too many wrong tokens waits: a device
+        that its account knows, or a source.
         """
         async with AsyncExitStack() as attempt:
-            if shown is None and self.providers.is_called_for_each(request.provider):
-                await attempt.enter_async_context(self.attempts.failing(("identity", source)))
+            if self.providers.is_called_for_each(request.provider):
+                counted = ("identity", source) if shown is None else ("device", str(shown.device_id))
+                await attempt.enter_async_context(self.attempts.failing(counted))
             try:
                 return await self.providers.prove(request.provider, request.token, request.nonce)
             except IdentityRefused:
