@@ -123,7 +123,9 @@ class Applications:
         client_id = new_id(at)
         client = clients.described(metadata(message), self._schemes, at, client_id=str(client_id))
         known, secret, manages = clients.registered(client, client_id)
-        await self._store.create_client(known, self._source(), at=at)
+        # Whoever has the initial access token is trusted with how many there are.
+        source = self._source() if self.registration_open else None
+        await self._store.create_client(known, source, at=at)
         await self._audit.record("client_registered", client_id=known.client_id)
         return known, secret, manages
 
@@ -207,7 +209,7 @@ class Applications:
         if is_new:
             await self._attempts.charge("registration", address())
         try:
-            fetched = await self._outbound.fetch_json(client_id, owner=address())
+            fetched = await self._outbound.fetch_json(client_id, owner=network_of(address()))
             client = clients.documented(client_id, fetched.document, self._schemes, at)
         except (OutboundRefused, Refusal) as error:
             log.info("client_document_refused", why=getattr(error, "why", type(error).__name__))

@@ -38,11 +38,13 @@ class ClientStore:
         self._database = database
         self._requests = Requests("auth")
 
-    async def create_client(self, client: Client, source: Source, *, at: datetime) -> None:
-        """Keep a client that registered. Raises TooManyAttempts when there is no room for it."""
+    async def create_client(self, client: Client, source: Source | None, *, at: datetime) -> None:
+        """Keep a client that registered. Raises TooManyAttempts when there is no room for one more of a source."""
         async with self._database.shared() as tx:
-            await _make_room(tx, source, at)
-            await tx.execute(QUERIES["create_client"], source_hash=source.address_hash, **_values(client))
+            if source is not None:
+                await _make_room(tx, source, at)
+            source_hash = None if source is None else source.address_hash
+            await tx.execute(QUERIES["create_client"], source_hash=source_hash, **_values(client))
 
     async def take_over(self, client: Client, audit: Audit, once: Once) -> pb.ImportClientResponse:
         """Keep a client of an earlier system, unless its id is taken; return the one that is kept."""
