@@ -143,7 +143,7 @@ def test_every_command_line_that_reads_a_data_folder_reads_the_one_that_the_envi
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text("utf-8")):
-        assert (ROOT / target).exists(), target
+        assert (document.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
