@@ -23,8 +23,8 @@ _OPTIONS = (
     ("grpc.max_connection_age_ms", 300_000),
     # Callers may ask now and then whether the connection is alive, and are asked as well: a stream whose listener
     # is gone without a word ends.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    # A client may have a call open that has ended here: its pings are no abuse, for which the core closes a connection.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    # Without this, the third ping of a client whose calls have ended here is abuse, and the core closes the connection.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),

@@ -1,0 +1,23 @@
+"""grpc's core ignores an option whose name it does not know, so a misspelt one has no effect and makes no error."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+from grpc._cython import cygrpc
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_OPTION = re.compile(r'\("(grpc\.[a-z0-9_.]+)"')
+
+
+def test_every_channel_option_in_the_code_is_known_to_grpc() -> None:
+    core = pathlib.Path(cygrpc.__file__).read_bytes()
+    folders = (_ROOT / name for name in ("libs/kit", "libs/client", "services"))
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    options = {option for file in files for option in _OPTION.findall(file.read_text("utf-8"))}
+
+    unknown = sorted(option for option in options if f"{option}\0".encode() not in core)
+
+    assert len(options) > 10
+    assert not unknown
