@@ -89,7 +89,7 @@ bench: .venv/ready ## Print how fast it is, and what callers can make it spend
 .PHONY: soak
 soak: .venv/ready .edge/schemathesis/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), then attack it
 	@$(PYTHON) tests/bench/soak.py
-	@SKEIN_ATTACKS=full $(PYTHON) -m pytest -n 1 tests/attacks tests/edge/test_openapi_fuzzed.py
+	@SKEIN_ATTACKS=full $(PYTHON) -m pytest -n 1 --timeout 1800 tests/attacks tests/edge/test_openapi_fuzzed.py
 
 .PHONY: env
 env: .venv/ready ## Make .venv from requirements.lock
