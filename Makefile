@@ -58,7 +58,7 @@ test-edge: .venv/ready .edge/schemathesis/ready ## Fetch promtool and the like i
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest tests/edge
 
 .PHONY: check
-check: .venv/ready ## Lint, types, layers, contract and stub drift; changes nothing
+check: .venv/ready ## Lint, types, layers, contract, drift of stubs and reference; changes nothing
 	@$(PYTHON) -m ruff check
 	@$(PYTHON) -m ruff format --check
 	@$(PYTHON) -m mypy
@@ -66,6 +66,7 @@ check: .venv/ready ## Lint, types, layers, contract and stub drift; changes noth
 	@.venv/bin/buf lint
 	@libs/protos/tools/breaking.sh
 	@$(PYTHON) libs/protos/tools/stubs.py check
+	@$(PYTHON) docs/tools/reference.py check
 
 .PHONY: protos
 protos: .venv/ready ## Generate libs/protos from protos
@@ -74,6 +75,10 @@ protos: .venv/ready ## Generate libs/protos from protos
 .PHONY: protos-check
 protos-check: .venv/ready ## Compare libs/protos with what protos give
 	@$(PYTHON) libs/protos/tools/stubs.py check
+
+.PHONY: reference
+reference: .venv/ready ## Generate docs/reference from the code
+	@$(PYTHON) docs/tools/reference.py write
 
 .PHONY: fmt
 fmt: .venv/ready ## Format everything

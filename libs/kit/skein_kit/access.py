@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
     from skein_kit.identity import Caller
 
+# Operators manage organizations, tenants, accounts, quotas, models and signing keys. They act in the tenant that the
+# metadata key skein-tenant-id names.
 OPERATOR = "operator"
+# The cluster's own services call internal RPCs for a tenant.
 SYSTEM = "system"
-# A person's own sign-in: what concerns the account itself is open to no key and no application.
+# A person's own sign-in manages the account and its sign-ins, and gives consent. No key and no application has it.
 ACCOUNT = "account"
+# Operators make new tenants, and people do where SKEIN_ACCOUNTS_CREATE_TENANTS is on.
 CREATE_TENANT = "tenant.create"
 
 # What each role of a tenant may do, the roles above including those below.

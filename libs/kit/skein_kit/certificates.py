@@ -10,7 +10,7 @@ from prometheus_client import Gauge
 
 EXPIRY = Gauge(
     "skein_certificate_expiry_timestamp_seconds",
-    "When a certificate ends that this process uses, as a time of Unix.",
+    "Unix time at which a certificate expires: the gateway's (tls), the services' (mtls) or their authority's.",
     ["use"],
 )
 # The gateway's own for the world; what services show each other; what vouches for that.

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 
     from skein_kit.settings import ProcessSettings
 
-OPEN = Gauge("skein_http_connections", "Open connections of the HTTP ports, by what they wait for.", ["state"])
-CLOSED = Counter("skein_http_connections_closed_total", "HTTP connections that a limit closed.", ["reason"])
+OPEN = Gauge(
+    "skein_http_connections",
+    "Open connections of the HTTP ports, by what they wait for: headers, body, answer, or the next request (idle).",
+    ["state"],
+)
+CLOSED = Counter(
+    "skein_http_connections_closed_total",
+    "HTTP connections closed by a limit: headers_late, body_late, yielded to a newer one, full, address_full.",
+    ["reason"],
+)
 
 
 class Phase(enum.Enum):

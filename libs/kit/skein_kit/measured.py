@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MEASURED_TIME = Gauge(
     "skein_measured_timestamp_seconds",
-    "When this process last measured something, as a time of Unix.",
+    "When this process last took this measurement, in Unix time.",
     ["measurement"],
 )
 

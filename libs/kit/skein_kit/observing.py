@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from skein_kit.sql import Query
 
 SLOW_SECONDS = 1.0
-SLOW = Counter("skein_slow_queries_total", "Named queries that took longer than the limit.", ["service", "query"])
+SLOW = Counter(
+    "skein_slow_queries_total",
+    "Named queries slower than SKEIN_SLOW_QUERY_SECONDS; each is also a slow_query event in the log.",
+    ["service", "query"],
+)
 
 log = logs.get("skein")
 

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Any, Call], Awaitable[Any]]
 
-LIMIT = Gauge("skein_admission_limit", "Calls that a service works on at once, at most.", ["service"])
+LIMIT = Gauge(
+    "skein_admission_limit", "Most calls that a service works on at once, as it measured by itself.", ["service"]
+)
 QUEUE = Gauge("skein_admission_queue", "Calls that wait for their turn.", ["service"])
 SHED = Counter(
     "skein_admission_shed_total",
-    "Calls refused because there was no room to wait (full), or because they waited long enough (late).",
+    "Calls refused because the queue had no room (full) or their turn did not come in time (late).",
     ["service", "reason"],
 )
 WAIT = Histogram(

@@ -53,7 +53,9 @@ _UNRECORDED = frozenset(
 )
 
 RECORDED = Counter("skein_access_log_records_total", "Accesses recorded.", ["service"])
-LOST = Counter("skein_access_log_lost_total", "Accesses that could not be recorded.", ["service"])
+LOST = Counter(
+    "skein_access_log_lost_total", "Accesses that could not be recorded, of tenants without audit_strict.", ["service"]
+)
 
 log = logs.get("skein")
 

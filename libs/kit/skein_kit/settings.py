@@ -171,11 +171,12 @@ class ProcessSettings(Settings):
     database_url: str = dataclasses.field(default="", repr=False)
     # SKEIN_DATABASE_URL leads through a PgBouncer in transaction mode: nothing is left behind in a connection.
     database_pooled: bool = False
-    # Postgres itself, for what such a PgBouncer cannot carry: the worker's queue, migrate. Empty: SKEIN_DATABASE_URL.
+    # Postgres itself, for what a PgBouncer cannot carry: the worker's queue, `skein migrate` and `skein bootstrap`.
+    # Empty: SKEIN_DATABASE_URL.
     database_direct_url: str = dataclasses.field(default="", repr=False)
     # Statements that a connection keeps prepared; 0 for a PgBouncer that cannot keep them.
     statement_cache_size: int = 512
-    # A streaming replica of it, as a URL: reads whose callers say how new they must be may come from there.
+    # A streaming replica of Postgres, as a URL: reads whose callers say how new they must be may come from there.
     replica_url: str = dataclasses.field(default="", repr=False)
     # Connections that one service keeps at most.
     pool_size: int = 10
@@ -194,11 +195,13 @@ class ProcessSettings(Settings):
     system_key: str = dataclasses.field(default="", repr=False)
     # Certificates (PEM) that vouch for services called over TLS; unset: those that the machine trusts.
     ca_file: Path | None = None
-    # Certificate (with those above it) and key (PEM) that the cluster's services show each other, and the certificates
-    # that vouch for all of theirs: with the three of them every service but the gateway answers to those alone who have
-    # such a certificate, and calls speak TLS. Read again when they change.
+    # PEM file of the certificate, with its chain, that services show each other. With it, its key and SKEIN_MTLS_CA
+    # calls between services speak TLS, and every service but the gateway refuses callers without such a certificate.
+    # The three files are read again when they change.
     mtls_certificate: Path | None = None
+    # PEM file of the key of SKEIN_MTLS_CERTIFICATE.
     mtls_key: Path | None = None
+    # PEM file of the authorities that signed the services' certificates.
     mtls_ca: Path | None = None
     # Port of /metrics, /livez and /readyz; 0 takes a free one.
     admin_port: int = 9450
@@ -230,14 +233,16 @@ class ProcessSettings(Settings):
     stream_recheck_seconds: float = 5.0
     # Refuse calls beyond what a service can do, while there is still time to do the others.
     admission: bool = True
-    # Calls that a service works on at once: it finds the number by itself, between these two.
+    # Lower bound of the calls that a service works on at once; it finds the number by itself.
     admission_calls_least: int = 8
+    # Upper bound of the calls that a service works on at once.
     admission_calls_most: int = 256
     # Calls that wait for their turn at most; large ones count as one for each 64 KiB.
     admission_waiting: int = 1000
     # Seconds that a call waits for its turn once there is always one waiting; three times as long before.
     admission_wait_seconds: float = 0.1
-    # Seconds that work may wait for the event loop, for a database connection and for the embedder.
+    # Seconds that work may wait for the event loop, a database connection or the embedder; beyond, the service works on
+    # fewer calls at once.
     admission_delay_seconds: float = 0.01
     # Seconds between saying "not ready" and refusing new calls.
     drain_seconds: float = 0.0

@@ -33,15 +33,23 @@ LATENCY = Histogram(
     "skein_rpc_duration_seconds", "Time from request to answer.", ["service", "method"], buckets=LATENCY_BUCKETS
 )
 IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls being worked on.", ["service", "method"])
-STREAM_MESSAGES = Counter("skein_rpc_stream_messages_total", "Messages of streams.", ["service", "method"])
+STREAM_MESSAGES = Counter(
+    "skein_rpc_stream_messages_total",
+    "Messages sent on streams; no histogram holds the duration of a stream.",
+    ["service", "method"],
+)
 POOL_WAIT = Histogram(
     "skein_database_pool_wait_seconds", "Time until a connection was free.", ["service"], buckets=LATENCY_BUCKETS
 )
-POOL_SIZE = Gauge("skein_database_pool_connections", "Connections by state.", ["service", "state"])
-POOL_LIMIT = Gauge("skein_database_pool_max_connections", "Connections that the pool opens at most.", ["service"])
+POOL_SIZE = Gauge("skein_database_pool_connections", "Connections of the pool, busy and idle.", ["service", "state"])
+POOL_LIMIT = Gauge(
+    "skein_database_pool_max_connections",
+    "Most connections that the pool opens; saturation is busy connections divided by this.",
+    ["service"],
+)
 REPLICA_READS = Counter(
     "skein_database_replica_reads_total",
-    "Reads that a replica might serve: served, or left to the primary as it was behind or unavailable.",
+    "Reads that a replica might serve: served by it, or by the primary because the replica was behind or unavailable.",
     ["service", "outcome"],
 )
 QUERY_TIME = Histogram(
@@ -73,7 +81,7 @@ RECALLABLE_AFTER = Histogram(
     "Time from an item's creation until it is found by meaning.",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0),
 )
-TASKS = Gauge("skein_event_loop_tasks", "Tasks that the process works on.")
+TASKS = Gauge("skein_event_loop_tasks", "Tasks of the event loop; flat under a flat load.")
 LOOP_LAG = Histogram(
     "skein_event_loop_lag_seconds", "How late the event loop wakes up.", buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 )

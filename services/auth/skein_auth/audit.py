@@ -28,53 +28,98 @@ if TYPE_CHECKING:
     from skein_kit.call import Call
     from skein_kit.database import Transaction
 
-# Every event that there is; the README says what each means, and a test compares the two.
+# Every event; docs/reference/audit-events.md is made from the comments.
 EVENTS = frozenset(
     {
+        # The operator created an account.
         "account_created",
+        # An account was deactivated.
         "account_deactivated",
+        # An account was deleted.
         "account_deleted",
+        # An account was changed.
         "account_updated",
+        # A person let an API key outlive the application that created it.
         "api_key_adopted",
+        # An API key was created.
         "api_key_created",
+        # An API key was revoked.
         "api_key_revoked",
+        # An API key was replaced by a successor.
         "api_key_rotated",
+        # A person allowed an application.
         "authorization_approved",
+        # A person denied an application.
         "authorization_denied",
+        # An OAuth client was deleted.
         "client_deleted",
+        # An OAuth client did not prove itself.
         "client_refused",
+        # An OAuth client was registered or imported.
         "client_registered",
+        # An OAuth client was changed.
         "client_updated",
+        # An authorization code came a second time, and its tokens were revoked.
         "code_replayed",
+        # An authorization code was exchanged for tokens.
         "code_used",
+        # A credential was unknown, wrong, revoked or expired.
         "credential_refused",
+        # The operator revoked credentials.
         "credentials_revoked",
+        # A person allowed a device.
         "device_approved",
+        # A person denied a device.
         "device_denied",
+        # A link that verifies an address was sent.
         "email_verification_requested",
+        # A link showed that the address is the account's.
         "email_verified",
+        # An identity of a provider was linked to the account.
         "identity_linked",
+        # An identity of a provider was unlinked from the account.
         "identity_unlinked",
+        # The operator set the legacy token.
         "legacy_token_set",
+        # The operator created the token of such a link.
         "one_time_token_created",
+        # A person changed the password.
         "password_changed",
+        # A password was set through such a link.
         "password_reset",
+        # A link that sets a password was sent.
         "password_reset_requested",
+        # A refresh token that was replaced came back, and its sign-in ended.
         "refresh_reused",
+        # A person let a service account outlive the application that created it.
         "service_account_adopted",
+        # A service account was created.
         "service_account_created",
+        # A service account was deleted.
         "service_account_deleted",
+        # A service account was changed.
         "service_account_updated",
+        # A person signed in, or was refused.
         "sign_in",
+        # A sign-in, or the grant of an application, was ended from elsewhere.
         "sign_in_revoked",
+        # A person signed out.
         "sign_out",
+        # A person created an account.
         "sign_up",
+        # The operator rotated a signing key.
         "signing_key_rotated",
+        # An application got tokens.
         "token_issued",
+        # An application was refused tokens.
         "token_refused",
+        # An application revoked a token.
         "token_revoked",
+        # The second factor was confirmed and is required from now on.
         "totp_confirmed",
+        # The second factor was removed.
         "totp_disabled",
+        # A person began to set up a second factor.
         "totp_started",
     }
 )

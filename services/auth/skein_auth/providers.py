@@ -70,8 +70,9 @@ class ProviderSettings(Settings):
     # Issuers of OpenID Connect, separated by spaces or commas, each as name=issuer;client_id and, if there are more
     # clients, ;client_id of each. Callers say the name.
     oidc_providers: str = ""
-    # The OAuth app whose tokens are accepted from GitHub; both or none.
+    # The OAuth app whose tokens are accepted from GitHub; needs SKEIN_GITHUB_CLIENT_SECRET.
     github_client_id: str = ""
+    # The secret of SKEIN_GITHUB_CLIENT_ID.
     github_client_secret: str = field(default="", repr=False)
     # Accept a GitHub token whichever app it was made for, and so everybody whose token any app ever got hold of. For
     # people who moved in with a system that did so.

@@ -34,7 +34,7 @@ class AuthSettings(Settings):
     resources: str = ""
     # Who may register OAuth clients: anybody (open), who has the initial access token (token), or nobody (closed).
     registration: str = "open"
-    # The initial access token; at least 32 characters.
+    # The token that registers OAuth clients where SKEIN_REGISTRATION is "token"; at least 32 characters.
     initial_access_token: str = dataclasses.field(default="", repr=False)
     # Custom URI schemes without a dot that clients may be redirected to, separated by commas, e.g. "cursor,vscode".
     redirect_schemes: str = ""
@@ -42,7 +42,7 @@ class AuthSettings(Settings):
     access_token_seconds: int = 3600
     # Seconds that a sign-in or an application's grant lives without being used.
     refresh_token_seconds: int = 2_592_000
-    # Seconds that it lives however much it is used.
+    # Seconds that a sign-in or an application's grant lives, however much it is used.
     sign_in_seconds: int = 7_776_000
     # Seconds in which a lost answer to a refresh, or to a device that was let in, can be asked for again.
     refresh_grace_seconds: int = 10
@@ -53,33 +53,42 @@ class AuthSettings(Settings):
     # Who may sign up: anybody (open), who has an invitation to a tenant (invited), or nobody (closed). Invited, unless
     # told otherwise: no stranger gets an account, and whom a tenant's admins invite needs no operator.
     sign_up: str = "invited"
-    # What a password is hashed with (argon2id); who signs in after a change is hashed anew.
+    # Memory that hashing a password takes (argon2id), in KiB. After a change each password is hashed again when its
+    # account signs in.
     password_hash_memory_kib: int = 19_456
+    # Passes of argon2id over that memory.
     password_hash_iterations: int = 2
+    # Lanes of one argon2id hash.
     password_hash_parallelism: int = 1
-    # Passwords that are hashed at a time, and calls that wait for their turn at most; more are refused as OVERLOADED.
-    # One source has three quarters of the threads at most, but one at least.
+    # Passwords that are hashed at a time. One source has three quarters of the threads at most, but one at least.
     password_hash_threads: int = 2
+    # Calls that wait for a password to be hashed, at most; more are refused as OVERLOADED.
     password_hash_waiting: int = 64
-    # Seconds that a link in a mail works: one that verifies an address, and one that sets a password.
+    # Seconds that a link which verifies an address works.
     verification_seconds: int = 86_400
+    # Seconds that a link which sets a password works.
     password_reset_seconds: int = 3600
     # Failed sign-ins to one account from one source (of IPv6: one /64), and from one known device, within the window;
     # wrong codes beside a right password of one account; wrong secrets of one client.
     attempts_most: int = 10
     # Failures of one source that are recorded within the window. What is right passes whatever this says.
     address_attempts_most: int = 10
+    # Seconds that failed attempts count.
     attempts_window_seconds: int = 900
-    # What one address may do within an hour: sign up, register OAuth clients, begin device flows, ask for mail.
+    # Sign-ups from one address within an hour.
     sign_ups_most: int = 10
+    # Registrations of OAuth clients from one address within an hour.
     registrations_most: int = 20
+    # Device authorizations begun from one address within an hour.
     device_starts_most: int = 60
+    # Mails requested from one address within an hour.
     mail_requests_most: int = 10
     # Days after which an OAuth client goes that registered itself: since it registered, or since its last grant ended.
     client_unused_days: int = 30
-    # OAuth clients that nobody has granted anything: of one address (of IPv6: of one /64), and of all. One more takes
-    # the place of the oldest that is an hour old; where there is none, it is refused.
+    # OAuth clients without any grant that registered from one address (of IPv6: from one /64). One more takes the place
+    # of the oldest that is an hour old; where there is none, it is refused.
     unused_clients_per_address_most: int = 100
+    # OAuth clients without any grant that registered from all addresses together.
     unused_clients_most: int = 20_000
     # Mails for one purpose that one mailbox gets within an hour.
     mails_to_most: int = 5

@@ -142,7 +142,7 @@ async def as_operator(environment: Mapping[str, str]) -> AsyncIterator[Api]:
 class OperatorSettings(Settings):
     """What an operator's commands are told."""
 
-    # The key of `skein bootstrap`; may come from SKEIN_OPERATOR_KEY_FILE.
+    # The operator's key, for `skein tenants`, `skein models` and `skein bench`; `skein bootstrap` makes one.
     operator_key: str = dataclasses.field(default="", repr=False)
 
 

@@ -12,10 +12,11 @@ from skein_kit.settings import Settings
 class GatewaySettings(Settings):
     """What the gateway is told, besides what every process is told."""
 
-    # Port of the HTTP door; 0 takes a free one.
+    # HTTP port of the gateway; 0 takes a free one.
     http_port: int = 8080
-    # Certificate and key, PEM files, that both doors speak TLS with; without them they speak plain text.
+    # PEM file of the certificate, with its chain, of both gateway ports; without it they speak plain text.
     tls_certificate: Path | None = None
+    # PEM file of the key of SKEIN_TLS_CERTIFICATE.
     tls_key: Path | None = None
     # Origins whose pages may call the JSON API and OAuth's endpoints, e.g. https://app.example, separated by commas.
     cors_origins: str = ""
@@ -26,5 +27,6 @@ class GatewaySettings(Settings):
     unproven_credentials_per_second: float = 10.0
     # Seconds that one arm of a recall gets at most; less when the caller's own time is shorter.
     gateway_recall_arm_seconds: float = 5.0
-    # Continue the traces of callers, who then decide what is recorded; otherwise a trace begins here, linked to theirs.
+    # Continue the traces of callers, who then decide what is recorded; else a trace begins at the gateway, linked to
+    # theirs.
     trust_traceparent: bool = False

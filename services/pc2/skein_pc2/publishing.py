@@ -29,9 +29,11 @@ MOST_SUBSCRIBERS = 100
 # What a subscriber says is what it wants to hear: a few bytes.
 _LONGEST_TOPIC = 4096
 
-PUBLISHED = prometheus_client.Counter("skein_pc2_published_total", "Messages published.", ["port"])
+PUBLISHED = prometheus_client.Counter("skein_pc2_published_total", "Events and heartbeats published.", ["port"])
 DROPPED = prometheus_client.Counter(
-    "skein_pc2_publications_dropped_total", "Messages that a subscriber was too slow for.", ["port"]
+    "skein_pc2_publications_dropped_total",
+    "Published messages that a subscriber was too slow for, counted once for each subscriber.",
+    ["port"],
 )
 SUBSCRIBERS = prometheus_client.Gauge("skein_pc2_subscribers", "Connected subscribers.", ["port"])
 

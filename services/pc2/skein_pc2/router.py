@@ -50,7 +50,9 @@ _WAITING_BYTES = 64 * 1024 * 1024
 # One peer may have this part of the room for waiting messages.
 _PEERS_SHARE = 4
 
-ANSWERED = prometheus_client.Counter("skein_pc2_messages_total", "Messages answered.", ["port", "status"])
+ANSWERED = prometheus_client.Counter(
+    "skein_pc2_messages_total", "Messages of voice assistants answered.", ["port", "status"]
+)
 TIME = Histogram(
     "skein_pc2_message_duration_seconds", "Time from message to answer.", ["port"], buckets=LATENCY_BUCKETS
 )

@@ -38,14 +38,15 @@ class Pc2Settings(Settings):
     # Address that the ports bind to.
     host: str = "127.0.0.1"
     # Networks, separated by commas, that may connect to the ports beside this machine: "192.168.1.7,192.168.2.0/28".
-    # Needed when `host` is not a loopback address, unless SECURE_ZMQ is on.
+    # Needed when SKEIN_PC2_HOST is not a loopback address, unless SECURE_ZMQ is on.
     allow: str = ""
-    # 1: `allow` may name networks wider than /24, or /64 of IPv6. Every address in them acts with the tenant's key.
+    # 1: SKEIN_PC2_ALLOW may name networks wider than /24, or /64 of IPv6. Every address in them acts with the tenant's
+    # key.
     allow_wide: bool = False
     # Folder of the certificates that SECURE_ZMQ needs, as `skein pc2 certificates` makes it.
     certificates: Path | None = None
     # Unset: each port is the one of the protocol. 0: free ports for all. Else the first of a row of ports, in the order
-    # of PORTS. SKEIN_PC2_PORT_<port of the protocol> moves one port, whatever is said here.
+    # of the protocol's table. SKEIN_PC2_PORT_5570 and the like move one port.
     base_port: int | None = None
     # Messages of one port that are worked on at the same time.
     at_once: int = 64

@@ -28,11 +28,11 @@ class SessionSettings(Settings):
     stream_pause_seconds: float = 1.0
     # An OpenAI-compatible API that makes summaries, by its base such as http://127.0.0.1:11434/v1; it gets transcripts.
     summary_url: str = ""
-    # The model that it is asked for.
+    # The model that SKEIN_SESSION_SUMMARY_URL is asked for.
     summary_model: str = ""
-    # Its key, if it wants one.
+    # The key of SKEIN_SESSION_SUMMARY_URL, if it needs one.
     summary_key: str = dataclasses.field(default="", repr=False)
-    # Seconds that it gets; then the summary is made of the conversation's own sentences.
+    # Seconds that SKEIN_SESSION_SUMMARY_URL gets; then the summary is made of the conversation's own sentences.
     summary_timeout_seconds: float = 20.0
     # Where messages of stored sessions lie: a folder, shared by all processes of the service. Empty: "session-archives"
     # below SKEIN_DATA_DIR.

@@ -21,11 +21,13 @@ class TenancySettings(Settings):
     accounts_tenants_most: int = 10
     # Invitations that one tenant may send within an hour.
     invitations_most: int = 100
-    # Calls a second, and calls at once, that a tenant gets where no quota says otherwise.
+    # Calls a second that a tenant gets where no quota says otherwise.
     tenant_requests_per_second: float = 1000.0
+    # Calls at once that a tenant gets where no quota says otherwise.
     tenant_request_burst: float = 2000.0
-    # The same of one key or account.
+    # Calls a second of one key or account where no quota says otherwise.
     caller_requests_per_second: float = 500.0
+    # Calls at once of one key or account where no quota says otherwise.
     caller_request_burst: float = 1000.0
     # Seconds between the deletion of a tenant and the removal of its rows; only operators may ask for less.
     delete_grace_seconds: int = 604800

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 _ROUNDS = 3
 _MARGIN_SECONDS = 30.0
 
-LAST_SUCCESS = Measured("skein_backup_last_success_timestamp_seconds", "When the newest backup was done.")
-BYTES = Measured("skein_backup_bytes", "Size of the newest backup.")
+LAST_SUCCESS = Measured(
+    "skein_backup_last_success_timestamp_seconds",
+    "When the newest backup in SKEIN_BACKUP_DIR was finished. Absent where there is none.",
+)
+BYTES = Measured("skein_backup_bytes", "Size of the newest backup in SKEIN_BACKUP_DIR.")
 
 
 async def keep(folder: Path, seconds: float) -> None:

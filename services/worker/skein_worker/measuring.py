@@ -40,22 +40,35 @@ OLDEST_TRANSACTION = Measured(
 WRAPAROUND = Measured(
     "skein_database_wraparound_ratio", "Share of the range of transaction ids that is used up; at 1 writes end."
 )
-REPLICATION_SECONDS = Measured("skein_replication_lag_seconds", "How far a replica is behind in time.", ["replica"])
-REPLICATION_BYTES = Measured("skein_replication_lag_bytes", "How far a replica is behind in the log.", ["replica"])
+REPLICATION_SECONDS = Measured(
+    "skein_replication_lag_seconds", "Time that a replica is behind. Absent for one that is disconnected.", ["replica"]
+)
+REPLICATION_BYTES = Measured(
+    "skein_replication_lag_bytes",
+    "Bytes of the log that a replica is behind, also of one that is disconnected and has a slot.",
+    ["replica"],
+)
 ARCHIVE_FAILURES = Measured(
     "skein_wal_archive_failures_total", "Files of the server's log that could not be archived.", kind="counter"
 )
-ARCHIVE_AGE = Measured("skein_wal_archive_age_seconds", "Age of the part of the server's log that is in no archive.")
-LOG_LAG = Measured(
-    "skein_change_log_lag_seconds", "How long changes have waited that nobody is told of while others are at work."
+ARCHIVE_AGE = Measured(
+    "skein_wal_archive_age_seconds",
+    "Age of the oldest part of the write-ahead log that is not archived; 0 when all is archived.",
 )
-QUEUE_JOBS = Measured("skein_worker_queue_jobs", "Jobs in the queue.", ["entrypoint", "status"])
+LOG_LAG = Measured("skein_change_log_lag_seconds", "Delay of change notifications caused by older open transactions.")
+QUEUE_JOBS = Measured(
+    "skein_worker_queue_jobs", "Jobs in the queue: waiting (queued) or at work (picked).", ["entrypoint", "status"]
+)
 QUEUE_OLDEST = Measured(
     "skein_worker_queue_oldest_seconds", "How long the oldest job that is due has waited.", ["entrypoint"]
 )
-WEBHOOKS_DUE = Measured("skein_webhook_due", "Deliveries that are due and not tried yet.")
-WEBHOOKS_OLDEST = Measured("skein_webhook_oldest_due_seconds", "How long the oldest delivery has been due.")
-BACKLOG_ITEMS = Measured("skein_embedding_backlog_items", "Items without vectors.")
+WEBHOOKS_DUE = Measured(
+    "skein_webhook_due", "Webhook deliveries that are due and not tried yet; of one tenant 1,000 at most are counted."
+)
+WEBHOOKS_OLDEST = Measured("skein_webhook_oldest_due_seconds", "How long the oldest webhook delivery has been due.")
+BACKLOG_ITEMS = Measured(
+    "skein_embedding_backlog_items", "Items without vectors; of one tenant 10,000 at most are counted."
+)
 BACKLOG_OLDEST = Measured("skein_embedding_backlog_oldest_seconds", "How long the oldest item has waited for vectors.")
 
 Values = dict[tuple[str, ...], float]

@@ -1,4 +1,4 @@
-"""Every setting of the cluster, and which service reads it. Their meanings are in the root README's tables."""
+"""Every setting of the cluster, and which service reads it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skein_worker.settings import WorkerSettings
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-# Who reads each dataclass, as the README's tables say it.
+# Who reads each dataclass.
 PROCESS = "every process"
 COMMAND = "command"
 READ_BY: Mapping[type[Settings], tuple[str, ...]] = {
@@ -48,7 +48,30 @@ READ_BY: Mapping[type[Settings], tuple[str, ...]] = {
     OperatorSettings: (COMMAND,),
     BackupSettings: ("worker", COMMAND),
 }
-# Settings that have no dataclass, with what they are when nothing is said; the README's second table.
+# Settings that have no dataclass, with what they mean; "<…>" stands for any of a kind.
+WITHOUT_DATACLASS: Mapping[str, str] = {
+    "SKEIN_<SERVICE>_PORT": "Port that a service listens on; 0 takes a free one.",
+    "SKEIN_<SERVICE>_ADDRESS": (
+        '"host:port" of a service that runs in another process, or a gRPC target that names its replicas: '
+        "`dns:///memory:50054`, `ipv4:10.0.0.1:50054,10.0.0.2:50054`."
+    ),
+    "SKEIN_<SERVICE>_DATABASE_PASSWORD": "Password that `skein migrate` gives to the role of a service.",
+    "SKEIN_PC2_PORT_<PORT>": "Where one port of the assistants' protocol listens.",
+    "SKEIN_PC2_API_KEY_<PORT>": "API key that one port of the assistants' protocol acts with.",
+    "SKEIN_PC2_5598": (
+        "`events` (the default): port 5598 publishes events and answers the Jarvis memory agent's actions (with CURVE "
+        "it publishes only). `jarvis`: it answers only."
+    ),
+    "SKEIN_PC2_6583": (
+        "`pub` (the default): port 6583 publishes the session agent's heartbeat and answers with its health (with "
+        "CURVE it publishes only). `rep`: it answers only."
+    ),
+    "SKEIN_EMBEDDINGS_API_KEY_<MODEL>": "Key of one model's endpoint: `…_TEXT_3_SMALL` for `text-3-small`.",
+    "SKEIN_DATA_DIR": "Folder in which `skein up` keeps its data; `~/.local/share/skein` by default.",
+    "SKEIN_ENDPOINT, SKEIN_API_KEY, SKEIN_TENANT_ID": "The cluster that the command and the client call, and as whom.",
+    "SKEIN_PYTHON": "The Python that `make` uses; by default the newest one that was built with optimizations.",
+    "SKEIN_ENVIRONMENT": "The environment that traces of docker-compose.yml name.",
+}
 DATA_DIR = "SKEIN_DATA_DIR"
 PC2_KEY = "SKEIN_PC2_API_KEY"
 MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"

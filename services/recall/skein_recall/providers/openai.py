@@ -47,7 +47,11 @@ _TEXT_AT_FAULT: Final = frozenset({400, 413, 422})
 _PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
 _TOO_MANY: Final = 429
 
-CIRCUIT = Gauge("skein_embedding_circuit_state", "0 closed, 1 half-open, 2 open.", ["model"])
+CIRCUIT = Gauge(
+    "skein_embedding_circuit_state",
+    "State of the circuit breaker of a model's endpoint: 0 closed, 1 half-open (one request tries), 2 open.",
+    ["model"],
+)
 REQUESTS = Counter("skein_embedding_requests_total", "Requests to a model's endpoint.", ["model", "outcome"])
 REQUEST_TIME = Histogram(
     "skein_embedding_request_duration_seconds",

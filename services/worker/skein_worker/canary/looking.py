@@ -40,8 +40,12 @@ CANARY = "canary"
 STANDING = Job(name=CANARY, key=CANARY, priority=1)
 ISOLATED, LEAKED, FAILED = "isolated", "leaked", "failed"
 
-OUTCOMES = Counter("skein_canary_probes_total", "Looks for another tenant's data, by what came of them.", ["outcome"])
-LEAKS = Gauge("skein_canary_leaks", "Whether the last round saw another tenant's data, by RPC.", ["method"])
+OUTCOMES = Counter(
+    "skein_canary_probes_total",
+    "Probes for another tenant's data: isolated, leaked, or failed where they did not find their own data either.",
+    ["outcome"],
+)
+LEAKS = Gauge("skein_canary_leaks", "1 when the last round saw another tenant's data through this RPC.", ["method"])
 LAST_ROUND = Gauge("skein_canary_last_round_timestamp_seconds", "When the last round of this worker ended.")
 
 _KEY_LIFETIME = timedelta(hours=1)

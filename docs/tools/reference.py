@@ -1,0 +1,528 @@
+"""Writes docs/reference from the code (`write`), or says whether it is what the code gives (`check`)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import registries
+from google.protobuf.descriptor import FieldDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor, ServiceDescriptor
+
+HOME = Path(__file__).parents[1] / "reference"
+_HEAD = "<!-- Written by `make reference`. Not for editing. -->\n\n"
+# Names that read better as code: SKEIN_POOL_SIZE, request_id, skein-tenant-id.
+_IDENTIFIER = re.compile(r"(?<![`\w/.-])(?:[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|skein(?:-[a-z]+)+)(?![\w`])")
+_SCALARS = {
+    number: name.removeprefix("TYPE_").lower()
+    for name, number in vars(FieldDescriptor).items()
+    if name.startswith("TYPE_") and isinstance(number, int)
+}
+
+
+def main(verb: str) -> None:
+    """Write the pages, or end with a message when they are not what the code gives."""
+    registries.import_everything()
+    try:
+        pages = {HOME / name: _HEAD + "\n".join(lines).rstrip() + "\n" for name, lines in reference()}
+    except registries.FactMissing as missing:
+        sys.exit(f"docs/reference cannot be written: {missing}")
+    old = {path: path.read_text("utf-8") for path in HOME.rglob("*.md")}
+    stale = sorted(path for path in pages.keys() | old.keys() if pages.get(path) != old.get(path))
+    if verb == "check":
+        if stale:
+            names = [str(path.relative_to(HOME.parents[1])) for path in stale]
+            sys.exit("\n  ".join(["Not what the code gives (run `make reference` and commit):", *names]))
+        return
+    for path in stale:
+        if path in pages:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(pages[path], "utf-8")
+        else:
+            path.unlink()
+
+
+def reference() -> Iterator[tuple[str, list[str]]]:
+    """Yield each page below docs/reference with its lines."""
+    packages = registries.proto_packages()
+    yield "README.md", index(list(packages))
+    yield "settings.md", settings()
+    yield "metrics.md", metrics()
+    yield "alerts.md", alerts()
+    yield "errors.md", errors()
+    yield "permissions.md", permissions()
+    yield "audit-events.md", audit_events()
+    yield "mcp-tools.md", mcp_tools()
+    yield "cli.md", cli()
+    for package, files in packages.items():
+        yield f"rpc/{package}.md", rpcs(package, files)
+
+
+def index(packages: Sequence[str]) -> list[str]:
+    """Return the page that lists the others."""
+    return [
+        "# Reference",
+        "",
+        "These pages are generated from the code by `make reference`, and `make check` compares them with it.",
+        "",
+        *table(
+            ("page", "lists", "comes from"),
+            [
+                ("[Settings](settings.md)", "every variable and port", "the settings dataclasses"),
+                ("[Metrics](metrics.md)", "every metric at `/metrics`", "the Prometheus registry"),
+                ("[Alerts](alerts.md)", "every alert and objective", "the Prometheus rules"),
+                ("[Errors](errors.md)", "every reason of an error", "the error classes and errors.proto"),
+                ("[Permissions](permissions.md)", "permissions, roles and their RPCs", "the access table"),
+                ("[Audit events](audit-events.md)", "every event of the audit log", "the auth service"),
+                ("[MCP tools](mcp-tools.md)", "every tool by toolset", "the gateway's toolsets"),
+                ("[Command line](cli.md)", "every command of `skein`", "its click commands"),
+                *(
+                    (f"[RPCs of {package}](rpc/{package}.md)", "services, messages, enums", "the protos")
+                    for package in packages
+                ),
+            ],
+        ),
+    ]
+
+
+def settings() -> list[str]:
+    """Return the page of settings and ports."""
+    lines = [
+        "# Settings",
+        "",
+        "A process reads its settings from the environment once, before it opens a socket.",
+        "A setting of text may also come from the file that the variable with `_FILE` appended names; secrets belong",
+        "there. `skein config check` reports what is wrong with an environment, and `skein config show` prints it.",
+        "A `SKEIN_*` name that nothing reads stops the start of a process and names the nearest setting.",
+        "",
+    ]
+    groups = registries.settings_groups()
+    for readers in dict.fromkeys(group.readers for group in groups):
+        found = [setting for group in groups if group.readers == readers for setting in group.settings]
+        lines += [
+            f"## Read by {', '.join(readers)}",
+            "",
+            *table(
+                ("variable", "default", "meaning"),
+                [(code(setting.name), default(setting), prose(setting.meaning)) for setting in found],
+            ),
+            "",
+        ]
+    return [
+        *lines,
+        "## Other variables",
+        "",
+        *table(
+            ("variable", "meaning"),
+            [
+                (", ".join(map(code, names.split(", "))), prose(meaning))
+                for names, meaning in registries.settings_without_dataclass().items()
+            ],
+        ),
+        "",
+        "## Ports",
+        "",
+        "Everything listens on 127.0.0.1 unless `SKEIN_HOST` or `SKEIN_PC2_HOST` says otherwise.",
+        "",
+        *table(("port", "what listens there"), registries.ports()),
+    ]
+
+
+def default(setting: registries.Setting) -> str:
+    """Return how a default is shown."""
+    if setting.is_secret:
+        return "secret"
+    return "none" if setting.default in {None, ""} else code(str(setting.default))
+
+
+def metrics() -> list[str]:
+    """Return the page of metrics."""
+    return [
+        "# Metrics",
+        "",
+        "Each process shows its metrics at `/metrics` of its admin port. `service` is a gRPC service in the metrics of",
+        "calls, and a service of the cluster elsewhere. The gateway counts a call that it forwards, and so does the",
+        "service behind it. Histograms of calls and queries carry trace ids as OpenMetrics exemplars.",
+        "",
+        "A metric that a worker measures disappears when the measurement is out of date. Several workers measure the",
+        "same, so take `max by (…)`.",
+        "",
+        *table(
+            ("metric", "type", "labels", "meaning"),
+            [
+                (code(metric.name), metric.kind, ", ".join(metric.labels), prose(metric.meaning))
+                for metric in registries.metrics()
+            ],
+        ),
+    ]
+
+
+def alerts() -> list[str]:
+    """Return the page of objectives and alerts."""
+    found = registries.alerts()
+    lines = [
+        "# Alerts",
+        "",
+        "The rules lie in `deploy/prometheus/rules`. A page needs a person now; a ticket can wait for working hours.",
+        "[Service level objectives](../../deploy/slo.md) explains burn rates and thresholds.",
+        "",
+        "## Objectives",
+        "",
+        *table(
+            ("objective", "good calls over 30 days"),
+            [(code(name), f"{1 - share:.1%}") for name, share in registries.objectives()],
+        ),
+        "",
+    ]
+    for group in dict.fromkeys(alert.group for alert in found):
+        lines += [
+            f"## {group.capitalize()}",
+            "",
+            *table(
+                ("alert", "severity", "summary", "runbook"),
+                [
+                    (
+                        code(alert.name),
+                        alert.severity,
+                        prose(template(alert.summary)),
+                        f"[{Path(alert.runbook).stem}](../../{alert.runbook})",
+                    )
+                    for alert in found
+                    if alert.group == group
+                ],
+            ),
+            "",
+        ]
+    return lines
+
+
+def template(text: str) -> str:
+    """Return an annotation with its placeholders as words."""
+    text = re.sub(r"\{\{ (?:or )?\$labels\.(\w+)(?: [^}]*)? \}\}", r"<\1>", text)
+    return re.sub(r"\{\{ \$value[^}]*\}\}", "<value>", text)
+
+
+def errors() -> list[str]:
+    """Return the page of errors, a section for each status code."""
+    found = registries.error_reasons()
+    lines = [
+        "# Errors",
+        "",
+        'Every error carries a `google.rpc.ErrorInfo` with the domain "skein" and one of these reasons, and',
+        "`BadRequest` with each invalid field, and `RetryInfo` where a retry helps. The message is a plain English",
+        "sentence; words in braces are values from the metadata. Over HTTP the same error is JSON.",
+        "",
+        "Repeat a change only with the same `request_id`: it is then done once.",
+        "",
+    ]
+    advice = {
+        "ABORTED": "Read the row again if the reason says so, then repeat the call.",
+        "DEADLINE_EXCEEDED": "Repeat the call with more time, or ask for less.",
+        "INTERNAL": "Report it with the request id of the error.",
+        "RESOURCE_EXHAUSTED": "Wait as long as `RetryInfo` says, then repeat the call.",
+        "UNAUTHENTICATED": "Get a new credential; repeating the call does not help.",
+        "UNAVAILABLE": "Repeat the call after the time in `RetryInfo`.",
+    }
+    for status in sorted({code for each in found for code in each.codes}):
+        lines += [
+            f"## {status}",
+            "",
+            *([advice[status], ""] if status in advice else []),
+            *table(
+                ("reason", "message", "explanation"),
+                [
+                    (
+                        code(each.reason),
+                        "<br>".join(map(prose, each.messages)),
+                        prose(" ".join((each.explanation[:1].upper() + each.explanation[1:], retry(each))).strip()),
+                    )
+                    for each in found
+                    if status in each.codes
+                ],
+            ),
+            "",
+        ]
+    return lines
+
+
+def retry(each: registries.ErrorReason) -> str:
+    """Return the sentence about RetryInfo."""
+    return "" if each.retry_after is None else f"Retry after {each.retry_after:g} s."
+
+
+def permissions() -> list[str]:
+    """Return the page of permissions."""
+    found = registries.permissions()
+    return [
+        "# Permissions",
+        "",
+        "API keys, service accounts and applications carry permissions; OAuth calls them scopes. A member of a tenant",
+        "has those of its role, and each role has those of the roles before it: viewer, member, admin, owner.",
+        "A credential never passes on a permission that it does not have. Another tenant's row is NOT_FOUND, never",
+        "PERMISSION_DENIED.",
+        "",
+        *table(
+            ("permission", "first role", "lets a caller"),
+            [(f"[{code(each.name)}](#{anchor(each.name)})", each.role, prose(each.meaning)) for each in found],
+        ),
+        "",
+        *(line for each in found for line in permission(each)),
+    ]
+
+
+def permission(each: registries.Permission) -> list[str]:
+    """Return the section of one permission: its RPCs."""
+    by_service: dict[str, list[str]] = {}
+    for rpc in each.rpcs:
+        service, _, method = rpc.partition("/")
+        by_service.setdefault(service, []).append(method)
+    return [
+        f"## {each.name}",
+        "",
+        *(
+            f"- {service}: "
+            + ", ".join(
+                f"[{method}](rpc/{service.split('.')[0]}.md#{rpc_anchor(service, method)})" for method in methods
+            )
+            for service, methods in by_service.items()
+        ),
+        "",
+    ]
+
+
+def rpc_anchor(service: str, method: str) -> str:
+    """Return the anchor of an RPC on the page of its package."""
+    return anchor(f"{service.rpartition('.')[2]}/{method}")
+
+
+def audit_events() -> list[str]:
+    """Return the page of audit events."""
+    return [
+        "# Audit events",
+        "",
+        "The auth service records who did what to which credential, from which address, and how it ended.",
+        "Events of a tenant's applications, keys and service accounts are read with `ListAuditEvents` (`audit.read`).",
+        "People read their own events with `ListMyAuditEvents`. No event holds a secret or content.",
+        "",
+        *table(("event", "recorded when"), [(code(name), prose(text)) for name, text in registries.audit_events()]),
+    ]
+
+
+def mcp_tools() -> list[str]:
+    """Return the page of MCP tools."""
+    found = registries.tools()
+    lines = [
+        "# MCP tools",
+        "",
+        "A client chooses toolsets in the address (`/mcp?toolsets=default,graph`) or in the header `skein-toolsets`.",
+        "Each tool is one RPC, with its permission, limits and errors.",
+        "",
+    ]
+    for name in dict.fromkeys(tool.toolset for tool in found):
+        lines += [
+            f"## {name}",
+            "",
+            *table(
+                ("tool", "RPC", "permission", "meaning"),
+                [
+                    (code(tool.name), rpc_link(tool.rpc, "rpc/"), code(tool.permission), prose(tool.meaning))
+                    for tool in found
+                    if tool.toolset == name
+                ],
+            ),
+            "",
+        ]
+    return lines
+
+
+def rpc_link(rpc: str, folder: str) -> str:
+    """Return a link to an RPC such as memory.v1.MemoryService/GetMemory."""
+    service, _, method = rpc.partition("/")
+    return f"[{method}]({folder}{service.split('.')[0]}.md#{rpc_anchor(service, method)})"
+
+
+def cli() -> list[str]:
+    """Return the page of the command line."""
+    lines = [
+        "# Command line",
+        "",
+        "Commands that read print a table, or with `--json` one JSON document with the field names of the protos.",
+        "An error is one sentence with what to do, on stderr.",
+        "",
+        "## Exit codes",
+        "",
+        *table(("code", "meaning"), [(str(number), meaning) for number, meaning in registries.exit_codes()]),
+        "",
+    ]
+    for command in registries.commands():
+        lines += [f"## {command.path}", "", f"```text\n{command.usage}\n```", "", paragraphs(command.help), ""]
+        if command.parameters:
+            lines += [
+                *table(("option", "meaning"), [(code(name), prose(text)) for name, text in command.parameters]),
+                "",
+            ]
+    return lines
+
+
+def rpcs(package: str, files: Sequence[FileDescriptor]) -> list[str]:
+    """Return the page of one package: services, messages, enums."""
+    comments = registries.proto_comments()
+    lines = [f"# RPCs of {package}", ""]
+    for each in registries.services_of(files):
+        lines += service(each, package)
+    lines += ["## Messages", ""]
+    for message in registries.messages_of(files):
+        name = message.full_name.split(".v1.")[1]
+        lines += [f"### {name}", "", paragraphs(comments.get(message.full_name, "")), "", *fields(message, package), ""]
+    enums = registries.enums_of(files)
+    lines += ["## Enums", ""] if enums else []
+    for enum in enums:
+        lines += enumeration(enum)
+    return squeezed(lines)
+
+
+def service(each: ServiceDescriptor, package: str) -> list[str]:
+    """Return the section of one gRPC service."""
+    comments = registries.proto_comments()
+    public = registries.is_public(each.full_name)
+    lines = [
+        f"## {each.name}",
+        "",
+        paragraphs(comments.get(each.full_name, "")),
+        "",
+        f"`{each.full_name}`, " + ("public." if public else "internal: the gateway does not offer it."),
+        "",
+    ]
+    for method in each.methods:
+        stream = "stream of " if method.server_streaming else ""
+        takes, gives = (link(kind, package) for kind in (method.input_type, method.output_type))
+        lines += [
+            f"### {each.name}/{method.name}",
+            "",
+            f"{takes} → {stream}{gives}. Permission: {registries.rule_of(f'/{each.full_name}/{method.name}')}.",
+            "",
+            paragraphs(comments.get(method.full_name, "")),
+            "",
+        ]
+    return lines
+
+
+def fields(message: Descriptor, package: str) -> list[str]:
+    """Return the table of a message's fields."""
+    comments = registries.proto_comments()
+    if not message.fields:
+        return ["No fields."]
+    return table(
+        ("field", "type", "meaning"),
+        [
+            (code(field.name), kind_of(field, package), prose(comments.get(field.full_name, "")))
+            for field in message.fields
+        ],
+    )
+
+
+def kind_of(field: FieldDescriptor, package: str) -> str:
+    """Return the type of a field, linked where it is of the contract."""
+    inner = field.message_type
+    if inner is not None and inner.GetOptions().map_entry:
+        key, value = inner.fields_by_name["key"], inner.fields_by_name["value"]
+        return f"map of {kind_of(key, package)} to {kind_of(value, package)}"
+    declared = inner or field.enum_type
+    what = _SCALARS[field.type] if declared is None else link(declared, package)
+    return f"repeated {what}" if field.is_repeated else what
+
+
+def link(kind: Descriptor | EnumDescriptor, package: str) -> str:
+    """Return a link to a message or an enum; other people's are named only."""
+    if not kind.full_name.startswith("skein."):
+        return kind.name
+    name = kind.full_name.split(".v1.")[1]
+    home = kind.full_name.split(".")[1]
+    if home == "errors":
+        return f"[{name}](../errors.md)"
+    return f"[{name}]({'' if home == package else f'{home}.md'}#{anchor(name)})"
+
+
+def enumeration(enum: EnumDescriptor) -> list[str]:
+    """Return the section of an enum."""
+    comments = registries.proto_comments()
+    return [
+        f"### {enum.full_name.split('.v1.')[1]}",
+        "",
+        paragraphs(comments.get(enum.full_name, "")),
+        "",
+        *table(
+            ("value", "number", "meaning"),
+            [
+                (code(value.name), str(value.number), prose(comments.get(f"{enum.full_name}.{value.name}", "")))
+                for value in enum.values
+            ],
+        ),
+        "",
+    ]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table."""
+    return [
+        f"| {' | '.join(head)} |",
+        f"|{'---|' * len(head)}",
+        *(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows),
+    ]
+
+
+def code(text: str) -> str:
+    """Return text as code, nothing as nothing."""
+    return f"`{text}`" if text else ""
+
+
+def prose(text: str) -> str:
+    """Return a text as one line of Markdown: identifiers as code, nothing of it HTML."""
+    pieces = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    return "".join(piece if piece.startswith("`") else escaped(piece) for piece in pieces)
+
+
+def escaped(text: str) -> str:
+    """Return text whose special characters stand for themselves."""
+    text = re.sub(r"([*\[\]])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    return _IDENTIFIER.sub(lambda found: f"`{found.group()}`", text)
+
+
+def paragraphs(text: str) -> str:
+    """Return a comment of several paragraphs and lists as Markdown."""
+    blocks: list[str] = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        lines: list[str] = []
+        for line in block.splitlines():
+            if line.startswith("- ") or not lines:
+                lines.append(line)
+            else:
+                lines[-1] += f" {line.strip()}"
+        for line in lines:
+            is_item = line.startswith("- ")
+            shown = f"- {prose(line[2:])}" if is_item else prose(line)
+            if is_item and blocks and blocks[-1].rpartition("\n")[2].startswith("- "):
+                blocks[-1] += f"\n{shown}"
+            else:
+                blocks.append(shown)
+    return "\n\n".join(blocks)
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading, as Markdown readers make it."""
+    return re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def squeezed(lines: Sequence[str]) -> list[str]:
+    """Return the lines without empty ones after one another."""
+    return [line for number, line in enumerate(lines) if line or not number or lines[number - 1]]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "check")
