@@ -8,22 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import registries
-from google.protobuf.descriptor import FieldDescriptor
+import rpc_pages
+from markdown_text import anchor, code, paragraphs, prose, rpc_anchor, rpc_link, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor, ServiceDescriptor
+    from collections.abc import Iterator, Sequence
 
 HOME = Path(__file__).parents[1] / "reference"
 _HEAD = "<!-- Written by `make reference`. Not for editing. -->\n\n"
-# Names that read better as code: SKEIN_POOL_SIZE, request_id, skein-tenant-id.
-_IDENTIFIER = re.compile(r"(?<![`\w/.-])(?:[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|skein(?:-[a-z]+)+)(?![\w`])")
-_SCALARS = {
-    number: name.removeprefix("TYPE_").lower()
-    for name, number in vars(FieldDescriptor).items()
-    if name.startswith("TYPE_") and isinstance(number, int)
-}
 
 
 def main(verb: str) -> None:
@@ -61,7 +53,7 @@ def reference() -> Iterator[tuple[str, list[str]]]:
     yield "mcp-tools.md", mcp_tools()
     yield "cli.md", cli()
     for package, files in packages.items():
-        yield f"rpc/{package}.md", rpcs(package, files)
+        yield f"rpc/{package}.md", rpc_pages.page(package, files)
 
 
 def index(packages: Sequence[str]) -> list[str]:
@@ -296,11 +288,6 @@ def permission(each: registries.Permission) -> list[str]:
     ]
 
 
-def rpc_anchor(service: str, method: str) -> str:
-    """Return the anchor of an RPC on the page of its package."""
-    return anchor(f"{service.rpartition('.')[2]}/{method}")
-
-
 def audit_events() -> list[str]:
     """Return the page of audit events."""
     return [
@@ -341,12 +328,6 @@ def mcp_tools() -> list[str]:
     return lines
 
 
-def rpc_link(rpc: str, folder: str) -> str:
-    """Return a link to an RPC such as memory.v1.MemoryService/GetMemory."""
-    service, _, method = rpc.partition("/")
-    return f"[{method}]({folder}{service.split('.')[0]}.md#{rpc_anchor(service, method)})"
-
-
 def cli() -> list[str]:
     """Return the page of the command line."""
     lines = [
@@ -368,160 +349,6 @@ def cli() -> list[str]:
                 "",
             ]
     return lines
-
-
-def rpcs(package: str, files: Sequence[FileDescriptor]) -> list[str]:
-    """Return the page of one package: services, messages, enums."""
-    comments = registries.proto_comments()
-    lines = [f"# RPCs of {package}", ""]
-    for each in registries.services_of(files):
-        lines += service(each, package)
-    lines += ["## Messages", ""]
-    for message in registries.messages_of(files):
-        name = message.full_name.split(".v1.")[1]
-        lines += [f"### {name}", "", paragraphs(comments.get(message.full_name, "")), "", *fields(message, package), ""]
-    enums = registries.enums_of(files)
-    lines += ["## Enums", ""] if enums else []
-    for enum in enums:
-        lines += enumeration(enum)
-    return squeezed(lines)
-
-
-def service(each: ServiceDescriptor, package: str) -> list[str]:
-    """Return the section of one gRPC service."""
-    comments = registries.proto_comments()
-    public = registries.is_public(each.full_name)
-    lines = [
-        f"## {each.name}",
-        "",
-        paragraphs(comments.get(each.full_name, "")),
-        "",
-        f"`{each.full_name}`, " + ("public." if public else "internal: the gateway does not offer it."),
-        "",
-    ]
-    for method in each.methods:
-        stream = "stream of " if method.server_streaming else ""
-        takes, gives = (link(kind, package) for kind in (method.input_type, method.output_type))
-        lines += [
-            f"### {each.name}/{method.name}",
-            "",
-            f"{takes} → {stream}{gives}. Permission: {registries.rule_of(f'/{each.full_name}/{method.name}')}.",
-            "",
-            paragraphs(comments.get(method.full_name, "")),
-            "",
-        ]
-    return lines
-
-
-def fields(message: Descriptor, package: str) -> list[str]:
-    """Return the table of a message's fields."""
-    comments = registries.proto_comments()
-    if not message.fields:
-        return ["No fields."]
-    return table(
-        ("field", "type", "meaning"),
-        [
-            (code(field.name), kind_of(field, package), prose(comments.get(field.full_name, "")))
-            for field in message.fields
-        ],
-    )
-
-
-def kind_of(field: FieldDescriptor, package: str) -> str:
-    """Return the type of a field, linked where it is of the contract."""
-    inner = field.message_type
-    if inner is not None and inner.GetOptions().map_entry:
-        key, value = inner.fields_by_name["key"], inner.fields_by_name["value"]
-        return f"map of {kind_of(key, package)} to {kind_of(value, package)}"
-    declared = inner or field.enum_type
-    what = _SCALARS[field.type] if declared is None else link(declared, package)
-    return f"repeated {what}" if field.is_repeated else what
-
-
-def link(kind: Descriptor | EnumDescriptor, package: str) -> str:
-    """Return a link to a message or an enum; other people's are named only."""
-    if not kind.full_name.startswith("skein."):
-        return kind.name
-    name = kind.full_name.split(".v1.")[1]
-    home = kind.full_name.split(".")[1]
-    if home == "errors":
-        return f"[{name}](../errors.md)"
-    return f"[{name}]({'' if home == package else f'{home}.md'}#{anchor(name)})"
-
-
-def enumeration(enum: EnumDescriptor) -> list[str]:
-    """Return the section of an enum."""
-    comments = registries.proto_comments()
-    return [
-        f"### {enum.full_name.split('.v1.')[1]}",
-        "",
-        paragraphs(comments.get(enum.full_name, "")),
-        "",
-        *table(
-            ("value", "number", "meaning"),
-            [
-                (code(value.name), str(value.number), prose(comments.get(f"{enum.full_name}.{value.name}", "")))
-                for value in enum.values
-            ],
-        ),
-        "",
-    ]
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table."""
-    return [
-        f"| {' | '.join(head)} |",
-        f"|{'---|' * len(head)}",
-        *(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows),
-    ]
-
-
-def code(text: str) -> str:
-    """Return text as code, nothing as nothing."""
-    return f"`{text}`" if text else ""
-
-
-def prose(text: str) -> str:
-    """Return a text as one line of Markdown: identifiers as code, nothing of it HTML."""
-    pieces = re.split(r"(`[^`]*`)", " ".join(text.split()))
-    return "".join(piece if piece.startswith("`") else escaped(piece) for piece in pieces)
-
-
-def escaped(text: str) -> str:
-    """Return text whose special characters stand for themselves."""
-    text = re.sub(r"([*\[\]])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-    return _IDENTIFIER.sub(lambda found: f"`{found.group()}`", text)
-
-
-def paragraphs(text: str) -> str:
-    """Return a comment of several paragraphs and lists as Markdown."""
-    blocks: list[str] = []
-    for block in re.split(r"\n\s*\n", text.strip()):
-        lines: list[str] = []
-        for line in block.splitlines():
-            if line.startswith("- ") or not lines:
-                lines.append(line)
-            else:
-                lines[-1] += f" {line.strip()}"
-        for line in lines:
-            is_item = line.startswith("- ")
-            shown = f"- {prose(line[2:])}" if is_item else prose(line)
-            if is_item and blocks and blocks[-1].rpartition("\n")[2].startswith("- "):
-                blocks[-1] += f"\n{shown}"
-            else:
-                blocks.append(shown)
-    return "\n\n".join(blocks)
-
-
-def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as Markdown readers make it."""
-    return re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-")
-
-
-def squeezed(lines: Sequence[str]) -> list[str]:
-    """Return the lines without empty ones after one another."""
-    return [line for number, line in enumerate(lines) if line or not number or lines[number - 1]]
 
 
 if __name__ == "__main__":
