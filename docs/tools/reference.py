@@ -221,7 +221,7 @@ def errors() -> list[str]:
         "UNAUTHENTICATED": "Get a new credential; repeating the call does not help.",
         "UNAVAILABLE": "Repeat the call after the time in `RetryInfo`.",
     }
-    for status in sorted({code for each in found for code in each.codes}):
+    for status in sorted({status for each in found for status in each.codes}):
         lines += [
             f"## {status}",
             "",

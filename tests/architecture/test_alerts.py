@@ -27,7 +27,6 @@ from skein_cluster import registry
 from skein_kit.access import PUBLIC_SERVICES
 from skein_kit.access import RULES as ACCESS
 
-SLO_PAGE = (ROOT / "deploy/slo.md").read_text("utf-8")
 SHOWN = [
     each
     for file in SHOWN_FILES
@@ -97,17 +96,12 @@ def test_every_recorded_series_is_used() -> None:
 # What was promised.
 
 
-def test_the_promises_are_counted_as_they_are_written_down() -> None:
-    told = dict(re.findall(r"^\| `(\w+)` \|.*\| ([\d.]+) % \|", SLO_PAGE, re.MULTILINE))
-    counted = {
-        rule["labels"]["slo"]: float(rule["expr"].removeprefix("vector(").removesuffix(")"))
-        for rule in RULES
-        if rule.get("record") == "slo:skein_budget:ratio"
-    }
+def test_each_objective_has_alerts() -> None:
+    objectives = {rule["labels"]["slo"] for rule in RULES if rule.get("record") == "slo:skein_budget:ratio"}
 
-    assert {slo: round(1 - float(share) / 100, 6) for slo, share in told.items()} == counted
-    for slo in counted:
-        assert any(f'slo="{slo}"' in alert["expr"] for alert in ALERTS.values()), slo
+    assert objectives
+    for objective in objectives:
+        assert any(f'slo="{objective}"' in alert["expr"] for alert in ALERTS.values()), objective
 
 
 def test_a_promise_is_paged_for_and_ticketed_as_the_workbook_says() -> None:
@@ -143,32 +137,6 @@ def test_the_calls_that_are_counted_as_recalls_and_writes_exist_and_are_such() -
     } <= writes
     assert recalls == counted("recall_latency")
     assert writes == counted("write_latency")
-
-
-def test_the_table_of_alerts_is_the_rules() -> None:
-    told = {
-        name: (severity, page)
-        for names, severity, page in re.findall(
-            r"^\| (`Skein.+?`) \| (\w+) \| .*?\]\((.+?)\) \|$", SLO_PAGE, re.MULTILINE
-        )
-        for name in re.findall(r"`(\w+)`", names)
-    }
-
-    assert told == {
-        name: (alert["labels"]["severity"], alert["annotations"]["runbook"].removeprefix("deploy/"))
-        for name, alert in ALERTS.items()
-    }
-
-
-def test_the_readme_lists_every_promise_and_what_wakes_somebody() -> None:
-    section = (ROOT / "README.md").read_text("utf-8").partition("\n## Watching it\n")[2].partition("\n## ")[0]
-    promises = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) % ", section, re.MULTILINE))
-    pages = dict(re.findall(r"^\| `(Skein\w+)` \| .+\]\((.+?)\) \|$", section, re.MULTILINE))
-
-    assert promises == dict(re.findall(r"^\| `(\w+)` \|.*\| ([\d.]+) % \|", SLO_PAGE, re.MULTILINE))
-    assert pages == {
-        name: alert["annotations"]["runbook"] for name, alert in ALERTS.items() if alert["labels"]["severity"] == "page"
-    }
 
 
 # Dashboards.

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
 
-import skein_auth
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein_auth.audit import EVENTS, MAX_REFUSED, QUIET_SECONDS, Audit
+from skein_auth.audit import MAX_REFUSED, QUIET_SECONDS, Audit
 from skein_auth.keys import Key
 from skein_auth.store import AuditStore
 from skein_kit.database import NO_TENANT, Database
@@ -30,14 +27,6 @@ async def events(cluster: Cluster) -> AsyncIterator[AuditStore]:
 async def told(tenant: Tenant, **question: object) -> list[accounts_pb2.AuditEvent]:
     request = accounts_pb2.ListAuditEventsRequest(**question)  # type: ignore[arg-type]  # Fields of the request.
     return list((await tenant.auth.ListAuditEvents(request)).audit_events)
-
-
-def test_the_readme_lists_every_event() -> None:
-    readme = (Path(skein_auth.__file__).parents[1] / "README.md").read_text("utf-8")
-    table = readme.partition("| event | what happened |")[2].partition("\n\n")[0]
-    listed = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])]
-
-    assert sorted(listed) == sorted(EVENTS)
 
 
 async def test_an_event_says_who_did_what_to_whom_and_from_where(tenant: Tenant) -> None:

@@ -19,7 +19,7 @@ Record = dict[str, Any]
 CONTENT_LIMIT = 100_000
 ID_LIMIT = 255
 
-# The fields of README.md: those that must be there, then those that may be.
+# The fields of each record: those that must be there, then those that may be.
 FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "session": ({"session_id"}, {"title", "subject_id", "agent_id", "start_time", "metadata"}),
     "message": ({"external_id", "session_id", "role", "content"}, {"name", "subject_id", "create_time"}),
@@ -81,21 +81,6 @@ def test_every_line_holds_the_documented_fields_and_no_other(records: list[Recor
         given = record.keys() - {"record"}
 
         assert required <= given <= required | optional, record
-
-
-def test_the_readme_describes_every_field() -> None:
-    sections = re.split(r"^### ", (SAMPLE / "README.md").read_text("utf-8"), flags=re.MULTILINE)
-    documented = {
-        section[1 : section.index("`", 1)]: {
-            need: set(re.findall(rf"^\| `(\w+)` \| {need}", section, flags=re.MULTILINE))
-            for need in ("required", "optional")
-        }
-        for section in sections[1:]
-    }
-
-    assert documented == {
-        kind: {"required": required, "optional": optional} for kind, (required, optional) in FIELDS.items()
-    }
 
 
 def test_the_conversation_is_long_enough_to_recall_from(records: list[Record]) -> None:
