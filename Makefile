@@ -53,7 +53,7 @@ ifeq ($(TESTS),tests)
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready .edge/schemathesis/ready ## Fetch promtool and the like into .edge and run the tests that need them
+test-edge: .venv/ready .edge/schemathesis/ready .edge/site/ready ## Fetch promtool and the like into .edge and run the tests that need them
 	@deploy/edge-tools.sh
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest tests/edge
 
@@ -79,6 +79,11 @@ protos-check: .venv/ready ## Compare libs/protos with what protos give
 .PHONY: reference
 reference: .venv/ready ## Generate docs/reference from the code
 	@$(PYTHON) docs/tools/reference.py write
+
+.PHONY: docs
+docs: .venv/ready .edge/site/ready ## Build the site of docs/ into .edge/docs; a dead link fails
+	@$(PYTHON) docs/tools/pages.py .edge/pages
+	@NO_MKDOCS_2_WARNING=1 .edge/site/bin/python -m mkdocs build --strict --clean --config-file .edge/pages/mkdocs.yml --site-dir ../docs
 
 .PHONY: fmt
 fmt: .venv/ready ## Format everything
@@ -112,6 +117,12 @@ lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh -
 	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/schemathesis
 	@$(PYTHON) -m uv pip install --quiet --python .edge/schemathesis/bin/python --no-deps --no-build --require-hashes \
 		-r tests/edge/schemathesis.lock
+	@touch $@
+
+.edge/site/ready: docs/tools/site.lock | .venv/ready
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/site
+	@$(PYTHON) -m uv pip install --quiet --python .edge/site/bin/python --no-deps --no-build --require-hashes \
+		-r docs/tools/site.lock
 	@touch $@
 
 .edge/audit/ready: deploy/audit.lock | .venv/ready

@@ -1,0 +1,159 @@
+"""Commands and programs that the documents show are run against a cluster that `make up` keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fix_cluster import test_environment
+from fix_command import erase, status
+
+from skein_cluster.ports import free_ports
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "docs/quickstart.md"
+LANGGRAPH = ROOT / "docs/guides/langgraph.md"
+OTHERS = (
+    *(ROOT / "README.md", ROOT / "libs/client/README.md"),
+    *(page for page in sorted((ROOT / "docs/guides").glob("*.md")) if page != LANGGRAPH),
+)
+# The command that keeps the cluster, and so runs until the tests are over.
+MAKE_UP = "make up\n"
+# The ports that pages name, with the setting that moves each.
+SHOWN = {
+    "127.0.0.1:50050": "SKEIN_GATEWAY_PORT",
+    "127.0.0.1:8080": "SKEIN_HTTP_PORT",
+    "127.0.0.1:5570": "SKEIN_PC2_PORT_5570",
+}
+START_SECONDS = 120
+STOP_SECONDS = 30
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A cluster that `make up` keeps."""
+
+    environment: dict[str, str]
+
+    def adapted(self, text: str) -> str:
+        """Return a page's text with the ports that the cluster has."""
+        for address, setting in SHOWN.items():
+            text = text.replace(address, f"127.0.0.1:{self.environment[setting]}")
+        return text
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return the language and the text of each block that is run."""
+    found = re.findall(r"^```(sh|python)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [(language, text) for language, text in found if text != MAKE_UP]
+
+
+async def run(*command: str, environment: dict[str, str]) -> str:
+    """Run a program in the clone; return what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, f"{out.decode()}\n{err.decode()}"
+    return out.decode()
+
+
+async def run_page(page: Path, cluster: Kept) -> str:
+    """Run the blocks of a page, one after the other in one shell."""
+    programs = {"sh": "{}", "python": ".venv/bin/python - <<'END_OF_PROGRAM'\n{}END_OF_PROGRAM\n"}
+    script = "".join(programs[language].format(text) for language, text in blocks(page))
+    return await run("bash", "-euo", "pipefail", "-c", cluster.adapted(script), environment=cluster.environment)
+
+
+@pytest.fixture(scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kept]:
+    """The cluster that the quickstart's first command keeps, with a data folder and ports of its own."""
+    folder = tmp_path_factory.mktemp("documented")
+    with free_ports(SHOWN.values(), "127.0.0.1") as ports:
+        environment = {**test_environment(), **ports, "SKEIN_DATA_DIR": str(folder / "data"), "TMPDIR": str(folder)}
+        process = await asyncio.create_subprocess_shell(
+            MAKE_UP,
+            cwd=ROOT,
+            env=environment,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not (folder / "data/credentials.json").exists():
+                    assert process.returncode is None
+                    await asyncio.sleep(0.1)
+                await status(environment=environment)
+            key = json.loads((folder / "data/credentials.json").read_text("utf-8"))["api_key"]
+            yield Kept({**environment, "KEY": key})
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGINT)
+                async with asyncio.timeout(STOP_SECONDS):
+                    await process.wait()
+            erase(folder / "data")
+
+
+def test_the_quickstart_begins_by_starting_a_cluster() -> None:
+    text = QUICKSTART.read_text("utf-8")
+
+    assert text.partition("```sh\n")[2].startswith(MAKE_UP)
+    assert text.count("```") == 2 * (len(blocks(QUICKSTART)) + 1)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in OTHERS if blocks(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
+async def test_every_command_and_program_of_a_page_works(cluster: Kept, page: Path) -> None:
+    printed = await run_page(page, cluster)
+
+    assert printed.strip()
+    assert '"isError":true' not in printed.replace(" ", "")
+
+
+async def test_every_command_and_program_of_the_quickstart_works(cluster: Kept) -> None:
+    printed = await run_page(QUICKSTART, cluster)
+
+    exported = (Path(cluster.environment["TMPDIR"]) / "household.jsonl").read_text("utf-8")
+    for text in ("Anna prefers tea to coffee", "the last of the lemonade"):
+        assert text in printed
+        assert text in exported
+
+
+async def test_the_langgraph_guide_finds_what_it_put(cluster: Kept) -> None:
+    printed = await run_page(LANGGRAPH, cluster)
+
+    assert printed.splitlines() == [
+        "('users', 'anna') drinks green tea",
+        "{'cups': 3, 'likes': 'green tea'}",
+        "[('users', 'anna'), ('users', 'bob')]",
+    ]
+
+
+@pytest.mark.parametrize("named_by", ["SKEIN_DATA_DIR", "XDG_DATA_HOME", "HOME"])
+async def test_the_key_is_read_from_the_data_folder_wherever_that_is(tmp_path: Path, named_by: str) -> None:
+    (line,) = (text for _, text in blocks(QUICKSTART) if text.startswith("KEY="))
+    home = tmp_path / "a home"
+    folders = {
+        "SKEIN_DATA_DIR": home,
+        "XDG_DATA_HOME": home / "skein",
+        "HOME": home / ".local" / "share" / "skein",
+    }
+    folders[named_by].mkdir(parents=True)
+    credentials = {"endpoint": "127.0.0.1:50050", "api_key": "skein_of_this_folder", "operator_key": "another"}
+    (folders[named_by] / "credentials.json").write_text(json.dumps(credentials, indent=2) + "\n", "utf-8")
+    environment = {"PATH": os.environ["PATH"], named_by: str(home)}
+
+    printed = await run("bash", "-euc", f'{line.splitlines()[0]}; echo "$KEY"', environment=environment)
+
+    assert printed.strip() == "skein_of_this_folder"
