@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import click
 import uvloop
-from bench import household, processes, report, ways
+from bench import household, plot, processes, report, ways
 from bench.figures import Cell, Figures
 from bench.load import Limits, measured
 from bench.subject import FORMS, DidNotStart, data_folder, running
@@ -75,7 +75,12 @@ QUICK = Size(
     "--form", "forms", multiple=True, type=click.Choice(["one", "many"]), help="One process, or one per service."
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
-def main(*, quick: bool, only: Sequence[str], forms: Sequence[str], json_file: Path | None) -> None:
+@click.option(
+    "--plot", "plot_file", type=click.Path(path_type=Path, dir_okay=False), help="Draw the figures here, as SVG."
+)
+def main(
+    *, quick: bool, only: Sequence[str], forms: Sequence[str], json_file: Path | None, plot_file: Path | None
+) -> None:
     """Print requests per second, latencies and processor time of the cluster's main calls."""
     size = QUICK if quick else WHOLE
     wanted = [OPERATIONS[name] for name in only] or list(OPERATIONS.values())
@@ -91,6 +96,8 @@ def main(*, quick: bool, only: Sequence[str], forms: Sequence[str], json_file: P
         _print(cells)
         if json_file is not None:
             json_file.write_text(json.dumps([cell.as_json() for cell in cells], indent=2) + "\n", "utf-8")
+        if plot_file is not None and cells:
+            plot_file.write_text(plot.svg(cells), "utf-8")
 
 
 def _print(cells: Sequence[Cell]) -> None:

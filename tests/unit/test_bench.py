@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import itertools
+import xml.etree.ElementTree as ET
 
 import pytest
 from bench.figures import Cell, Figures, growth, percentile, ratio
 from bench.load import Limits, measured, whole_seconds
+from bench.plot import svg
 from bench.report import goal
 from bench.sentences import Sentences
 from bench.ways import GATEWAY, RECALL, SQL
@@ -104,3 +106,17 @@ def test_the_goal_compares_medians_of_one_cluster() -> None:
 
     assert "2.60 ×" in line
     assert "missed" in line
+
+
+def test_a_drawing_has_a_bar_of_each_cell_as_long_as_its_latency() -> None:
+    cells = [
+        Cell(operation=RECALL, way=way, form="one process", figures=figures(*latencies))
+        for way, latencies in ((SQL, (1.0, 2.0)), (GATEWAY, (2.0, 4.0)))
+    ]
+
+    drawing = ET.fromstring(svg(cells))  # noqa: S314 - our own drawing.
+
+    widths = [float(bar.attrib["width"]) for bar in drawing.iter("{http://www.w3.org/2000/svg}rect")]
+    # The 95th percentile and the median of each way.
+    assert widths == pytest.approx([widths[2] / 2, widths[2] / 4, widths[2], widths[2] / 2], abs=0.1)
+    assert any(SQL in (text.text or "") for text in drawing.iter("{http://www.w3.org/2000/svg}text"))

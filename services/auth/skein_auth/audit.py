@@ -212,7 +212,7 @@ class Audit:
 
 def _entry(event: str, facts: Facts) -> Entry:
     if event not in EVENTS:
-        message = f"{event} is no audit event; add it to EVENTS and to the README"
+        message = f"{event} is no audit event; add it to EVENTS"
         raise LookupError(message)
     call, at = current(), now()
     caller = None if call is None else call.caller
