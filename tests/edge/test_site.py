@@ -6,12 +6,23 @@ import json
 import re
 import shutil
 import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from fix_node import run, tool
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / ".edge/docs"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing about it."""
+
+    def log_message(self, *_: object) -> None:
+        """Leave the output to the tests."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +51,22 @@ def test_the_search_index_knows_the_reference() -> None:
 
     assert any("SKEIN_POOL_SIZE" in entry["text"] for entry in found)
     assert any(entry["location"].startswith("docs/reference/rpc/memory.html") for entry in found)
+
+
+@pytest.mark.usefixtures("pages")
+async def test_a_reader_searches_without_any_other_host() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        origin = f"http://127.0.0.1:{server.server_port}"
+
+        said = await run(
+            Path(__file__).with_name("site.mjs"),
+            {"CHROMIUM": tool("chromium"), "ORIGIN": origin, "QUERY": "SKEIN_UNUSED_CLIENTS_MOST"},
+        )
+        server.shutdown()
+
+    assert "docs/reference/settings.html" in said["found"]
+    assert said["elsewhere"] == []
 
 
 @pytest.mark.usefixtures("pages")
