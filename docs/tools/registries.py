@@ -27,6 +27,7 @@ from skein_cluster import registry
 from skein_cluster.configuration import catalog
 from skein_cluster.exits import MEANINGS as EXIT_CODES
 from skein_cluster.main import skein
+from skein_gateway import constraints
 from skein_gateway.mcp.toolsets import TOOLSETS
 from skein_kit import access
 from skein_kit.errors import Refusal as RpcError
@@ -35,7 +36,13 @@ from skein_kit.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor, ServiceDescriptor
+    from google.protobuf.descriptor import (
+        Descriptor,
+        EnumDescriptor,
+        FieldDescriptor,
+        FileDescriptor,
+        ServiceDescriptor,
+    )
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("skein_kit", "skein_client", "skein_cluster", *(f"skein_{name}" for name in registry.NAMES))
@@ -348,6 +355,15 @@ def enums_of(files: Sequence[FileDescriptor]) -> list[EnumDescriptor]:
     found = [enum for file in files for enum in file.enum_types_by_name.values()]
     found += [enum for message in messages_of(files) for enum in message.enum_types]
     return sorted(found, key=lambda each: each.full_name)
+
+
+def limits_of(field: FieldDescriptor) -> dict[str, Any]:
+    """Return the validation rules of a field as keywords of JSON Schema; "required", and "words" for all others."""
+    rules = constraints.rules_of(field)
+    found = {**constraints.keywords(rules), **constraints.sizes(rules)}
+    if constraints.must_be_given(field, rules):
+        found["required"] = True
+    return {**found, "words": constraints.words(rules)}
 
 
 def is_public(service: str) -> bool:

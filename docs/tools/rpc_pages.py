@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import registries
 from google.protobuf.descriptor import FieldDescriptor
 from markdown_text import anchor, code, paragraphs, prose, squeezed, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor, ServiceDescriptor
 
@@ -71,10 +72,34 @@ def fields(message: Descriptor, package: str) -> list[str]:
     return table(
         ("field", "type", "meaning"),
         [
-            (code(field.name), kind_of(field, package), prose(comments.get(field.full_name, "")))
+            (
+                code(field.name),
+                kind_of(field, package),
+                prose(" ".join((comments.get(field.full_name, ""), *limits(registries.limits_of(field)))).strip()),
+            )
             for field in message.fields
         ],
     )
+
+
+def limits(found: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each limit of a field."""
+    if found.get("required"):
+        yield "Required."
+    for name, unit in (("Length", " characters"), ("Items", " items"), ("Properties", " entries")):
+        if f"max{name}" in found:
+            yield f"At most {found[f'max{name}']:,}{unit}."
+        if found.get(f"min{name}", 0) > 1:
+            yield f"At least {found[f'min{name}']:,}{unit}."
+    if "minimum" in found and "maximum" in found:
+        yield f"From {found['minimum']:,} to {found['maximum']:,}."
+    elif "maximum" in found:
+        yield f"At most {found['maximum']:,}."
+    if "enum" in found:
+        yield f"One of {', '.join(json.dumps(value) for value in found['enum'])}."
+    if "format" in found:
+        yield f"Form: {found['format']}."
+    yield from found["words"]
 
 
 def kind_of(field: FieldDescriptor, package: str) -> str:
