@@ -38,7 +38,7 @@ from skein.memory.v1 import (
     memory_pb2_grpc,
     snapshots_pb2,
 )
-from skein.recall.v1 import recall_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -223,6 +223,12 @@ async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str,
         stub = memory_pb2_grpc.UpkeepServiceStub(channel)
         metadata = (("authorization", f"Bearer {identity}"),)
         await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
+    # The worker's round over the index: it drops the frequencies of terms that no document has any more.
+    async with aio.insecure_channel(addresses["recall"]) as channel:
+        index = recall_pb2_grpc.IndexServiceStub(channel)
+        more = True
+        while more:
+            more = (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(), metadata=metadata)).more
 
 
 async def statistics_with(connection: Connection, text: str) -> list[str]:
