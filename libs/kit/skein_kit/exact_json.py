@@ -106,7 +106,7 @@ def loads_mixed(text: str | bytes) -> Any:
     return json.loads(text, parse_float=ExactFloat.read, parse_constant=_no_constant)
 
 
-def passive(text: str) -> str:
+def escape_active(text: str) -> str:
     """Return the same JSON with every ACTIVE character escaped: such characters stand in strings alone."""
     return ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

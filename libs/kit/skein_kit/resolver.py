@@ -34,7 +34,7 @@ class Resolver:
     async def resolve(self, host: str, port: int, owner: str) -> list[str]:
         """Return the addresses of a name, once the owner has a slot. The caller sets the deadline. Raises OSError."""
         loop = asyncio.get_running_loop()
-        while not self._slots.room(owner):
+        while not self._slots.free_for(owner):
             freed = loop.create_future()
             self._waiting.add(freed)
             try:

@@ -42,7 +42,7 @@ def print_json(value: object) -> None:
     """Print one JSON document on stdout, in ASCII where the stream cannot say more."""
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = exact_json.dumps(value, indent=2, ensure_ascii=not is_unicode)
-    click.echo(exact_json.passive(text))
+    click.echo(exact_json.escape_active(text))
 
 
 def printable(text: str) -> str:

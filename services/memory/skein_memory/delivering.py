@@ -16,7 +16,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id, now
 from skein_kit.outbound import OutboundRefused
 from skein_memory.errors import SecretSealed
-from skein_memory.watches import Outcome, body_of, headers_of, is_well
+from skein_memory.watches import Outcome, body_of, headers_of, is_healthy
 from skein_memory.watching import TOLD
 from skein_memory.webhook_slots import WebhookSlots
 
@@ -124,14 +124,16 @@ class Delivering:
 
     async def _tried(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
         body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
-        error, well = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
+        error, healthy = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
         if error is None:
             TOLD.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
-        return Outcome(attempt=attempt, error=error, is_well=well)
+        return Outcome(attempt=attempt, error=error, is_healthy=healthy)
 
     async def test(self, tenant_id: UUID, watch: Watch) -> str | None:
         """Send an event that never happened; return what went wrong, None for nothing."""
-        if not self._slots.rooms(tenant_id).get(watch.destination, 1) or not self._slots.reserve(tenant_id, 1):
+        if not self._slots.free_by_destination(tenant_id).get(watch.destination, 1) or not self._slots.reserve(
+            tenant_id, 1
+        ):
             return "busy"
         self._slots.begin(tenant_id, watch)
         try:
@@ -151,7 +153,7 @@ class Delivering:
     async def _send(
         self, tenant_id: UUID, watch: Watch, delivery_id: UUID, body: bytes
     ) -> tuple[str | None, bool | None]:
-        """Return what went wrong, None for nothing, and whether the destination is well, None when it was not tried."""
+        """Return what went wrong, None for nothing, and whether the destination works, None when it was not tried."""
         try:
             headers = headers_of(self._key_of(tenant_id, watch), delivery_id, body, now())
             await self._outbound.send(
@@ -159,7 +161,7 @@ class Delivering:
             )
         except OutboundRefused as refused:
             DELIVERIES.labels("failed").inc()
-            return str(refused), is_well(refused.status)
+            return str(refused), is_healthy(refused.status)
         except SecretSealed:
             DELIVERIES.labels("failed").inc()
             log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
@@ -230,7 +232,11 @@ class _Run:
             return
         try:
             attempts = await self._store.claim(
-                tenant_id, at=now(), count=count, suspects=slots.suspects(tenant_id), rooms=slots.rooms(tenant_id)
+                tenant_id,
+                at=now(),
+                count=count,
+                failing_destinations=slots.free_for_failing(tenant_id),
+                free_slots=slots.free_by_destination(tenant_id),
             )
             unused -= len(attempts)
         finally:

@@ -150,4 +150,4 @@ def counted(kinds: Sequence[str]) -> dict[str, int]:
 
 
 def _line(said: object) -> str:
-    return exact_json.passive(exact_json.dumps(said)) + "\n"
+    return exact_json.escape_active(exact_json.dumps(said)) + "\n"

@@ -129,7 +129,7 @@ class Watch:
     grant_ids: tuple[UUID, ...] = ()
 
     @property
-    def is_suspect(self) -> bool:
+    def is_failing(self) -> bool:
         """Say whether the last attempt at the destination failed."""
         return self.destination_failures > 0
 
@@ -153,12 +153,12 @@ class Outcome:
 
     attempt: Attempt
     error: str | None
-    # Whether the destination is well; None: it was not tried.
-    is_well: bool | None
+    # Whether the destination works; None: it was not tried.
+    is_healthy: bool | None
 
 
-def is_well(status: int | None) -> bool:
-    """Say whether an answer shows that its destination is well; None: no answer came.
+def is_healthy(status: int | None) -> bool:
+    """Say whether an answer shows that its destination works; None: no answer came.
 
     What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Of one process: all attempts, those of one tenant, and those of one tenant at destinations that failed last time.
 TOTAL = 256
 PER_TENANT = 8
-SUSPECTS_PER_TENANT = 4
+FAILING_PER_TENANT = 4
 # At one destination: of one tenant, and of all. Beyond that a tenant that has none there may have one.
 PER_DESTINATION_OF_TENANT = 4
 PER_DESTINATION = 16
@@ -30,11 +30,11 @@ class WebhookSlots:
         self._tenants = FairSlots(TOTAL, per_owner=PER_TENANT)
         self._at_destination = Counter[str]()
         self._own = Counter[tuple[UUID, str]]()
-        self._suspects = Counter[UUID]()
+        self._failing = Counter[UUID]()
 
     def reserve(self, tenant_id: UUID, most: int) -> int:
         """Take up to `most` slots for attempts of a tenant; return how many."""
-        count = max(0, min(most, self._tenants.room(str(tenant_id))))
+        count = max(0, min(most, self._tenants.free_for(str(tenant_id))))
         for _ in range(count):
             self._tenants.take(str(tenant_id))
         return count
@@ -48,26 +48,26 @@ class WebhookSlots:
         """Count an attempt, for which a slot is reserved, at the watch's destination."""
         self._at_destination[watch.destination] += 1
         self._own[tenant_id, watch.destination] += 1
-        self._suspects[tenant_id] += watch.is_suspect
+        self._failing[tenant_id] += watch.is_failing
 
     def end(self, tenant_id: UUID, watch: Watch) -> None:
         """Give back what an attempt has taken, its slot too."""
         self.release(tenant_id, 1)
         self._at_destination[watch.destination] -= 1
         self._own[tenant_id, watch.destination] -= 1
-        self._suspects[tenant_id] -= watch.is_suspect
+        self._failing[tenant_id] -= watch.is_failing
         # Names of the past are not kept.
-        self._at_destination, self._own, self._suspects = +self._at_destination, +self._own, +self._suspects
+        self._at_destination, self._own, self._failing = +self._at_destination, +self._own, +self._failing
 
-    def suspects(self, tenant_id: UUID) -> int:
-        """Return how many attempts a tenant may begin at destinations that failed last time."""
-        return max(0, SUSPECTS_PER_TENANT - self._suspects[tenant_id])
+    def free_for_failing(self, tenant_id: UUID) -> int:
+        """Return how many attempts a tenant may begin at destinations whose last attempt failed."""
+        return max(0, FAILING_PER_TENANT - self._failing[tenant_id])
 
-    def rooms(self, tenant_id: UUID) -> Mapping[str, int]:
+    def free_by_destination(self, tenant_id: UUID) -> Mapping[str, int]:
         """Return how many attempts a tenant may begin at each destination where others, or its own, wait already."""
-        rooms = {}
+        free_slots = {}
         for destination, count in self._at_destination.items():
             own = self._own[tenant_id, destination]
-            room = max(0, min(PER_DESTINATION_OF_TENANT - own, PER_DESTINATION - count))
-            rooms[destination] = room if own else max(room, 1)
-        return rooms
+            free = max(0, min(PER_DESTINATION_OF_TENANT - own, PER_DESTINATION - count))
+            free_slots[destination] = free if own else max(free, 1)
+        return free_slots

@@ -390,14 +390,14 @@ def line_of(kind: Kind, item: Message) -> str:
     values: dict[str, Any] = {"record": str(kind)}
     if kind in ITEMS:
         values["item"] = _ordered(item)
-        return exact_json.passive(exact_json.dumps(values, separators=(", ", ": ")))
+        return exact_json.escape_active(exact_json.dumps(values, separators=(", ", ": ")))
     for name, field in FIELDS[kind].items():
         descriptor = item.DESCRIPTOR.fields_by_name[field.name]
         present = item.HasField(field.name) if descriptor.has_presence else bool(getattr(item, field.name))
         if present:
             read = json_fields.value_of(item, field.name) if field.is_json else getattr(item, field.name)
             values[name] = field.write(read)
-    return exact_json.passive(exact_json.dumps(values, separators=(", ", ": ")))
+    return exact_json.escape_active(exact_json.dumps(values, separators=(", ", ": ")))
 
 
 def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:

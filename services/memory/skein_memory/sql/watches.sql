@@ -126,30 +126,32 @@ VALUES (:tenant_id, :delivery_id, :watch_id, :change_id, 'waiting', :create_time
 ON CONFLICT ON CONSTRAINT deliveries_change_key DO NOTHING;
 
 -- claim_deliveries --
--- Take up to `count` deliveries that are due: of each destination as many as `rooms` says, or `per_destination`. They
--- come from the destinations in turn. Other workers take none of them before `until`.
--- Of destinations that failed lately no more than `suspects` are taken, and one of each. A destination that failed
--- `threshold` times is left alone until its retry_time; then the delivery that is taken tries it for all others.
-WITH probes AS (
-    UPDATE memory.watches
-    SET retry_time = :until
-    WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
-        SELECT failing.watch_id FROM memory.watches AS failing
-        WHERE failing.tenant_id = :tenant_id AND failing.is_active AND failing.retry_time <= :at
-            AND failing.destination IN (
-                SELECT one.destination FROM memory.watches AS one
-                WHERE one.tenant_id = :tenant_id AND one.is_active AND one.retry_time <= :at AND EXISTS (
+-- Take up to `count` deliveries that are due: of each destination as many as `free_slots` says, or `per_destination`.
+-- They come from the destinations in turn. Other workers take none of them before `until`.
+-- Of destinations whose last attempt failed at most `failing_destinations` are taken, with one delivery each. A
+-- destination that failed `threshold` times is left alone until its retry_time. Then one delivery probes it, and its
+-- retry_time moves to `until`; it stays where it is when no delivery of the destination was taken.
+WITH slots AS (
+    SELECT slot.destination, slot.free
+    FROM unnest(:destinations::text[], :free_slots::integer[]) AS slot (destination, free)
+), probeable AS MATERIALIZED (
+    SELECT failing.watch_id, failing.destination FROM memory.watches AS failing
+    WHERE failing.tenant_id = :tenant_id AND failing.is_active AND failing.retry_time <= :at
+        AND failing.destination IN (
+            SELECT one.destination FROM memory.watches AS one
+            WHERE one.tenant_id = :tenant_id AND one.is_active AND one.retry_time <= :at
+                AND NOT EXISTS (SELECT FROM slots WHERE slots.destination = one.destination AND slots.free <= 0)
+                AND EXISTS (
                     SELECT FROM memory.deliveries AS waiting
                     WHERE waiting.tenant_id = :tenant_id AND waiting.watch_id = one.watch_id
                         AND waiting.state = 'waiting' AND waiting.next_time <= :at)
-                GROUP BY one.destination
-                ORDER BY min(one.retry_time)
-                LIMIT :suspects)
-        ORDER BY failing.watch_id
-        FOR NO KEY UPDATE OF failing SKIP LOCKED))
-    RETURNING watch_id
+            GROUP BY one.destination
+            ORDER BY min(one.retry_time)
+            LIMIT :failing_destinations)
+    ORDER BY failing.watch_id
+    FOR NO KEY UPDATE OF failing SKIP LOCKED
 ), due AS (
-    SELECT one.delivery_id, one.next_time, watches.destination, watches.destination_failures > 0 AS is_suspect,
+    SELECT one.delivery_id, one.next_time, watches.destination, watches.destination_failures > 0 AS is_failing,
         row_number() OVER (PARTITION BY watches.destination ORDER BY one.next_time, one.delivery_id) AS place
     FROM memory.watches
     CROSS JOIN LATERAL (
@@ -159,29 +161,37 @@ WITH probes AS (
         ORDER BY deliveries.next_time
         LIMIT :per_destination) AS one
     WHERE watches.tenant_id = :tenant_id AND watches.is_active
-        AND (watches.retry_time IS NULL OR watches.watch_id IN (SELECT probes.watch_id FROM probes))
+        AND (watches.retry_time IS NULL OR watches.watch_id IN (SELECT probeable.watch_id FROM probeable))
 ), fitting AS (
-    SELECT due.delivery_id, due.next_time, due.place, due.is_suspect,
-        row_number() OVER (PARTITION BY due.is_suspect ORDER BY due.place, due.next_time, due.delivery_id) AS rank
+    SELECT due.delivery_id, due.next_time, due.place, due.is_failing,
+        row_number() OVER (PARTITION BY due.is_failing ORDER BY due.place, due.next_time, due.delivery_id) AS rank
     FROM due
-    LEFT JOIN unnest(:destinations::text[], :rooms::integer[]) AS room (destination, most)
-        ON room.destination = due.destination
-    WHERE due.place <= CASE WHEN due.is_suspect THEN least(room.most, 1)
-                            ELSE coalesce(room.most, :per_destination::integer) END
-), taken AS (
+    LEFT JOIN slots ON slots.destination = due.destination
+    WHERE due.place <= CASE WHEN due.is_failing THEN least(slots.free, 1)
+                            ELSE coalesce(slots.free, :per_destination::integer) END
+), unlocked AS (
     SELECT deliveries.delivery_id FROM memory.deliveries
     WHERE deliveries.tenant_id = :tenant_id AND deliveries.state = 'waiting' AND deliveries.next_time <= :at
         AND deliveries.delivery_id = ANY (ARRAY(
             SELECT fitting.delivery_id FROM fitting
-            WHERE NOT fitting.is_suspect OR fitting.rank <= :suspects
+            WHERE NOT fitting.is_failing OR fitting.rank <= :failing_destinations
             ORDER BY fitting.place, fitting.next_time, fitting.delivery_id
             LIMIT :count))
     FOR NO KEY UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE memory.deliveries
+    SET attempts = attempts + 1, next_time = :until
+    WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(SELECT unlocked.delivery_id FROM unlocked))
+    RETURNING delivery_id, watch_id, change_id, attempts
+), probed AS (
+    UPDATE memory.watches
+    SET retry_time = :until
+    WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
+        SELECT probeable.watch_id FROM probeable
+        WHERE probeable.destination IN (
+            SELECT tried.destination FROM probeable AS tried JOIN claimed ON claimed.watch_id = tried.watch_id)))
 )
-UPDATE memory.deliveries
-SET attempts = attempts + 1, next_time = :until
-WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(SELECT taken.delivery_id FROM taken))
-RETURNING delivery_id, watch_id, change_id, attempts;
+SELECT claimed.delivery_id, claimed.watch_id, claimed.change_id, claimed.attempts FROM claimed;
 
 -- release_deliveries --
 -- Give back deliveries whose attempts were broken off, so that another worker tries them at once.

@@ -145,12 +145,12 @@ class DeliveryStore(Store):
         return Queued(is_watched=True, more=more, due=count, oldest_due=oldest)
 
     async def claim(
-        self, tenant_id: UUID, *, at: datetime, count: int, suspects: int, rooms: Mapping[str, int]
+        self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
     ) -> list[Attempt]:
         """Take up to `count` deliveries that are due; no other worker tries them for a minute.
 
-        `suspects` of them at most go to destinations that failed last time; `rooms` bounds those of single
-        destinations, and of a destination that it does not name PER_DESTINATION_OF_TENANT come.
+        At most `failing_destinations` of them go to destinations whose last attempt failed. `free_slots` bounds those
+        of single destinations; a destination that it does not name has PER_DESTINATION_OF_TENANT.
         """
         until = at + _LEASE
         async with self._database.tenant(tenant_id) as tx:
@@ -162,9 +162,9 @@ class DeliveryStore(Store):
                 until=until,
                 count=count,
                 per_destination=PER_DESTINATION_OF_TENANT,
-                suspects=suspects,
-                destinations=list(rooms),
-                rooms=list(rooms.values()),
+                failing_destinations=failing_destinations,
+                destinations=list(free_slots),
+                free_slots=list(free_slots.values()),
             )
             if not claimed:
                 return []
@@ -204,7 +204,7 @@ class DeliveryStore(Store):
                 delivery_ids=[attempt.delivery_id for attempt in attempts],
                 attempts=[attempt.attempts for attempt in attempts],
             )
-            for until in sorted({attempt.until for attempt in attempts if attempt.watch.is_suspect}):
+            for until in sorted({attempt.until for attempt in attempts if attempt.watch.is_failing}):
                 destinations = {attempt.watch.destination for attempt in attempts if attempt.until == until}
                 await tx.execute(
                     QUERIES["release_probes"], tenant_id=tenant_id, at=at, until=until, destinations=list(destinations)
@@ -223,16 +223,16 @@ class DeliveryStore(Store):
                 if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_finished(outcome, at)):
                     watch = outcome.attempt.watch
                     by_watch.setdefault(watch.watch_id, []).append(outcome)
-                    if outcome.is_well is not None:
+                    if outcome.is_healthy is not None:
                         claimed = (watch.destination, outcome.attempt.until)
-                        by_destination.setdefault(claimed, []).append(outcome.is_well)
-            for (destination, until), wells in sorted(by_destination.items()):
+                        by_destination.setdefault(claimed, []).append(outcome.is_healthy)
+            for (destination, until), results in sorted(by_destination.items()):
                 await tx.execute(
                     QUERIES["count_destination"],
                     tenant_id=tenant_id,
                     destination=destination,
-                    answered=any(wells),
-                    failed=wells.count(False),
+                    answered=any(results),
+                    failed=results.count(False),
                     until=until,
                     at=at,
                     threshold=DESTINATION_FAILURES,
