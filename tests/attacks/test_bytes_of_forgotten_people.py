@@ -242,18 +242,17 @@ async def statistics_with(connection: Connection, text: str) -> list[str]:
 
 
 async def write_anew(connection: Connection) -> None:
-    """Rewrite every table that has pages, and have the write-ahead log before that removed."""
-    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
+    """Clean the data files and the write-ahead log by the steps of docs/security/erasure.md."""
+    files = "FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
     await connection.execute("ALTER SYSTEM SET autovacuum = off")
+    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
     await connection.execute("SELECT pg_reload_conf()")
-    tables = await connection.fetch(
-        "SELECT c.oid::regclass::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
-        "WHERE c.relkind = 'r' AND pg_relation_size(c.oid) > 0 AND NOT c.relisshared "
-        "AND (n.nspname IN ('memory', 'session', 'recall', 'tenancy', 'auth', 'worker') OR c.relname = 'pg_statistic')"
-    )
-    for table in tables:
-        await connection.execute(f"VACUUM FULL {table['name']}")
-    for _ in range(2):
+    await connection.execute("VACUUM FULL")
+    first = await connection.fetchval("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
+    await connection.execute("CHECKPOINT")
+    last = await connection.fetchval(f"SELECT max(name) {files}")
+    is_clean = f"SELECT min(name) > $1 AND pg_walfile_name(pg_current_wal_lsn()) > $2 {files}"
+    while not await connection.fetchval(is_clean, first, last):
         await connection.execute("SELECT pg_switch_wal()")
         await connection.execute("CHECKPOINT")
 

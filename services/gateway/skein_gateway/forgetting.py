@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 # worker's round takes to come by when the process that erased has ended.
 _SETTLE = timedelta(minutes=10)
 _DEAD_ROWS_UNTIL = (
-    "Until the pages that held the rows are written anew. VACUUM frees them and may leave the bytes: only VACUUM FULL"
-    " of the tables, run after forget_time, is certain to remove them."
+    "Until the tables and their indexes are written anew. VACUUM removes dead rows, but may leave their bytes in free"
+    " space and their keys in indexes. VACUUM FULL of the database, run after settle_time, removes them for certain."
 )
 _LOG_UNTIL = (
-    "Until the segments of the write-ahead log before log_position are overwritten or removed: after later checkpoints,"
-    " as max_wal_size, wal_keep_size and replication slots allow. Archived segments stay as long as their archive."
+    "At least until the segments before log_position are overwritten or removed. Later segments may hold the person"
+    " too: after each checkpoint Postgres writes whole pages to the log, with the dead rows and keys that are still on"
+    " them. This ends with the VACUUM FULL of dead_rows_until. Read pg_current_wal_insert_lsn() after it, and run"
+    " CHECKPOINT: once no file keeps bytes of the log before that position, the log is clean. max_wal_size,"
+    " wal_keep_size and replication slots delay that. Archived segments stay as long as their archive."
 )
 _BACKUPS_UNTIL = (
     "Until the backups that were made before forget_time are removed. A restore of one erases the person again before"
@@ -93,7 +96,10 @@ class Forgetting:
         return _receipt(erasures, remains, more=more, at=at)
 
     async def _remains(self, request: pb.ForgetRequest, at: datetime) -> pb.Remains:
-        """Say until when dead copies may hold the person: the position is read once every service is done."""
+        """Say until when dead copies may hold the person; the position is read after the last service has erased.
+
+        Before this position the log holds the person in any case; after it, in images of pages with dead rows.
+        """
         asked = memory_pb2.PurgeMemoriesRequest(selection=_selection(request), request_id=_step(request, "last", 0))
         response = await self._memories.PurgeMemories(asked)
         return pb.Remains(

@@ -53,7 +53,7 @@ class Receipt:
     deleted_counts: Mapping[str, int]
     dry_run: bool
     block_ids: tuple[str, ...] = ()
-    # How far the write-ahead log went when everything was removed; empty when nobody asked.
+    # The end of the write-ahead log when everything was removed; empty for a receipt without it.
     log_position: str = ""
 
     @property

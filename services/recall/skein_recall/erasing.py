@@ -1,12 +1,16 @@
-"""Drops from memory what a process holds of tenants in which a person or a session was erased.
+"""Drops from memory what a process keeps of tenants in which a person or a session was erased.
 
-The erasure is noted in the database for half a minute at least. Every process looks every few seconds; one that could
-not look for longer drops everything.
+Each erasure writes a note in its own transaction. The memory service removes the note when the longest call
+(SKEIN_MAX_DEADLINE_SECONDS) and half a minute have passed since the erasure began, so half a minute after its commit
+at the earliest. A process reads the notes every five seconds. One that cannot read them for twenty drops everything.
+
+Erasures overlap, and one that began early may commit late. So all notes are compared, not the newest of each tenant.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from skein_kit import logs
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from skein_recall.store.erasures import ErasureStore
 
 LOOK_SECONDS = 5.0
-# A note may be gone after half a minute.
+# Less than the half minute for which a note stays after its erasure has committed.
 _BLIND_SECONDS = 20.0
 
 log = logs.get("recall")
@@ -39,8 +43,8 @@ class ErasureWatch:
         """Watch on behalf of `caches`."""
         self._store = store
         self._caches = caches
-        # When something was last erased in a tenant, as far as it was seen.
-        self._seen: dict[UUID, datetime] = {}
+        # The notes of the last look: how many erasures began at each time, by tenant.
+        self._seen: dict[UUID, Counter[datetime]] = {}
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -58,9 +62,9 @@ class ErasureWatch:
                 looked = loop.time()
 
     async def look(self) -> None:
-        """Drop the tenants in which something was erased since the last look."""
+        """Drop the tenants with a note that the last look did not show."""
         noted = await self._store.list_erasures()
-        fresh = [tenant_id for tenant_id, time in noted.items() if self._seen.get(tenant_id) != time]
+        fresh = [tenant_id for tenant_id, times in noted.items() if times - self._seen.get(tenant_id, Counter())]
         # First of all, for the statements below may fail.
         for tenant_id in fresh:
             self._drop(tenant_id)

@@ -1,8 +1,8 @@
 -- list_erasures --
--- Read in which tenants something was erased a moment ago, and when last.
-SELECT tenant_id, max(erase_time) AS erase_time
+-- Read the erasures of all tenants that are noted, by tenant and time. Of no tenant.
+SELECT tenant_id, erase_time, count(*) AS count
 FROM memory.erasures
-GROUP BY tenant_id;
+GROUP BY tenant_id, erase_time;
 
 -- restart_recount --
 -- Count a tenant's frequencies anew from the first term on where that is under way: the place was a term.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from skein_recall.store.queries import QUERIES
@@ -19,11 +20,17 @@ class ErasureStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list_erasures(self) -> dict[UUID, datetime]:
-        """Return the tenants in which something was erased during the last half minute at least, each with its time."""
+    async def list_erasures(self) -> dict[UUID, Counter[datetime]]:
+        """Return the erasures that are noted, by tenant: how many began at each time.
+
+        A note appears when its erasure commits, and stays for half a minute from then on at least.
+        """
         async with self._database.operator() as tx:
             rows = await tx.rows(QUERIES["list_erasures"])
-        return {row["tenant_id"]: row["erase_time"] for row in rows}
+        erasures: dict[UUID, Counter[datetime]] = {}
+        for row in rows:
+            erasures.setdefault(row["tenant_id"], Counter())[row["erase_time"]] = row["count"]
+        return erasures
 
     async def drop_unused_terms(self, tenant_id: UUID) -> None:
         """Remove a tenant's terms that occur in no item any more."""
