@@ -71,6 +71,10 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     FROM memory.access_log AS late,
          (SELECT DISTINCT noted.secret FROM noted) AS own,
          LATERAL (VALUES ('subject:' || late.subject_id),
+                         ('subject-session:' || char_length(late.subject_id) || ':' || late.subject_id || ':'
+                          || late.session_id),
+                         ('subject-session:' || char_length(late.subject_id) || ':' || late.subject_id || ':'
+                          || late.claimed_session_id),
                          (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.session_id END),
                          (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.claimed_session_id END)) AS known (name)
     WHERE late.tenant_id = :tenant_id AND late.access_id >= :since_id AND known.name IS NOT NULL

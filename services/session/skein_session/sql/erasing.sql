@@ -1,13 +1,13 @@
 -- hold_session --
 -- Read a session, deleted or not, and keep everybody else from it until the transaction ends.
-SELECT session_id, is_active
+SELECT session_id, subject_id, is_active
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id
 FOR UPDATE;
 
 -- hold_session_of_subject --
 -- Read the first of a person's sessions, deleted or not, and keep everybody else from it until the transaction ends.
-SELECT session_id, is_active
+SELECT session_id, subject_id, is_active
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id
 ORDER BY session_id
@@ -224,23 +224,37 @@ UPDATE session.requests
 SET response = :response, session_id = :session_id
 WHERE tenant_id = :tenant_id AND principal = :principal AND method = :method AND request_id = :request_id;
 
--- note_erased_session --
--- Note by a digest that a session was erased, so that the access log loses what is recorded a moment later as well. Notes
--- of a tenant share a secret while there are any.
+-- note_erasures --
+-- Note by digests what was erased, so that the access log loses what is recorded a moment later as well. Notes of a tenant
+-- share a secret while there are any.
 INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
-SELECT :tenant_id, :erasure_id::uuid, own.secret,
-    sha256(own.secret || convert_to('session:' || :session_id::text, 'UTF8')), :erase_time::timestamptz
-FROM (SELECT coalesce((SELECT noted.secret FROM memory.erasures AS noted WHERE noted.tenant_id = :tenant_id
-                       ORDER BY noted.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
+SELECT :tenant_id, erased.erasure_id, own.secret, sha256(own.secret || convert_to(erased.name, 'UTF8')),
+    :erase_time::timestamptz
+FROM unnest(:erasure_ids::uuid[], :names::text[]) AS erased (erasure_id, name),
+    (SELECT coalesce((SELECT noted.secret FROM memory.erasures AS noted WHERE noted.tenant_id = :tenant_id
+                      ORDER BY noted.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
 
 -- clear_accesses_of_session --
--- Take a session out of the access log: its name, whose it was, what was asked about it, and by which call.
+-- Take a session out of the access log: its name, whose it was, what was asked about it, and by which call. Accesses about
+-- people other than the session's own stay: callers choose the names of sessions.
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
 WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     SELECT about.access_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.session_id = :session_id
+        AND (about.subject_id IS NULL OR about.subject_id = :subject_id::text)
     UNION
     SELECT claimed.access_id FROM memory.access_log AS claimed
-    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = :session_id));
+    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = :session_id
+        AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
+
+-- clear_accesses_of_subject --
+-- Take a person out of some accesses: who it is, where they spoke, what was asked about them, and by which call.
+UPDATE memory.access_log
+SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
+    request_id = ''
+WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
+    SELECT about.access_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id
+    LIMIT :count));

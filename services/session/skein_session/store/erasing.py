@@ -40,6 +40,8 @@ _SESSIONS_AT_ONCE = 100
 # How far a dry run counts, and over how many sessions.
 _MOST_COUNTED = 100_000
 _MOST_SESSIONS = 10_000
+# Accesses that one transaction clears.
+_CLEARED_AT_ONCE = 5000
 # How often messages are brought back that somebody stores while they are being purged.
 _ATTEMPTS = 5
 Response = TypeVar("Response", bound=Message)
@@ -67,7 +69,7 @@ class ErasingStore:
             if request.dry_run:
                 return await _counted(tx, tenant_id, [request.session_id])
             erasure = _Erasure(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT)
-            is_whole = await erasure.session(request.session_id)
+            is_whole = await erasure.session(request.session_id, held["subject_id"])
             await self._quotas.charge(tx, tenant_id, erasure.charges)
             voided.extend(erasure.voided)
             return erasure.receipt(more=not is_whole)
@@ -115,7 +117,16 @@ class ErasingStore:
     async def subject(
         self, tenant_id: UUID, once: Once, request: pb.PurgeSubjectRequest, at: datetime
     ) -> pb.PurgeSubjectResponse:
-        """Purge a person's sessions, and what names the person in the sessions of others."""
+        """Purge a person's sessions, and what names the person in the sessions of others and in the access log."""
+        response = await self._purge_subject(tenant_id, once, request, at)
+        # Also for a repeated request: the process of the first one may have died before it got here.
+        if not request.dry_run and not response.receipt.more:
+            await self._clear_accesses(tenant_id, request.subject_id)
+        return response
+
+    async def _purge_subject(
+        self, tenant_id: UUID, once: Once, request: pb.PurgeSubjectRequest, at: datetime
+    ) -> pb.PurgeSubjectResponse:
         of_subject = {"tenant_id": tenant_id, "subject_id": request.subject_id}
         voided: list[FileOf] = []
 
@@ -138,10 +149,12 @@ class ErasingStore:
                     stored = stored or await next_naming(tx, tenant_id, request.subject_id, "")
                     more = len(rows) > room or stored is not None
                     break
-                if not await erasure.session(held["session_id"]):
+                if not await erasure.session(held["session_id"], held["subject_id"]):
                     break
             await self._quotas.charge(tx, tenant_id, erasure.charges)
             voided.extend(erasure.voided)
+            if not more:
+                await _note(tx, tenant_id, [f"subject:{request.subject_id}"], at=at)
             return erasure.receipt(more=more)
 
         if not request.dry_run:
@@ -154,6 +167,15 @@ class ErasingStore:
         )
         await self._archives.clear(tenant_id, voided, at)
         return response
+
+    async def _clear_accesses(self, tenant_id: UUID, subject_id: str) -> None:
+        """Take a person out of the access log, a bounded number of accesses in each transaction."""
+        count = _CLEARED_AT_ONCE
+        while count == _CLEARED_AT_ONCE:
+            async with self._database.tenant(tenant_id) as tx:
+                count = await tx.execute(
+                    _QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
+                )
 
     async def _once(
         self,
@@ -177,6 +199,21 @@ class ErasingStore:
                 receipt.ClearField("session_ids")
             await self._requests.answer(tx, tenant_id, once, response if keeps_names else respond(receipt))
         return response
+
+
+async def _note(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: datetime) -> None:
+    """Have the access log cleared of what is erased once more, when calls that are at work now are recorded.
+
+    The memory service does that; its query `clear_late_accesses` knows the forms of the names.
+    """
+    await tx.execute(
+        _QUERIES["note_erasures"],
+        tenant_id=tenant_id,
+        erasure_ids=[new_id(at) for _ in names],
+        names=list(names),
+        secret=secrets.token_bytes(_SECRET_BYTES),
+        erase_time=at,
+    )
 
 
 class _StoredMeanwhile(Exception):
@@ -209,8 +246,11 @@ class _Erasure:
             more=more,
         )
 
-    async def session(self, session_id: str) -> bool:
-        """Remove a session that the transaction holds, as far as the limit goes; say whether nothing is left of it."""
+    async def session(self, session_id: str, subject_id: str | None) -> bool:
+        """Remove a person's session, or one of no person, as far as the limit goes; say whether nothing is left of it.
+
+        The transaction has locked it.
+        """
         of_session = {"tenant_id": self._tenant_id, "session_id": session_id}
         self.charges["session_items"] -= await self._count("session.items", "delete_items_of_session", **of_session)
         await postings.discount_session(self._tx, self._tenant_id, session_id)
@@ -228,14 +268,11 @@ class _Erasure:
         )
         await self._count("session.sessions", "erase_session", **of_session)
         await tombstones.put(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
-        await self._tx.execute(_QUERIES["clear_accesses_of_session"], **of_session)
-        await self._tx.execute(
-            _QUERIES["note_erased_session"],
-            **of_session,
-            erasure_id=new_id(self._at),
-            secret=secrets.token_bytes(_SECRET_BYTES),
-            erase_time=self._at,
-        )
+        await self._tx.execute(_QUERIES["clear_accesses_of_session"], **of_session, subject_id=subject_id)
+        names = [f"session:{session_id}"]
+        if subject_id is not None:
+            names.append(f"subject-session:{len(subject_id)}:{subject_id}:{session_id}")
+        await _note(self._tx, self._tenant_id, names, at=self._at)
         self._session_ids.append(session_id)
         return True
 
