@@ -632,8 +632,8 @@ class SessionServiceServicer:
         sessions of others, as PurgeMessages does. While the receipt says that there
         is more, call again with another request_id; when nothing is left the
         receipt is empty. Sessions of others in cold storage that name the person are
-        brought back once the person's own are gone. Repeating a request_id returns
-        the first answer.
+        brought back once the person's own are gone. The access log loses the
+        person. Repeating a request_id returns the first answer.
 
         Errors:
         - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
