@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.revision = 0
         # The signed identity that goes along with calls made on behalf of this one.
         self.token = ""
+        # Bytes of memory budgets that are released when the call ends.
+        self.reservations = ExitStack()
         # The resource that an access token must have been made for; empty: the API.
         self.audience = ""
         # 32 hexadecimal digits; empty while tracing is off.

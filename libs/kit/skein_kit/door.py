@@ -59,12 +59,11 @@ def _unary(
     path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
-    size = _INNER_BYTES if origin is None else _EDGE_BYTES
 
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> bytes:
         call = _call(path, context, origin)
         try:
-            response = await handler(_body(context, body_seconds, size), call)
+            response = await handler(_body(context, body_seconds, is_internal=origin is None), call)
         except Ended as ended:
             status = ended.status
             said: tuple[tuple[str, str | bytes], ...] = (*trailing(status), *told(call))
@@ -85,7 +84,6 @@ def _stream(
     path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
-    size = _INNER_BYTES if origin is None else _EDGE_BYTES
 
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> None:
         call = _call(path, context, origin)
@@ -99,7 +97,7 @@ def _stream(
 
         call.writer = write
         try:
-            await handler(_body(context, body_seconds, size), call)
+            await handler(_body(context, body_seconds, is_internal=origin is None), call)
         except Ended as ended:
             status = ended.status
             await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
@@ -107,8 +105,9 @@ def _stream(
     return grpc.stream_stream_rpc_method_handler(answer)
 
 
-def _body(context: aio.ServicerContext[bytes, bytes], seconds: float, size: int) -> Body:
-    return Body(read=lambda _most: _read(context, seconds), size=size)
+def _body(context: aio.ServicerContext[bytes, bytes], seconds: float, *, is_internal: bool) -> Body:
+    size = _INNER_BYTES if is_internal else _EDGE_BYTES
+    return Body(read=lambda _most: _read(context, seconds), size=size, is_internal=is_internal)
 
 
 async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> bytes:

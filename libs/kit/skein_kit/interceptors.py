@@ -7,7 +7,7 @@
     deadline     a time limit for calls without one and for those with too much; work is cancelled when the time is over
     identity     who calls, verified, and whether the access table allows it
     admission    whether the caller has calls left; at the edge only
-    body         the request's message is read, in the memory that such callers' bodies may take
+    body         the request's message is read, within the memory budget of such callers, until it is parsed
     turn         whether the service has room for the call; until then it waits for its turn, and not for long
     refusals     bytes that are no message, protovalidate's findings and other services' statuses become refusals
 
@@ -44,7 +44,7 @@ from skein_kit.call import AUTHORIZATION_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal
 from skein_kit.identity import Caller
 from skein_kit.overload import Overload
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES, body
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES, CompleteBody, body
 from skein_kit.streams import Streams
 from skein_kit.telemetry import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
 from skein_kit.violations import description_of
@@ -286,8 +286,8 @@ def refusals(method: Method, handler: Handler) -> Handler:
     """Read and validate the request, and turn what other services answered into refusals."""
 
     async def answer(request: Any, call: Call) -> Any:
-        if callable(request):
-            request = await request()
+        if isinstance(request, CompleteBody):
+            request = await request.message()
         if isinstance(request, bytes):
             request = parsed(method, request)
         if method.deserializer is not None:

@@ -19,6 +19,7 @@ from skein_kit.access import OPERATOR, SYSTEM
 from skein_kit.call import IN_PROCESS, Call
 from skein_kit.errors import Overloaded
 from skein_kit.headroom import DELAYS, Limit
+from skein_kit.request_bodies import CompleteBody
 from skein_kit.turns import State, Turn, Turns
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ _LOOP = "event loop"
 # What a method takes is a running mean of how long its calls last; so much of it is the newest call.
 _NEWEST = 0.1
 _FIRST_GUESS_SECONDS = 0.01
-# Refused callers are sent away for the longer, the more of them there are.
-_AWAY_SECONDS = 0.25
-_MOST_AWAY = 8
+# Refused callers are told to retry after this time, and after a multiple of it when many calls are refused.
+_RETRY_AFTER_SECONDS = 0.25
+_MOST_RETRY_FACTOR = 8
 _RECENT = 0.02
 _MOMENT_SECONDS = 1.0
 # What services ask of each other for every caller.
@@ -103,9 +104,7 @@ class Overload:
         async def counted(request: Any, call: Call) -> Any:
             nonlocal cost
             key, first = (_INTERNAL, True) if is_internal else _flow(call)
-            turn = await self._turn(
-                key, call, cost=cost, size=len(request) if type(request) is bytes else 0, first=first
-            )
+            turn = await self._turn(key, call, cost=cost, size=_size_of(request), first=first)
             started, call.has_turn = time.monotonic(), True
             try:
                 return await handler(request, call)
@@ -150,7 +149,8 @@ class Overload:
         self._admitted -= self._admitted * _RECENT
         self._refused_at = time.monotonic()
         self._shed[turn.state].inc()
-        raise Overloaded(after=_AWAY_SECONDS * min(_MOST_AWAY, 1 / max(self._admitted, 1 / _MOST_AWAY)))
+        factor = 1 / max(self._admitted, 1 / _MOST_RETRY_FACTOR)
+        raise Overloaded(after=_RETRY_AFTER_SECONDS * factor)
 
     async def _waited(self, turn: Turn, loop: asyncio.AbstractEventLoop) -> State:
         """Wait until a call runs or is refused; return which."""
@@ -177,6 +177,13 @@ class Overload:
     def _sampled(self, at: float) -> None:
         self._is_sampling = False
         self._limit.delayed(_LOOP, time.monotonic() - at)
+
+
+def _size_of(request: Any) -> int:
+    """Return the bytes that a request holds while it waits; 0 for a message that the process made itself."""
+    if isinstance(request, CompleteBody):
+        return request.size
+    return len(request) if type(request) is bytes else 0
 
 
 def _flow(call: Call) -> tuple[Hashable, bool]:

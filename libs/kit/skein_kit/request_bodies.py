@@ -1,18 +1,18 @@
-"""Requests on their way: read once it is known who calls, within the memory for the bodies of such callers."""
+"""Request bodies: read after the caller is identified, and counted in a memory budget until they are parsed."""
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein_kit import errors
-from skein_kit.body_budget import ANONYMOUS_BODIES, KNOWN_BODIES
+from skein_kit.body_budget import ANONYMOUS_BODIES, INTERNAL_ANONYMOUS_BODIES, INTERNAL_KNOWN_BODIES, KNOWN_BODIES
 from skein_kit.networks import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from skein_kit.body_budget import Reservation
     from skein_kit.call import Call
 
     Handler = Callable[[Any, Call], Awaitable[Any]]
@@ -25,47 +25,88 @@ MAX_ANONYMOUS_BYTES = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Body:
-    """A request that is still on its way."""
+    """A request body that is still arriving."""
 
-    # Waits for all of it and returns its bytes; those beyond a limit are refused, before they come where that is known.
+    # Reads the whole body and returns its bytes; refuses a body beyond the limit, before it arrives where possible.
     read: Callable[[int], Awaitable[bytes]]
-    # The most memory that it takes while it comes.
+    # The most memory that the body takes while it arrives.
     size: int
     # Whether `read` takes no more memory than its limit.
     stops: bool = False
-    # Makes the bytes a message, which may take its time; None: they stay bytes until the call has its turn.
+    # Whether the call comes from another service of the cluster.
+    is_internal: bool = False
+    # Turns the bytes into a message, which may take long; None: they stay bytes.
     parse: Callable[[bytes], Awaitable[Any]] | None = None
 
 
+class CompleteBody:
+    """The bytes of a request, which count in a memory budget until they are parsed or released."""
+
+    def __init__(
+        self, content: bytes, reservation: Reservation, parse: Callable[[bytes], Awaitable[Any]] | None = None
+    ) -> None:
+        """Own the reservation of the content."""
+        self._content: bytes | None = content
+        self._parse = parse
+        self.size = len(content)
+        self.reservation = reservation
+
+    @property
+    def content(self) -> bytes:
+        """Return the bytes, which are gone once they are parsed."""
+        if self._content is None:
+            message = "the body was parsed before"
+            raise RuntimeError(message)
+        return self._content
+
+    async def message(self) -> Any:
+        """Return the parsed message, or the bytes when nothing parses them here, and release the reservation.
+
+        Only the first call has a result.
+        """
+        content, self._content = self.content, None
+        with self.reservation:
+            return content if self._parse is None else await self._parse(content)
+
+
 def body(handler: Handler) -> Handler:
-    """Read a request that is still on its way, once it is known who calls; it takes no turn from others meanwhile."""
+    """Read a request that is still arriving, before it waits for its turn; its bytes count until they are parsed."""
 
     async def answer(request: Any, call: Call) -> Any:
-        if isinstance(request, Body):
-            message = await received(request, call)
-            request = message if request.parse is None else functools.partial(request.parse, message)
-        return await handler(request, call)
+        if not isinstance(request, Body):
+            return await handler(request, call)
+        complete = await read_body(request, call)
+        with complete.reservation:
+            return await handler(complete, call)
 
     return answer
 
 
-async def received(request: Body, call: Call) -> bytes:
-    """Read a request within the memory that bodies of such callers may take.
+async def read_body(request: Body, call: Call) -> CompleteBody:
+    """Read a request within the budget of its caller; the result's reservation must be released.
 
     Raises Overloaded and AnonymousMessageTooLarge.
     """
     caller = call.caller
     if caller is not None:
-        async with KNOWN_BODIES.room(caller.tenant_id or caller.principal, request.size):
-            return await request.read(MAX_MESSAGE_BYTES)
+        known = INTERNAL_KNOWN_BODIES if request.is_internal else KNOWN_BODIES
+        async with known.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
+            message = await request.read(MAX_MESSAGE_BYTES)
+            return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
     size = min(request.size, MAX_ANONYMOUS_BYTES) if request.stops else request.size
-    async with ANONYMOUS_BODIES.room(network_of(call.client_address or call.peer_address), size):
+    anonymous = INTERNAL_ANONYMOUS_BODIES if request.is_internal else ANONYMOUS_BODIES
+    async with anonymous.reserve(network_of(call.client_address or call.peer_address), size) as arrival:
         message = await request.read(MAX_ANONYMOUS_BYTES)
         if len(message) <= MAX_ANONYMOUS_BYTES:
-            return message
+            return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
         # The frames of an error may live on for a while; the message must not.
         del message
         raise too_large(MAX_ANONYMOUS_BYTES)
+
+
+def _kept_bytes(request: Body, message: bytes) -> int:
+    """Return the bytes that a complete body keeps; none for internal calls, whose callers have had a turn."""
+    return 0 if request.is_internal else len(message)
 
 
 def too_large(limit: int) -> errors.MessageTooLarge:

@@ -65,8 +65,8 @@ def sentence(error: SkeinError) -> str:
     message = error.message
     parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
     # Services of this version name the violations in the message already.
-    untold = [violation for violation in error.violations if violation.description not in message]
-    parts += [f"{violation.field}: {violation.description}." for violation in untold]
+    unstated = [violation for violation in error.violations if violation.description not in message]
+    parts += [f"{violation.field}: {violation.description}." for violation in unstated]
     parts += [f"{name}: {value}." for name, value in error.metadata.items() if f"{name}: {value}" not in message]
     if error.reason in _HINTS:
         parts.append(_HINTS[error.reason])

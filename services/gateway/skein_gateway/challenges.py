@@ -10,7 +10,7 @@ from google.rpc import error_details_pb2
 
 from skein_kit.access import RULES, TENANT_PERMISSIONS
 from skein_kit.errors import code_of, reason_of
-from skein_kit.violations import untold
+from skein_kit.violations import unstated_violations
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -75,9 +75,9 @@ def violations_of(status: Status) -> str:
     return "; ".join(f"{field} {description}".strip() for field, description in violations_in(status))
 
 
-def untold_in(status: Status) -> list[tuple[str, str]]:
+def unstated_violations_in(status: Status) -> list[tuple[str, str]]:
     """Return the violations that the message of the status leaves out."""
-    return untold(status.message, violations_in(status))
+    return unstated_violations(status.message, violations_in(status))
 
 
 def violations_in(status: Status) -> list[tuple[str, str]]:

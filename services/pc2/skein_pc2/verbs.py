@@ -85,8 +85,8 @@ class Verbs:
 def told(no: Rejected) -> str:
     """Say a refusal in one text: with the fields that are at fault."""
     violations = no.details.get("violations") or []
-    untold = [found for found in violations if found["description"] not in no.message]
-    faults = "; ".join(f"{found['field']}: {found['description']}" for found in untold)
+    unstated = [found for found in violations if found["description"] not in no.message]
+    faults = "; ".join(f"{found['field']}: {found['description']}" for found in unstated)
     return f"{no.message} ({faults})" if faults else no.message
 
 

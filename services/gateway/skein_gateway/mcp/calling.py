@@ -13,7 +13,7 @@ from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.call import Call, Ended
 from skein_kit.errors import code_of, reason_of
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES, CompleteBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from google.rpc.status_pb2 import Status
     from mcp.server.context import ServerRequestContext
 
+    from skein_kit.body_budget import Reservation
     from skein_kit.identity import Caller
     from skein_kit.interceptors import Admit
     from skein_kit.service import Servicers
@@ -48,6 +49,8 @@ class Exchange:
     large: bool = False
     # What a tool is called with, where the SDK's reading loses digits.
     arguments: dict[str, Any] | None = None
+    # The bytes of the body in the memory budget.
+    reservation: Reservation
     # An RPC was called for it, and counted as a call of its caller's.
     paid: bool = False
     # The HTTP status instead of 200, and headers to go with it.
@@ -62,9 +65,9 @@ class Exchange:
         call.client_address, call.user_agent = entered.client_address, entered.user_agent
         return call
 
-    async def aside(self, make: Callable[[Any], Made], given: Any) -> Made:
-        """Make something of what came in; of much, beside the loop."""
-        return await asyncio.to_thread(make, given) if self.large else make(given)
+    async def run_off_loop(self, convert: Callable[[Any], Made], value: Any) -> Made:
+        """Convert a value of the exchange, in a thread when the body is large."""
+        return await asyncio.to_thread(convert, value) if self.large else convert(value)
 
     def refused(self, status: Status, path: str) -> None:
         """Let HTTP say what only HTTP can: that a credential is no longer good, or an application needs more scope."""
@@ -97,7 +100,8 @@ class Rpcs:
         exchange.paid = True
         sent = request.SerializeToString() if method.deserializer is None else request
         try:
-            answer: Any = await handler(sent, exchange.call_of(path))
+            body = CompleteBody(sent, exchange.reservation) if isinstance(sent, bytes) else sent
+            answer: Any = await handler(body, exchange.call_of(path))
         except Ended as ended:
             exchange.refused(ended.status, path)
             raise

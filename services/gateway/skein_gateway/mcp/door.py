@@ -26,7 +26,7 @@ from skein_kit.access import TENANT_PERMISSIONS
 from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal, code_of, reason_of
 from skein_kit.interceptors import passed
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES, Body, received
+from skein_kit.request_bodies import MAX_MESSAGE_BYTES, Body, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -122,19 +122,24 @@ class McpDoor:
                     raise errors.ServiceUnavailable(service="auth")
                 caller = await _known(self._identify, call)
                 call.caller = caller
-                body = await received(Body(read=lambda _most: _body(request), size=MAX_MESSAGE_BYTES), call)
+                complete = await read_body(Body(read=lambda _most: _body(request), size=MAX_MESSAGE_BYTES), call)
         except TimeoutError:
             return _refused(errors.DeadlineExceeded().status(), {})
         except (Refusal, Ended) as refused:
             status = refused.status() if isinstance(refused, Refusal) else refused.status
             return _refused(status, self._challenge(status, call, issuer, toolsets))
-        is_large = len(body) > LARGE_BYTES
-        if not (await asyncio.to_thread(_has_valid_id, body) if is_large else _has_valid_id(body)):
-            said = "The id of a message is a text or an integer; a message without one is a notification."
-            return _error(400, said, code=types.INVALID_REQUEST)
-        exchange = Exchange(call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=is_large)
-        exchange.arguments = await exchange.aside(arguments_in, body)
-        await self._handed_on(request, body, exchange, send)
+        # The body counts until an RPC of the exchange has its turn, or the exchange ends.
+        with complete.reservation as reservation:
+            body: bytes = complete.content
+            is_large = len(body) > LARGE_BYTES
+            if not (await asyncio.to_thread(_has_valid_id, body) if is_large else _has_valid_id(body)):
+                said = "The id of a message is a text or an integer; a message without one is a notification."
+                return _error(400, said, code=types.INVALID_REQUEST)
+            exchange = Exchange(
+                call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=is_large, reservation=reservation
+            )
+            exchange.arguments = await exchange.run_off_loop(arguments_in, body)
+            await self._handed_on(request, body, exchange, send)
         return None
 
     def _method_refusal(self, request: Request) -> Response | None:

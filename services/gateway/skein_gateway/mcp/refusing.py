@@ -65,8 +65,8 @@ def _told(status: Status, named: Callable[[str], str]) -> str:
     # The model knows the fields by the names of the tool's arguments, so its own lines replace the message's.
     message = without_violations(status.message, violations)
     said = f"{reason_of(status) or code_of(status).name}: {message}"
-    untold = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
-    facts = ", ".join(f"{name}: {fact}" for name, fact in untold.items())
+    unstated = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
+    facts = ", ".join(f"{name}: {fact}" for name, fact in unstated.items())
     said = f"{said} ({facts})" if facts else said
     wrong = [f"- {named(field)} {what}".replace("  ", " ") for field, what in violations]
     if wrong:

@@ -133,7 +133,7 @@ class Tools:
         return result
 
     async def _called(self, tool: Tool, exchange: Exchange, arguments: dict[str, Any]) -> types.CallToolResult:
-        request = await exchange.aside(tool.request, arguments)
+        request = await exchange.run_off_loop(tool.request, arguments)
         response = await self._rpcs.call(exchange, tool.path, request)
         small = response.ByteSize() < LARGE_BYTES
         return _told(tool, response) if small else await asyncio.to_thread(_told, tool, response)

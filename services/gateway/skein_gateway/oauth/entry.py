@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,8 @@ class Entry:
     ) -> Response:
         """Do the work as a call of the cluster; what goes wrong is told by `refuse` and, if it is our fault, logged."""
         call = self.call(request)
-        with working_for(call):
+        # The request's body counts until the call ends, which covers its wait for a turn at a service.
+        with working_for(call), ExitStack() as call.reservations:
             try:
                 async with asyncio.timeout_at(call.deadline):
                     response = await work(call)
@@ -137,8 +139,8 @@ def refusal_of(error: BaseException) -> str:
 def problem_of(status: Status) -> Problem:
     """Say a refusal in OAuth's words."""
     reason, code = reason_of(status), code_of(status)
-    untold = "; ".join(f"{field} {what}".strip() for field, what in challenges.untold_in(status))
-    said = f"{status.message} ({untold})" if untold else status.message
+    violations = "; ".join(f"{field} {what}".strip() for field, what in challenges.unstated_violations_in(status))
+    said = f"{status.message} ({violations})" if violations else status.message
     if reason.startswith(_OAUTH):
         word = reason.removeprefix(_OAUTH).lower()
         return Problem(status=_STATUS.get(word, 400), error=word, description=said, reason=reason)
@@ -172,15 +174,20 @@ async def read_form(request: Request) -> Parameters:
 
 
 async def read_body(request: Request) -> bytes:
-    """Read a body, and no further than anything of ours is long. Raises FormInvalid and Overloaded."""
+    """Read a body of at most MAX_BODY bytes, which count in the budget until the call ends.
+
+    Raises FormInvalid and Overloaded.
+    """
     body = bytearray()
     call = current()
     source = network_of("" if call is None else call.client_address)
-    async with ANONYMOUS_BODIES.room(source, MAX_BODY):
+    async with ANONYMOUS_BODIES.reserve(source, MAX_BODY) as arrival:
         async for part in request.stream():
             body += part
             if len(body) > MAX_BODY:
                 raise FormInvalid("The request is too long.")
+        if call is not None:
+            call.reservations.enter_context(arrival.keep(len(body)))
     return bytes(body)
 
 

@@ -166,6 +166,6 @@ def shown(value: object) -> str:
 def said(no: Rejected) -> str:
     """Write a refusal as one text: these dialects have no place for details."""
     violations = no.details.get("violations") or []
-    untold = [found for found in violations if found["description"] not in no.message]
-    fields_at_fault = "; ".join(f"{found['field']} {found['description']}" for found in untold)
+    unstated = [found for found in violations if found["description"] not in no.message]
+    fields_at_fault = "; ".join(f"{found['field']} {found['description']}" for found in unstated)
     return f"{no.message} ({fields_at_fault})" if fields_at_fault else no.message
