@@ -107,7 +107,7 @@ def loads_mixed(text: str | bytes) -> Any:
 
 
 def escape_active(text: str) -> str:
-    """Return the same JSON with every ACTIVE character escaped: such characters stand in strings alone."""
+    """Return the same JSON with every ACTIVE character escaped; such characters occur in strings alone."""
     return ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # Whole doubles below are written without an exponent, as JavaScript does it.
 _PLAIN_WHOLE = 1e21
-# Whole doubles beyond have fewer digits of their own than they have places before the point: zeros fill the rest.
+# The largest whole number below which every whole number is a double. A double beyond it is written with its shortest
+# decimal form, and zeros fill the other places.
 _LAST_EXACT_WHOLE = 2**53
 
 

@@ -43,32 +43,32 @@ _REFLECTION = f"/{reflection.SERVICE_NAME}/"
 
 
 class Health:
-    """What is known of the services of one port, and who is told when it changes."""
+    """The health statuses of one port's services, and the streams that watch them."""
 
     def __init__(self) -> None:
         """Begin without any service."""
         self._statuses: dict[str, int] = {}
         self._changed = asyncio.Event()
-        self._is_leaving = False
-        self._is_over = False
+        self._is_shutting_down = False
+        self._is_closed = False
 
-    def say(self, names: Iterable[str], *, serving: bool) -> None:
-        """Say of services by these names whether they serve; once they leave, they say "no"."""
-        if self._is_leaving:
+    def set_status(self, names: Iterable[str], *, serving: bool) -> None:
+        """Set the status of the services by these names; after the shutdown began, a call has no effect."""
+        if self._is_shutting_down:
             return
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         self._statuses.update(dict.fromkeys(names, status))
-        self._tell()
+        self._notify()
 
-    def begin_leaving(self) -> None:
-        """Say "no" of all services from here on."""
-        self.say(list(self._statuses), serving=False)
-        self._is_leaving = True
+    def begin_shutdown(self) -> None:
+        """Set all services to NOT_SERVING for good."""
+        self.set_status(list(self._statuses), serving=False)
+        self._is_shutting_down = True
 
-    def leave(self) -> None:
-        """End the streams of those who watch: they would hold up the server's stop."""
-        self._is_over = True
-        self._tell()
+    def close(self) -> None:
+        """End the watch streams, which would delay the server's stop."""
+        self._is_closed = True
+        self._notify()
 
     @property
     def all(self) -> Mapping[str, int]:
@@ -80,9 +80,9 @@ class Health:
         return self._statuses.get(name)
 
     async def follow(self, name: str, write: Callable[[int], Awaitable[None]]) -> None:
-        """Write the status of a service, and again after each change, until `leave`."""
+        """Write the status of a service, and again after each change, until `close`."""
         last: int | None = None
-        while not self._is_over:
+        while not self._is_closed:
             changed = self._changed
             now = self._statuses.get(name, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
             if now != last:
@@ -91,7 +91,7 @@ class Health:
             # What changed while it was written has set this event already.
             await changed.wait()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -145,7 +145,7 @@ class OpenServices(grpc.GenericRpcHandler):
     async def _watch(self, context: Context) -> None:
         name = await self._read_name(context)
         await self._health.follow(name, lambda status: context.write(_response(status)))
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the service leaves off")
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the service shuts down")
 
     async def _reflect(self, context: Context) -> None:
         while (question := await self._read(context, is_last_allowed=True)) is not None:

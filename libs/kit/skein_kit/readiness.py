@@ -75,7 +75,7 @@ class Readiness:
             why = await why_not_ready(servicers)
             if why != self.why:
                 was_ready = self.event.is_set()
-                checker.say(names, serving=not why)
+                checker.set_status(names, serving=not why)
                 self._tell(why)
                 if not why:
                     self._log.info("ready", address=address)

@@ -286,7 +286,7 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
             for readiness in ready.values():
                 readiness.leave()
             for checker in checkers:
-                checker.begin_leaving()
+                checker.begin_shutdown()
             # Calls in flight are finished; streams have no end to wait for.
             for streams in host.streams:
                 streams.drain()
@@ -321,7 +321,7 @@ async def _serving(
     servicers.answers.update(answers)
     checker = Health()
     names = ["", *servicers.names]
-    checker.say(names, serving=False)
+    checker.set_status(names, serving=False)
     if host.in_process_calls:
         host.local.setdefault(service.name, {}).update(answers)
     server: aio.Server | None = None
@@ -335,7 +335,7 @@ async def _serving(
             yield checker, watcher
     finally:
         await _end(watcher)
-        checker.leave()
+        checker.close()
         if server is not None:
             await server.stop(host.settings.grace_seconds)
         host.local.get(service.name, {}).clear()

@@ -1,4 +1,4 @@
-"""The later looks at what was erased, when calls are recorded; the worker's round does what a process left undone."""
+"""Completes erasures after the calls that were in flight; the worker's round completes those of a stopped process."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ if TYPE_CHECKING:
 
     from skein_memory.store.erasures import ErasureStore
 
-# The clocks of this loop and of the notes may differ by some time.
+# The clocks of this loop and of the erasures may differ by this time.
 _SPARE_SECONDS = 1.0
-# Between two times that the planner's statistics are made anew.
+# The least time between two refreshes of the planner's statistics.
 _REFRESH_SECONDS = 150.0
 
 log = logs.get("memory")
 
 
-class Finisher:
-    """Finishes the erasures of tenants, one tenant after the other."""
+class ErasureCompleter:
+    """Completes the erasures of tenants, one tenant after the other."""
 
     def __init__(self, erasures: ErasureStore) -> None:
-        """Finish with this store."""
+        """Complete the erasures of this store."""
         self._erasures = erasures
-        # What to do when, by the loop's clock: in each queue all wait equally long.
+        # Due times by the loop's clock; all entries of one queue have the same delay.
         delays = (SETTLE.total_seconds(), erasures.keep.total_seconds())
         self._due = {delay + _SPARE_SECONDS: asyncio.Queue[tuple[float, UUID]]() for delay in delays}
-        # Statistics from before this time may hold something of erased people; None: there are none.
+        # Planner statistics from before this time may contain values of erased people; None: there are none.
         self._outdated: datetime | None = None
         self._next_refresh = 0.0
 
-    def note(self, tenant_id: UUID) -> None:
-        """Finish a tenant's erasures when calls that are at work now have settled."""
+    def schedule(self, tenant_id: UUID) -> None:
+        """Complete a tenant's erasures after the calls that are in flight now have ended."""
         at = asyncio.get_running_loop().time()
         for delay, queue in self._due.items():
             queue.put_nowait((at + delay, tenant_id))
 
     async def run(self) -> None:
-        """Finish what is due, until cancelled."""
+        """Complete due erasures until cancelled."""
         async with asyncio.TaskGroup() as group:
             for queue in self._due.values():
-                group.create_task(self._take(queue))
+                group.create_task(self._consume(queue))
             group.create_task(self._keep_refreshing())
 
-    async def finish(self, tenant_id: UUID) -> None:
-        """Finish a tenant's erasures as far as they are due; what fails is logged, and done by a later call."""
+    async def complete(self, tenant_id: UUID) -> None:
+        """Complete a tenant's due erasures; a failure is logged, and a later call tries again."""
         at = now()
         try:
             if await self._erasures.finish(tenant_id, at=at):
@@ -62,11 +62,11 @@ class Finisher:
         except (Refusal, asyncpg.PostgresError) as error:
             log.warning("erasure_not_finished", tenant_id=str(tenant_id), error=type(error).__name__)
 
-    async def _take(self, queue: asyncio.Queue[tuple[float, UUID]]) -> None:
+    async def _consume(self, queue: asyncio.Queue[tuple[float, UUID]]) -> None:
         while True:
             due, tenant_id = await queue.get()
             await asyncio.sleep(due - asyncio.get_running_loop().time())
-            await self.finish(tenant_id)
+            await self.complete(tenant_id)
 
     async def _keep_refreshing(self) -> None:
         while True:
@@ -77,7 +77,7 @@ class Finisher:
                 log.warning("statistics_not_refreshed", error=type(error).__name__)
 
     async def _refresh(self) -> None:
-        """Make outdated statistics anew, for all tenants at once, and not too often."""
+        """Refresh outdated planner statistics for all tenants at once, at a limited rate."""
         at, before = asyncio.get_running_loop().time(), self._outdated
         if before is None or at < self._next_refresh:
             return

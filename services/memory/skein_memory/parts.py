@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from skein_kit.embeddings import Embeddings
     from skein_kit.months import Months
     from skein_memory.delivering import Delivering
-    from skein_memory.finishing import Finisher
+    from skein_memory.erasure_completion import ErasureCompleter
     from skein_memory.settings import MemorySettings
     from skein_memory.store import (
         AccessLogStore,
@@ -72,7 +72,7 @@ class Parts:
     archives: ArchiveStore
     expunging: ExpungingStore
     erasures: ErasureStore
-    finishing: Finisher
+    erasure_completer: ErasureCompleter
     delivering: Delivering
 
 

@@ -21,7 +21,7 @@ from skein_kit.requests import Requests
 from skein_kit.service import Service, Servicers
 from skein_kit.vectors import prepare_connection
 from skein_memory.delivering import Delivering
-from skein_memory.finishing import Finisher
+from skein_memory.erasure_completion import ErasureCompleter
 from skein_memory.keyring import KeyCheck
 from skein_memory.parts import Parts
 from skein_memory.sealing import MasterKeys
@@ -104,7 +104,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         outbound = Outbound.of(OutboundSettings.read(host.environment))
         delivering = Delivering(deliveries, watches.key_of, outbound)
         erasures = ErasureStore(tables, longest_call=timedelta(seconds=host.settings.max_deadline_seconds))
-        finishing = Finisher(erasures)
+        erasure_completer = ErasureCompleter(erasures)
         cold = Cold(settings.archives(host.environment))
         parts = Parts(
             settings=settings,
@@ -136,7 +136,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             deliveries=deliveries,
             delivering=delivering,
             erasures=erasures,
-            finishing=finishing,
+            erasure_completer=erasure_completer,
         )
         servicers.add(rpc.add_MemoryServiceServicer_to_server, access_log.watching(MemoryServicer(parts)))
         servicers.add(rpc.add_LinkServiceServicer_to_server, access_log.watching(LinkServicer(parts)))
@@ -151,7 +151,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server, access_log.watching(SnapshotServicer(parts))
         )
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
-        async with watching.open(), delivering.open(), alongside(erasures=finishing.run):
+        async with watching.open(), delivering.open(), alongside(erasures=erasure_completer.run):
             yield servicers
 
 

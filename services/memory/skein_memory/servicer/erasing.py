@@ -87,7 +87,7 @@ class ErasingRpcs(Rpcs):
         subject_id = _subject(request.selection)
         if subject_id and not request.dry_run and not response.next_page_token:
             await self._parts.erasures.clear_subject(tenant_id, subject_id)
-            self._parts.finishing.note(tenant_id)
+            self._parts.erasure_completer.schedule(tenant_id)
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         who, at = caller(context), now()

@@ -38,7 +38,7 @@ class UpkeepRpcs(Rpcs):
         await self._parts.watches.keep_wrapped(who.tenant())
         deleted += await self._parts.deliveries.delete_old(who.tenant(), at)
         deleted += await self._parts.blocks.detach_purged(who.tenant(), at=at, by=who.principal)
-        await self._parts.finishing.finish(who.tenant())
+        await self._parts.erasure_completer.complete(who.tenant())
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
