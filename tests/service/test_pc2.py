@@ -91,6 +91,19 @@ async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistan
     assert answer["data"]["expires_at"] is None
 
 
+async def test_large_whole_numbers_of_a_typed_client_reach_an_assistant_as_whole_numbers(
+    assistant: Assistant, tenant: Tenant
+) -> None:
+    memory = memory_pb2.Memory(content="Stored by RPC")
+    memory.metadata["places"] = 1.2345678901234568e20
+    stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+
+    answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+
+    places = answer["data"]["content"]["metadata"]["places"]
+    assert (places, type(places)) == (123456789012345680000, int)
+
+
 async def test_a_request_sent_again_after_a_timeout_stores_nothing_twice(assistant: Assistant) -> None:
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"content": {"text": "once"}, "ttl": 60}}
 

@@ -305,6 +305,9 @@ async def embedded(cluster: Cluster, tenant: Tenant, connection: Connection) -> 
                 "SELECT count(*) FROM recall.documents WHERE tenant_id = $1 AND pending", tenant.tenant_id
             ):
                 pass
+
+
+async def add_counts(tenant: Tenant, connection: Connection) -> None:
     for statement in COUNTS.split(";"):
         await connection.execute(statement.replace("$1", f"'{tenant.tenant_id}'"))
 
@@ -340,7 +343,10 @@ async def test_a_deleted_tenant_leaves_no_row_in_any_table(
         await fill(filled, connection)
     for filled in (tenant, other_tenant):
         await embedded(cluster, filled, connection)
-    before = await counts(connection, tenant.tenant_id)
+    # The cluster's own worker sees these rows, and may remove them, once they are counted.
+    async with connection.transaction():
+        await add_counts(tenant, connection)
+        before = await counts(connection, tenant.tenant_id)
     neighbour = await counts(connection, other_tenant.tenant_id, behind=False)
     # Whatever table is added has to be filled here, and removed by its service.
     assert set(before) == set(await tables(connection)) - {"tenancy.deletions"}
@@ -395,6 +401,56 @@ async def test_a_deletion_that_was_interrupted_goes_on(
         "memory.entries": MEMORIES + 3,
         "session.messages": 10,
     }
+
+
+async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_the_end(
+    cluster: Cluster, tenant: Tenant, connection: Connection
+) -> None:
+    await fill(tenant, connection)
+    await delete(cluster, tenant, grace=AT_ONCE)
+    # From its first batch on auth knows that the tenant is closed.
+    await work(cluster, Limited(2))
+    async with hosted(cluster) as host:
+        clients, system = clients_of(host), system_of(host)
+
+        async def purge_all() -> int:
+            removed = 0
+            more = True
+            while more:
+                async with system.acting(tenant_id=str(tenant.tenant_id), closed=True, seconds=60):
+                    answer = await clients.memory.PurgeTenant(memory_pb2.PurgeTenantRequest(limit=2))
+                more = answer.more
+                removed += answer.deleted_counts["memory.entries"]
+            return removed
+
+        counted = await asyncio.gather(purge_all(), purge_all())
+    assert sum(counted) == MEMORIES + 3
+
+
+async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_removed(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    await delete(cluster, tenant, grace=AT_ONCE)
+    await work(cluster)
+    finished = await deletion_of(cluster, tenant)
+    request = members_pb2.RecordDeletionRequest(
+        tenant_id=str(tenant.tenant_id), stage="memory", deleted_counts={"memory.entries": 2}
+    )
+    again = members_pb2.RecordDeletionRequest(
+        tenant_id=str(tenant.tenant_id), stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True
+    )
+    async with hosted(cluster) as host:
+        clients, system = clients_of(host), system_of(host)
+        async with system.acting(seconds=60):
+            await clients.tenancy.RecordDeletion(request)
+            await clients.tenancy.RecordDeletion(again)
+
+    report = await deletion_of(cluster, tenant)
+
+    assert (report.state, report.stage) == (members_pb2.DELETION_STATE_DONE, "")
+    assert report.finish_time == finished.finish_time
+    assert report.deleted_counts["memory.entries"] == finished.deleted_counts["memory.entries"] + 2
+    assert report.deleted_counts["tenancy.tenants"] == 1
 
 
 async def test_a_tenant_within_its_grace_is_closed_and_comes_back_whole(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.sql import Queries
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from skein_kit.database import Database
+    from skein_kit.database import Database, Transaction
     from skein_kit.sql import Query
 
+_LOCK = Queries.of("skein_kit")["lock_purge"]
 # Rows that one call removes where its caller names no number.
 DEFAULT_LIMIT = 1000
 
@@ -26,6 +29,7 @@ async def purge(
     counts: dict[str, int] = {}
     left = limit or DEFAULT_LIMIT
     async with database.tenant(tenant_id) as tx:
+        await lock(tx, tenant_id)
         for table, query in tables.items():
             removed = await tx.execute(query, tenant_id=tenant_id, count=left)
             if removed:
@@ -34,3 +38,12 @@ async def purge(
             if left <= 0:
                 return counts, True
     return counts, False
+
+
+async def lock(tx: Transaction, tenant_id: UUID) -> None:
+    """Wait until no other transaction purges the tenant.
+
+    Two workers may purge one tenant. A batch that waits for the rows of another batch removes fewer rows than its
+    limit, which would look like the end.
+    """
+    await tx.value(_LOCK, tenant_id=tenant_id)

@@ -12,6 +12,7 @@ import hashlib
 import time
 import uuid
 from collections import OrderedDict
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from skein_kit.networks import network_of
 from skein_kit.quiet_window import QuietWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from skein.auth.v1 import auth_pb2_grpc
     from skein_gateway.recognition import Recognizer
@@ -134,14 +135,7 @@ class Credentials:
         """Begin an exchange. Raises CredentialInvalid for a forged credential, RateLimited for an unproven one."""
         source = network_of(call.client_address)
         digest = hashlib.sha256(credential.encode()).digest()
-        is_charged = False
-        if recognition is Recognition.FORGED:
-            if not self._reports.is_first(source):
-                _INVALID.inc()
-                raise CredentialInvalid
-        elif not self._outcomes.get(digest, recognition is Recognition.GENUINE):
-            self._sources.charge(source)
-            is_charged = True
+        is_charged = self._charge(source, digest, recognition)
         task = asyncio.create_task(self._exchange(credential, tenant_id, call))
         self._asking[key] = task
 
@@ -152,6 +146,51 @@ class Credentials:
 
         task.add_done_callback(answered)
         return task
+
+    @asynccontextmanager
+    async def charging(self, credential: str, call: Call) -> AsyncIterator[None]:
+        """Run a block that presents a credential to auth without an exchange, and charge a failure to the source.
+
+        Raises CredentialInvalid for a forged credential, RateLimited for an unproven one.
+        """
+        if not credential or len(credential) > MAX_CREDENTIAL:
+            raise CredentialInvalid
+        source = network_of(call.client_address)
+        digest = hashlib.sha256(credential.encode()).digest()
+        is_charged = self._charge(source, digest, await self._recognizer.recognize(credential))
+        is_good: bool | None = None
+        try:
+            yield
+            is_good = True
+        except aio.AioRpcError as error:
+            is_good = False if error.code() in _REFUSALS else None
+            raise
+        finally:
+            if is_good is not None:
+                self._remember_outcome(digest, is_good=is_good)
+            if is_charged and is_good is not False:
+                self._sources.give_back(source)
+
+    def _charge(self, source: str, digest: bytes, recognition: Recognition) -> bool:
+        """Charge a source for a credential that only auth can judge; return whether it was charged.
+
+        Raises CredentialInvalid for a forged credential, RateLimited for an unproven one.
+        """
+        if recognition is Recognition.FORGED:
+            if not self._reports.is_first(source):
+                _INVALID.inc()
+                raise CredentialInvalid
+            return False
+        if self._outcomes.get(digest, recognition is Recognition.GENUINE):
+            return False
+        self._sources.charge(source)
+        return True
+
+    def _remember_outcome(self, digest: bytes, *, is_good: bool) -> None:
+        self._outcomes[digest] = is_good
+        self._outcomes.move_to_end(digest)
+        if len(self._outcomes) > MAX_PROVEN:
+            self._outcomes.popitem(last=False)
 
     def _answered(self, key: bytes, digest: bytes, task: asyncio.Task[Identity]) -> bool | None:
         """Remember what came of an exchange; say whether the credential was good, None when that stayed open."""
@@ -166,10 +205,7 @@ class Credentials:
             self._known[key] = task.result()
             if len(self._known) > MAX_REMEMBERED:
                 self._known.popitem(last=False)
-        self._outcomes[digest] = error is None
-        self._outcomes.move_to_end(digest)
-        if len(self._outcomes) > MAX_PROVEN:
-            self._outcomes.popitem(last=False)
+        self._remember_outcome(digest, is_good=error is None)
         return error is None
 
     async def _exchange(self, credential: str, tenant_id: str, call: Call) -> Identity:

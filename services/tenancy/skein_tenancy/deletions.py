@@ -58,12 +58,14 @@ class Progress:
     def added_to(self, deletion: asyncpg.Record, at: datetime) -> dict[str, object]:
         """Return the columns of a deletion that has come this far.
 
-        One that is done stays as it is. Raises TenantNotDeleted for one that was undone, or whose grace is not over.
+        A deletion that is done stays done, but it takes the counts of batches that a second worker removed meanwhile.
+        Raises TenantNotDeleted for a deletion that was undone, or whose grace is not over.
         """
         if deletion["state"] == UNDONE or deletion["purge_time"] > at:
             raise TenantNotDeleted
         counts = Counter(json.loads(deletion["deleted_counts"]))
-        if deletion["state"] != DONE:
+        # Two workers may finish the same deletion; the tenant's own row counts once.
+        if not (self.finished and deletion["state"] == DONE):
             counts.update(self.counts)
         done = self.finished or deletion["state"] == DONE
         return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
-from skein_kit import canary, logs
+from skein_kit import canary, logs, purging
 from skein_kit.database import NO_TENANT
 from skein_kit.ids import first_id
 from skein_kit.requests import Requests
@@ -97,6 +97,7 @@ class UpkeepStore:
         counts: dict[str, int] = {}
         left = limit
         async with self._database.tenant(tenant_id) as tx:
+            await purging.lock(tx, tenant_id)
             for table, name in _PURGES.items():
                 deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=left)
                 if deleted:

@@ -33,7 +33,7 @@ def oauth_routes(host: Host, credentials: Credentials, metadata: Metadata, proxi
     entry = Entry(proxies, host.settings.default_deadline_seconds)
     people = People(credentials, auth, tenancy)
     discovery = Discovery(entry, metadata, auth)
-    tokens = TokenEndpoints(entry, metadata, oauth)
+    tokens = TokenEndpoints(entry, metadata, oauth, credentials)
     registration = Registration(entry, metadata, oauth)
     authorize = Authorize(entry, metadata, people, oauth)
     device = Device(entry, metadata, people, oauth)

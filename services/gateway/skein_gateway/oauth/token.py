@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from skein.auth.v1 import oauth_pb2_grpc
+    from skein_gateway.credentials import Credentials
     from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
     from skein_kit.call import Call
@@ -29,9 +31,16 @@ _UNSUPPORTED = Problem(status=400, error="unsupported_grant_type", description="
 class TokenEndpoints:
     """The handlers, each of them: read the form, one call, answer."""
 
-    def __init__(self, entry: Entry, metadata: Metadata, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub) -> None:
-        """Call auth."""
+    def __init__(
+        self,
+        entry: Entry,
+        metadata: Metadata,
+        oauth: oauth_pb2_grpc.OAuthServiceAsyncStub,
+        credentials: Credentials,
+    ) -> None:
+        """Call auth; `credentials` charges sources for bearer credentials that fail."""
         self._entry = entry
+        self._credentials = credentials
         self._metadata = metadata
         self._oauth = oauth
 
@@ -92,17 +101,17 @@ class TokenEndpoints:
     async def introspect(self, request: Request) -> Response:
         """Say what a token allows, to a client or to whoever holds a credential of the tenant."""
 
-        async def work(_call: Call) -> Response:
+        async def work(call: Call) -> Response:
             form = await read_form(request)
             bearer = bearer_of(request.headers)
-            found = await self._oauth.IntrospectToken(
-                oauth_pb2.IntrospectTokenRequest(
-                    client=None if bearer else _needed_client(request, form),
-                    bearer=bearer,
-                    token=_needed(form, "token"),
-                    token_type_hint=form.get("token_type_hint"),
-                )
+            introspect = oauth_pb2.IntrospectTokenRequest(
+                client=None if bearer else _needed_client(request, form),
+                bearer=bearer,
+                token=_needed(form, "token"),
+                token_type_hint=form.get("token_type_hint"),
             )
+            async with self._credentials.charging(bearer, call) if bearer else nullcontext():
+                found = await self._oauth.IntrospectToken(introspect)
             return JSONResponse(introspection(found), headers=NO_STORE)
 
         return await self._answered(request, work)
