@@ -24,6 +24,7 @@ from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
 from skein_kit.settings import ProcessSettings
+from skein_kit.sql import Queries
 from skein_worker.deletion import Clients, Deletions
 from skein_worker.system import System
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.Connection[asyncpg.Record]
 
+LOCK_PURGE = Queries.of("skein_kit")["lock_purge"].text
 MEMORIES = 30
 AT_ONCE = Duration()
 BEHIND = {"memory.access_log", "memory.accesses"}
@@ -171,6 +173,16 @@ async def work(cluster: Cluster, leave_off: asyncio.Event | None = None, *, batc
     async with hosted(cluster) as host:
         job = Deletions(clients_of(host), system_of(host), seconds=60, batch=batch)
         assert await job.run(b"", leave_off or asyncio.Event()) == 60
+
+
+async def crash(cluster: Cluster) -> None:
+    """Let a worker crash after a few batches; a run that a service's refusal ends before that is repeated."""
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                await work(cluster, Limited(4, crash=True))
+            except ZeroDivisionError:
+                return
 
 
 _VECTORS = "recall.embeddings_"
@@ -381,18 +393,21 @@ async def test_a_deletion_that_was_interrupted_goes_on(
     await work(cluster)
     await delete(cluster, tenant, grace=AT_ONCE)
 
-    await work(cluster, Limited(12))
-    halfway = await deletion_of(cluster, tenant)
+    # On a machine under load any run may end early, because a service does not answer; the next run goes on.
+    async with asyncio.timeout(120):
+        while (halfway := await deletion_of(cluster, tenant)).stage != "memory":
+            await work(cluster, Limited(3))
     left = await counts(connection, tenant.tenant_id)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "DELETION_STARTED"):
         await cluster.operator.tenancy.UndeleteTenant(
             members_pb2.UndeleteTenantRequest(tenant_id=str(tenant.tenant_id))
         )
-    with pytest.raises(ZeroDivisionError):
-        await work(cluster, Limited(9, crash=True))
-    await asyncio.gather(work(cluster), work(cluster))
+    await crash(cluster)
+    async with asyncio.timeout(120):
+        while (await deletion_of(cluster, tenant)).state != members_pb2.DELETION_STATE_DONE:
+            await asyncio.gather(work(cluster), work(cluster))
 
-    assert (halfway.state, halfway.stage) == (members_pb2.DELETION_STATE_PURGING, "memory")
+    assert halfway.state == members_pb2.DELETION_STATE_PURGING
     assert 0 < sum(left.values()) < sum(before.values())
     assert await counts(connection, tenant.tenant_id) == {}
     report = await deletion_of(cluster, tenant)
@@ -413,18 +428,27 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
     async with hosted(cluster) as host:
         clients, system = clients_of(host), system_of(host)
 
-        async def purge_all() -> int:
-            removed = 0
-            more = True
-            while more:
-                async with system.acting(tenant_id=str(tenant.tenant_id), closed=True, seconds=60):
-                    answer = await clients.memory.PurgeTenant(memory_pb2.PurgeTenantRequest(limit=2))
-                more = answer.more
-                removed += answer.deleted_counts["memory.entries"]
-            return removed
+        async def purge(limit: int) -> memory_pb2.PurgeTenantResponse:
+            async with system.acting(tenant_id=str(tenant.tenant_id), closed=True, seconds=60):
+                return await clients.memory.PurgeTenant(memory_pb2.PurgeTenantRequest(limit=limit))
 
-        counted = await asyncio.gather(purge_all(), purge_all())
-    assert sum(counted) == MEMORIES + 3
+        # Entries are last: everything else is gone now.
+        while "memory.entries" not in (await purge(1)).deleted_counts:
+            pass
+        async with connection.transaction():
+            await connection.execute(LOCK_PURGE, tenant.tenant_id)
+            await connection.execute(
+                "DELETE FROM memory.entries WHERE tenant_id = $1 AND memory_id IN"
+                " (SELECT memory_id FROM memory.entries WHERE tenant_id = $1 LIMIT 2)",
+                tenant.tenant_id,
+            )
+            other = asyncio.ensure_future(purge(2))
+            async with asyncio.timeout(60):
+                while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                    assert not other.done()
+        answer = await other
+
+    assert (dict(answer.deleted_counts), answer.more) == ({"memory.entries": 2}, True)
 
 
 async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_removed(
