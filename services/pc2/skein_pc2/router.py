@@ -50,6 +50,11 @@ _WAITING_BYTES = 64 * 1024 * 1024
 # One peer may have this part of the room for waiting messages.
 _PEERS_SHARE = 4
 
+# The peer's queue is full, or the peer is gone.
+_UNSENT = (zmq.EAGAIN, zmq.EHOSTUNREACH)
+# A frame's head: flags and a length, of one byte up to the first size and of eight beyond (ZMTP 3.1).
+_SHORT_FRAME, _SHORT_HEAD, _LONG_HEAD = 255, 2, 9
+
 ANSWERED = prometheus_client.Counter("skein_pc2_messages_total", "Messages answered.", ["port", "status"])
 TIME = Histogram(
     "skein_pc2_message_duration_seconds", "Time from message to answer.", ["port"], buckets=LATENCY_BUCKETS
@@ -134,6 +139,8 @@ class Router:
             socket.setsockopt(zmq.MAXMSGSIZE, _FRAME_LIMIT)
             socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES)
             socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES)
+            # An answer that finds no room is an error to us, and not dropped without a word.
+            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
             if self._door.certificates is not None:
                 self._door.certificates.secure(socket)
@@ -255,11 +262,23 @@ class RouterConnection:
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send an answer, unless the connection has ended or its peer does not read."""
-        if not self._socket.closed and self._unread < _UNREAD_BYTES:
-            self._unread += sum(len(frame) for frame in frames)
-            await self._socket.send_multipart(frames)
+        if self._socket.closed or self._unread >= _UNREAD_BYTES:
+            return
+        size = _wire_bytes(frames)
+        self._unread += size
+        try:
+            await self._socket.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            self._unread -= size
+            if error.errno not in _UNSENT:
+                raise
 
     def delivered(self, size: int) -> None:
         """Count bytes that the peer's system has taken."""
-        # More than were sent: each frame has a head, and CURVE adds to it.
+        # More than were counted: the connection's opening, and what CURVE adds to each frame.
         self._unread = max(0, self._unread - size)
+
+
+def _wire_bytes(frames: Sequence[bytes]) -> int:
+    """Return how many bytes an answer has on the wire: all but the identity, which says to which peer it goes."""
+    return sum(len(frame) + (_SHORT_HEAD if len(frame) <= _SHORT_FRAME else _LONG_HEAD) for frame in frames[1:])
