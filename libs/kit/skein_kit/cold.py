@@ -44,9 +44,12 @@ class Cold:
         """Store lines under a name that their checksum is part of."""
         return await asyncio.to_thread(self._write, tenant_id, archive_id, "\n".join(lines))
 
-    async def read(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Sequence[str]:
-        """Return the lines of a file. Raises ArchiveDamaged when it is missing or not what was written."""
-        return await asyncio.to_thread(self._read, tenant_id, archive_id, checksum)
+    async def read(self, tenant_id: UUID, archive_id: UUID, written: Written) -> Sequence[str]:
+        """Return the lines of a file. Raises ArchiveDamaged when it is missing or not what was written.
+
+        A file with other bytes is refused before it is unpacked, and is read no further than the length written.
+        """
+        return await asyncio.to_thread(self._read, tenant_id, archive_id, written)
 
     async def delete(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> None:
         """Remove a file, also one that is written in part; one that is not there is passed over."""
@@ -95,13 +98,15 @@ class Cold:
         for folder in (path.parent, *(new.parent for new in made)):
             _sync(folder)
 
-    def _read(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Sequence[str]:
+    def _read(self, tenant_id: UUID, archive_id: UUID, written: Written) -> Sequence[str]:
         try:
-            packed = self._path(tenant_id, archive_id, checksum).read_bytes()
+            with open(self._path(tenant_id, archive_id, written.checksum), "rb", opener=_open_at_once) as file:  # noqa: PTH123 - a Path's own method takes no opener.
+                packed = file.read(written.byte_count + 1) or b""
         except OSError as error:
             raise ArchiveDamaged(archive_id=str(archive_id)) from error
-        if hashlib.sha256(packed).digest() != checksum:
+        if hashlib.sha256(packed).digest() != written.checksum:
             raise ArchiveDamaged(archive_id=str(archive_id))
+        # These are the bytes that `pack` made, so they unpack to the lines that it was given.
         text = gzip.decompress(packed).decode()
         return text.split("\n") if text else []
 
@@ -144,6 +149,11 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting: a pipe in its place would wait for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _part(path: Path) -> Path:

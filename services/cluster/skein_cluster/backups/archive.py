@@ -38,6 +38,8 @@ _SUFFIX = ".gz"
 _SEGMENTS_BACK = 120
 # Segments that are checked at once; a record may go on in the next one.
 _AT_ONCE = 16
+# The history of a timeline has a line for each restore.
+_HISTORY_BYTES = 1024 * 1024
 
 
 def kept(environment: Mapping[str, str]) -> Folder | None:
@@ -223,25 +225,30 @@ class Archive:
 def _branches(path: Path) -> list[tuple[int, int]]:
     """Read which timelines led to one, and up to which place."""
     found = []
-    for line in unpacked(path).decode("utf-8", errors="replace").splitlines():
+    for line in unpacked(path, _HISTORY_BYTES).decode("utf-8", errors="replace").splitlines():
         words = line.split()
         if len(words) > 1 and words[0].isdecimal():
             found.append((int(words[0]), lsn.parse(words[1])))
     return found
 
 
-def _write(packed: Path, path: Path) -> Path:
-    path.write_bytes(unpacked(packed))
+def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
+    path.write_bytes(unpacked(packed, segment_bytes))
     return path
 
 
-def unpacked(path: Path) -> bytes:
-    """Return a packed file. Raises BackupDamaged."""
+def unpacked(path: Path, most: int) -> bytes:
+    """Return a packed file, of which no more than `most` bytes are unpacked. Raises BackupDamaged, also for more."""
     try:
-        return gzip.decompress(path.read_bytes())
+        with gzip.open(path) as file:
+            content = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
         message = f"{path} cannot be unpacked ({type(error).__name__})."
         raise BackupDamaged(message) from None
+    if len(content) > most:
+        message = f"{path} unpacks to more than {most} bytes."
+        raise BackupDamaged(message)
+    return content
 
 
 async def last_moment(stretch: Stretch, backup: Backup) -> datetime | None:
@@ -250,10 +257,11 @@ async def last_moment(stretch: Stretch, backup: Backup) -> datetime | None:
     A segment that cannot be unpacked is passed over here: `problems` names it.
     """
     segments = sorted(stretch.files, key=lambda segment: segment.number, reverse=True)
+    size = backup.wal_segment_bytes
     for segment in segments[:_SEGMENTS_BACK]:
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
             try:
-                path = _write(stretch.files[segment], Path(place, segment.name(backup.wal_segment_bytes)))
+                path = _write(stretch.files[segment], Path(place, segment.name(size)), size)
             except BackupDamaged:
                 continue
             if (last := await programs.last_transaction(path, backup.major)) is not None:
@@ -315,7 +323,7 @@ def _unpack(batch: Sequence[Segment], stretch: Stretch, place: Path, size: int) 
     for segment in batch:
         path = stretch.files[segment]
         try:
-            content = unpacked(path)
+            content = unpacked(path, size)
         except BackupDamaged as damaged:
             found.append(f"wal: {damaged}")
             continue

@@ -193,7 +193,7 @@ class _Recovering:
     async def unpack(self, backup: Backup, data: Path) -> None:
         """Write a backup's data, and say to the server that it is to recover."""
         own = self.place.account.own
-        await asyncio.to_thread(unpacking.unpack, self.folder.of(backup), data, own, _hear_nothing)
+        await asyncio.to_thread(unpacking.unpack, self.folder.of(backup), backup.files, data, own, _hear_nothing)
         signal = data / "recovery.signal"
         signal.touch(mode=0o600)
         own(signal)

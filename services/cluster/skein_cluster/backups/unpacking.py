@@ -8,17 +8,32 @@ import hashlib
 import os
 import tarfile
 import zlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from skein_cluster.backups.folder import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
+from skein_cluster.backups.folder import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
 from skein_cluster.backups.postgres_manifest import PostgresManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 _CHUNK = 1 << 20
 _MODE_FILE, _MODE_FOLDER = 0o600, 0o700
+# Headers of Postgres' archives say all in one block. Those of other types announce a text of any length.
+_TYPES = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE})
+
+
+class Header(tarfile.TarInfo):
+    """A header of an archive that Postgres may have written."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> Self:
+        """Read a header. Raises BackupDamaged for a type that would have its text read into memory."""
+        header = super().frombuf(buf, encoding, errors)
+        if header.type not in _TYPES:
+            message = f"{header.name} is neither a file nor a folder."
+            raise BackupDamaged(message)
+        return header
 
 
 class Content(Protocol):
@@ -41,7 +56,8 @@ def problems(folder: Path) -> list[str]:
                 if content is None:
                     continue
                 seen.add(member.name)
-                if problem := _differs(member.name, _measured(content), manifest):
+                problem = _differs_in_size(member, manifest) or _differs(member.name, _measured(content), manifest)
+                if problem:
                     found.append(problem)
     except BackupDamaged as damaged:
         return [*found, str(damaged)]
@@ -49,15 +65,27 @@ def problems(folder: Path) -> list[str]:
     return found
 
 
-def unpack(folder: Path, to: Path, own: Callable[[Path], None], told: Callable[[int], None]) -> None:
+def unpack(
+    folder: Path,
+    files: Mapping[str, Mapping[str, Any]],
+    to: Path,
+    own: Callable[[Path], None],
+    told: Callable[[int], None],
+) -> None:
     """Write a backup's data where a server can run on it; `own` gives each file to the server's user.
 
-    `told` hears of every byte that was written. Raises BackupDamaged at the first file that is not as it was.
+    `files` has the size and SHA-256 of each packed file; `told` hears of every byte that was written. Raises
+    BackupDamaged at the first file that is not as it was, before more of it is written than there was.
     """
+    for name in (POSTGRES_MANIFEST, WAL_OF_BASE):
+        # What is in them is on no other list.
+        _must_be_whole(folder / name, files.get(name, {}))
     manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
     seen = set[str]()
     with _readable(folder / BASE):
         for member, content in _members(folder / BASE):
+            if content is not None and (problem := _differs_in_size(member, manifest)):
+                raise BackupDamaged(problem)
             written = _write(_inside(to, member), content, own, told)
             if written is not None:
                 seen.add(member.name)
@@ -81,7 +109,7 @@ def unpack_log(folder: Path, to: Path) -> None:
 def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
     """Yield each member with what it holds; None for a folder."""
     # Packed in several parts, which tarfile's own reader of packed streams does not go on with.
-    with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|") as archive:
+    with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|", tarinfo=Header) as archive:
         for member in archive:
             if member.isdir():
                 yield member, None
@@ -138,13 +166,29 @@ def _measured(content: Content) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _differs(name: str, measured: tuple[int, str], manifest: PostgresManifest) -> str:
-    expected = manifest.files.get(name)
+def _must_be_whole(path: Path, expected: Mapping[str, Any]) -> None:
+    """Raise BackupDamaged for a packed file with other bytes than it had."""
+    try:
+        is_whole = path.stat().st_size == expected.get("bytes") and sha256(path) == expected.get("sha256")
+    except OSError as error:
+        message = f"{path.name} cannot be read ({type(error).__name__})."
+        raise BackupDamaged(message) from None
+    if not is_whole:
+        message = f"{path.name} was changed after it was written."
+        raise BackupDamaged(message)
+
+
+def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str:
+    """Return what is wrong with what a member's header says, before any of its bytes is read."""
+    expected = manifest.files.get(member.name)
     if expected is None:
-        return f"{BASE}: {name} is not on the list of files."
-    if measured[0] != expected[0]:
-        return f"{BASE}: {name} has {measured[0]} bytes, and had {expected[0]}."
-    return "" if measured[1] == expected[1] else f"{BASE}: {name} was changed after it was written."
+        return f"{BASE}: {member.name} is not on the list of files."
+    return "" if member.size == expected[0] else f"{BASE}: {member.name} has {member.size} bytes, and had {expected[0]}."
+
+
+def _differs(name: str, measured: tuple[int, str], manifest: PostgresManifest) -> str:
+    """Return what is wrong with the bytes of a member whose size is right; an archive that is cut has fewer."""
+    return "" if measured == manifest.files[name] else f"{BASE}: {name} was changed after it was written."
 
 
 def _keep(_path: Path) -> None:

@@ -20,6 +20,7 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
+from skein_cluster.transfer.bounded_lines import LINE_BYTES, bounded_lines
 from skein_cluster.transfer.derived_ids import derived_id
 from skein_kit import exact_json, json_fields
 from skein_kit.errors import FieldInvalid
@@ -402,15 +403,17 @@ def line_of(kind: Kind, item: Message) -> str:
 
 def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
     """Read a file line by line; a line that cannot be read does not end it."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            where = f"line {number}"
-            try:
-                yield parse(where, line)
-            except RecordInvalid as error:
-                yield Unreadable(where=where, reason=str(error), hint=error.hint)
+    for number, line in enumerate(bounded_lines(path), start=1):
+        where = f"line {number}"
+        if line is None:
+            yield Unreadable(where=where, reason=f"is longer than {LINE_BYTES} bytes", hint=_hint(None))
+            continue
+        if not line.strip():
+            continue
+        try:
+            yield parse(where, line)
+        except RecordInvalid as error:
+            yield Unreadable(where=where, reason=str(error), hint=error.hint)
 
 
 def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from skein_kit.cold import Written
 from skein_kit.errors import ArchiveDamaged
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.store import cold_rows
@@ -37,7 +38,8 @@ class Files(Store):
             if archive is None:
                 raise ArchiveNotFound
             try:
-                lines = await self._cold.read(tenant_id, archive_id, archive["checksum"])
+                written = Written(checksum=archive["checksum"], byte_count=archive["byte_count"])
+                lines = await self._cold.read(tenant_id, archive_id, written)
                 return archive, await asyncio.to_thread(cold_rows.read, lines)
             except ArchiveDamaged:
                 # Somebody else may just have restored it, or changed what is in it.

@@ -85,7 +85,8 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- get_stored_session --
 -- Read in which file a session's messages lie, be the session deleted or not, and what they inherit of the session.
-SELECT stored.file_id, stored.checksum, stored.message_count, own.is_active, own.agent_id, own.subject_id
+SELECT stored.file_id, stored.checksum, stored.byte_count, stored.message_count,
+    own.is_active, own.agent_id, own.subject_id
 FROM session.stored_sessions AS stored
 JOIN session.sessions AS own ON own.tenant_id = :tenant_id AND own.session_id = stored.session_id
 WHERE stored.tenant_id = :tenant_id AND stored.session_id = :session_id;

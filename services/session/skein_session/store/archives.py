@@ -15,6 +15,7 @@ from uuid import UUID
 
 from skein.session.v1 import archives_pb2 as pb
 from skein_kit import postings
+from skein_kit.cold import Written
 from skein_kit.errors import ArchiveDamaged, Refusal, TransactionConflict
 from skein_kit.ids import EPOCH, new_id, time_of
 from skein_kit.requests import Once
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.cold import Cold, Written
+    from skein_kit.cold import Cold
     from skein_kit.database import Database, Transaction
     from skein_kit.months import Months
     from skein_kit.policies import Policies
@@ -161,7 +162,8 @@ class ArchiveStore:
             if stored is None:
                 return None
             try:
-                lines = await self._cold.read(tenant_id, stored["file_id"], stored["checksum"])
+                written = Written(checksum=stored["checksum"], byte_count=stored["byte_count"])
+                lines = await self._cold.read(tenant_id, stored["file_id"], written)
             except ArchiveDamaged:
                 # Somebody else may just have restored it.
                 if checksum == stored["checksum"]:
