@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import random
 import tarfile
 import zlib
 from datetime import UTC, datetime
@@ -23,8 +24,10 @@ import grpc
 import pytest
 from fix_attacks import attack_size
 from fix_cluster import refused
+from fix_odd_values import JSON_TEXTS, STRUCTS, TEXTS
+from grpc import aio
 
-from skein.memory.v1 import archives_pb2, memory_pb2
+from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein_cluster.backups import archive, unpacking
 from skein_cluster.backups.folder import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
 from skein_cluster.transfer.records import Unreadable, read_jsonl
@@ -196,9 +199,7 @@ def test_a_member_that_is_larger_than_it_was_is_refused_before_it_is_written(tmp
 @pytest.mark.parametrize("place", [BASE, WAL_OF_BASE])
 def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, place: str, name: str) -> None:
     harmful = packed_archive((header(name), b"x"))
-    files = (
-        backup(tmp_path, harmful, **{name: 1}) if place == BASE else backup(tmp_path, packed_archive(), log=harmful)
-    )
+    files = backup(tmp_path, harmful, **{name: 1}) if place == BASE else backup(tmp_path, packed_archive(), log=harmful)
     found = set(tmp_path.rglob("*"))
 
     with pytest.raises(BackupDamaged, match="leads out of the folder"):
@@ -246,3 +247,41 @@ def test_a_line_of_an_import_that_never_ends_is_read_in_pieces(tmp_path: Path) -
     assert used < BOUND
     assert [isinstance(one, Unreadable) for one in found] == [True, False]
     assert found[1].where == "line 2"
+
+
+def odd_imports() -> list[str]:
+    """Return documents and lines with values of any kind as header, as a list, as an item and as a field of one."""
+    values = [*JSON_TEXTS, *STRUCTS, *(json.dumps(text) for text in TEXTS), "9" * 4000, "1e400", '"\\ud800"', "-0.0"]
+    forms = (
+        "%s",
+        '{"format": %s}',
+        '{"format": "memoryvault_export_v1", "memories": %s}',
+        '{"format": "memoryvault_export_v1", "memories": [%s]}',
+        '{"data": {"memories": [{"id": "m", "content": "tea", "created_at": %s, "tags": %s}]}}',
+        '{"memory": %s}',
+        '{"memory": {"memory_id": "m", "content": %s}}',
+        '{"memory": {"content": "tea", "data_json": %s, "create_time": %s}}',
+        '{"link": {"from_memory_id": %s, "weight": %s}}',
+    )
+    return [form.replace("%s", value) for form in forms for value in values]
+
+
+@pytest.mark.parametrize(
+    "form", [snapshots_pb2.IMPORT_FORMAT_SKEIN_EXPORT_V1, snapshots_pb2.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1]
+)
+async def test_an_import_of_any_shape_is_read_or_refused(tenant: Tenant, form: snapshots_pb2.ImportFormat) -> None:
+    every = odd_imports()
+    chosen = random.Random(0).sample(every, min(attack_size(120, len(every)), len(every)))
+    faults = []
+    for lines in chosen:
+        call = tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=lines, format=form, dry_run=True))
+        try:
+            answer = await call
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
+                faults.append((error.code(), lines[:200]))
+        else:
+            faults += [(one.reason, lines[:200]) for one in answer.errors if one.reason in {"", "INTERNAL"}]
+
+    assert faults == []
+    assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories

@@ -100,7 +100,7 @@ class Cold:
 
     def _read(self, tenant_id: UUID, archive_id: UUID, written: Written) -> Sequence[str]:
         try:
-            with open(self._path(tenant_id, archive_id, written.checksum), "rb", opener=_open_at_once) as file:  # noqa: PTH123 - a Path's own method takes no opener.
+            with open(self._path(tenant_id, archive_id, written.checksum), "rb", opener=_open_at_once) as file:
                 packed = file.read(written.byte_count + 1) or b""
         except OSError as error:
             raise ArchiveDamaged(archive_id=str(archive_id)) from error

@@ -162,7 +162,7 @@ def parse(text: str) -> Any:
     except ValueError as error:
         raise JsonInvalid(f"is not JSON: {error}") from None
     if _SURROGATE.search(text):
-        _check_characters(value)
+        check_characters(value)
     if len(text.encode()) > MAX_JSON_BYTES:
         _check_size(value)
     return value
@@ -278,7 +278,8 @@ def _check_decimal(number: Decimal) -> None:
     _check_number(number)
 
 
-def _check_characters(value: object) -> None:
+def check_characters(value: object) -> None:
+    """Raise JsonInvalid for half of a surrogate pair, which JSON can say and no other text."""
     try:
         dumps(value).encode()
     except UnicodeEncodeError:

@@ -148,7 +148,7 @@ def to_values(message: Message, *, with_texts: bool = True, **options: Any) -> d
 def from_values(values: Any, message: Message, **options: Any) -> None:
     """Read JSON with exact numbers (`exact_json.loads`) into a message, as `json_format.ParseDict` does.
 
-    Raises its errors, and FieldInvalid as `complete` does.
+    Raises its errors, FieldInvalid as `complete` does, and JsonInvalid for a name that holds half a character.
     """
     json_format.ParseDict(prepared(values, message.DESCRIPTOR), message, **options)
     complete(message)
@@ -159,7 +159,12 @@ def prepared(values: Any, kind: Any, path: str = "") -> Any:
 
     Raises FieldInvalid for what no field takes; `path` is where the values lie in the request.
     """
-    if not isinstance(values, dict) or kind.full_name.startswith(_WELL_KNOWN):
+    is_well_known = kind.full_name.startswith(_WELL_KNOWN)
+    if not is_well_known and isinstance(values, str | list):
+        # The parser would take what is in it for names of fields.
+        message = f"{path.removesuffix('.') or 'What stands for a message'} should be a JSON object"
+        raise json_format.ParseError(message)
+    if is_well_known or not isinstance(values, dict):
         return exact_json.rounded(values)
     names, pairs = _spellings(kind), set(_layout(kind).pairs)
     # A text that is null or empty says nothing.
@@ -172,6 +177,9 @@ def prepared(values: Any, kind: Any, path: str = "") -> Any:
     made: dict[str, Any] = {}
     for key, value in values.items():
         field = names.get(key)
+        if field is None:
+            # The parser ends with a SystemError at such a name.
+            exact_json.check_characters(key)
         if field is None or field.message_type is None:
             made[key] = exact_json.rounded(value)
         elif field.name in pairs:

@@ -183,7 +183,9 @@ def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str
     expected = manifest.files.get(member.name)
     if expected is None:
         return f"{BASE}: {member.name} is not on the list of files."
-    return "" if member.size == expected[0] else f"{BASE}: {member.name} has {member.size} bytes, and had {expected[0]}."
+    return (
+        "" if member.size == expected[0] else f"{BASE}: {member.name} has {member.size} bytes, and had {expected[0]}."
+    )
 
 
 def _differs(name: str, measured: tuple[int, str], manifest: PostgresManifest) -> str:
