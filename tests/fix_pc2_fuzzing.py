@@ -197,7 +197,7 @@ def _misfit(port: int, answer: Any) -> str:
     if answer["status"].lower() != "error":
         return ""
     if SAME.get(port, port) == 5570:
-        error = answer.get("error")
+        error: Any = answer.get("error")
         is_right = (
             isinstance(error, dict) and error.get("code") in CODES and error["message"] and "request_id" in answer
         )

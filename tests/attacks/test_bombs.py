@@ -130,11 +130,13 @@ def packed_archive(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
     return gzip.compress(made.getvalue())
 
 
-def backup(folder: Path, base: bytes, log: bytes = b"", **sizes: int) -> dict[str, dict[str, Any]]:
+def backup(
+    folder: Path, base: bytes, sizes: dict[str, int] | None = None, *, log: bytes = b""
+) -> dict[str, dict[str, Any]]:
     """Make the files of a backup, with every checksum right; return the list of them."""
     files = [
         {"Path": name, "Size": size, "Checksum": hashlib.sha256(bytes(size)).hexdigest()}
-        for name, size in sizes.items()
+        for name, size in (sizes or {}).items()
     ]
     ranges = [{"Timeline": 1, "Start-LSN": "0/1", "End-LSN": "0/2"}]
     head = json.dumps({"Files": files, "WAL-Ranges": ranges})[:-1].encode() + b",\n"
@@ -164,7 +166,7 @@ def unpack(folder: Path, files: dict[str, dict[str, Any]], to: Path) -> None:
 
 
 def test_a_backup_whose_checksums_are_right_is_unpacked(tmp_path: Path) -> None:
-    files = backup(tmp_path, packed_archive((header("PG_VERSION"), bytes(3))), PG_VERSION=3)
+    files = backup(tmp_path, packed_archive((header("PG_VERSION"), bytes(3))), {"PG_VERSION": 3})
 
     unpack(tmp_path, files, tmp_path / "data")
 
@@ -187,7 +189,7 @@ def test_a_header_that_announces_a_long_text_is_refused_before_it_is_read(tmp_pa
 
 @pytest.mark.parametrize("name", ["PG_VERSION", "stranger"])
 def test_a_member_that_is_larger_than_it_was_is_refused_before_it_is_written(tmp_path: Path, name: str) -> None:
-    files = backup(tmp_path, gzip.compress(block(name, tarfile.REGTYPE, INFLATED)) + bomb(), PG_VERSION=3)
+    files = backup(tmp_path, gzip.compress(block(name, tarfile.REGTYPE, INFLATED)) + bomb(), {"PG_VERSION": 3})
 
     with pytest.raises(BackupDamaged, match=name):
         unpack(tmp_path, files, tmp_path / "data")
@@ -199,7 +201,7 @@ def test_a_member_that_is_larger_than_it_was_is_refused_before_it_is_written(tmp
 @pytest.mark.parametrize("place", [BASE, WAL_OF_BASE])
 def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, place: str, name: str) -> None:
     harmful = packed_archive((header(name), b"x"))
-    files = backup(tmp_path, harmful, **{name: 1}) if place == BASE else backup(tmp_path, packed_archive(), log=harmful)
+    files = backup(tmp_path, harmful, {name: 1}) if place == BASE else backup(tmp_path, packed_archive(), log=harmful)
     found = set(tmp_path.rglob("*"))
 
     with pytest.raises(BackupDamaged, match="leads out of the folder"):
@@ -279,7 +281,7 @@ async def test_an_import_of_any_shape_is_read_or_refused(tenant: Tenant, form: s
             answer = await call
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
-                faults.append((error.code(), lines[:200]))
+                faults.append((error.code().name, lines[:200]))
         else:
             faults += [(one.reason, lines[:200]) for one in answer.errors if one.reason in {"", "INTERNAL"}]
 

@@ -27,7 +27,7 @@ class Header(tarfile.TarInfo):
     """A header of an archive that Postgres may have written."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> Self:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         """Read a header. Raises BackupDamaged for a type that would have its text read into memory."""
         header = super().frombuf(buf, encoding, errors)
         if header.type not in _TYPES:
