@@ -59,7 +59,7 @@ async def test_no_message_finds_a_defect_or_anything_of_another_tenant(
     for port in PORTS:
         things = await things_of(tenant, "kettle")
         number = SEED + zlib.crc32(str(port).encode())
-        sent = messages(port, things, others, attack_size(1, 40), number)
+        sent = messages(port, things, others, attack_size(3, 60), number)
         faults += await faults_of(assistant, sent, MARKER)
         await is_answered(assistant, port)
 

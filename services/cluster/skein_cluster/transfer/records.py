@@ -404,16 +404,13 @@ def line_of(kind: Kind, item: Message) -> str:
 def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
     """Read a file line by line; a line that cannot be read does not end it."""
     for number, line in enumerate(bounded_lines(path), start=1):
-        where = f"line {number}"
         if line is None:
-            yield Unreadable(where=where, reason=f"is longer than {LINE_BYTES} bytes", hint=_hint(None))
-            continue
-        if not line.strip():
-            continue
-        try:
-            yield parse(where, line)
-        except RecordInvalid as error:
-            yield Unreadable(where=where, reason=str(error), hint=error.hint)
+            yield Unreadable(where=f"line {number}", reason=f"is longer than {LINE_BYTES} bytes")
+        elif line.strip():
+            try:
+                yield parse(f"line {number}", line)
+            except RecordInvalid as error:
+                yield Unreadable(where=f"line {number}", reason=str(error), hint=error.hint)
 
 
 def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:
