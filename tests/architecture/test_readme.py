@@ -160,7 +160,7 @@ def test_memory_s_page_names_every_table_of_its_schema() -> None:
     )
     made = {
         name
-        for migration in (folder / "skein_memory/sql/migrations").glob("*.sql")
+        for migration in (folder / "skein_memory/migrations").glob("*.sql")
         for name in re.findall(r"^CREATE TABLE memory\.(\w+) \(", migration.read_text("utf-8"), re.MULTILINE)
     }
 

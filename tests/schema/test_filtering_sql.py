@@ -138,6 +138,6 @@ async def test_the_migration_names_properties_as_the_service_does(database: Test
 
 
 def _backfill() -> str:
-    folder = resources.files("skein_memory") / "sql" / "migrations"
+    folder = resources.files("skein_memory") / "migrations"
     text = (folder / "0017_find_and_purge.sql").read_text("utf-8")
     return text[text.index("DO $$") : text.index("END $$;") + len("END $$;")]

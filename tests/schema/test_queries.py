@@ -51,7 +51,7 @@ def _filled(text: str) -> str:
 
 
 def _has_sql(service: str) -> bool:
-    return (resources.files(f"skein_{service}") / "sql").is_dir()
+    return bool(Queries.of(f"skein_{service}").by_name)
 
 
 def _named(value: tuple[str, Query]) -> str:

@@ -52,7 +52,7 @@ def discover(packages: Iterable[str]) -> list[Migration]:
     """Read the migrations of the packages, in order; the numbers must be 1, 2, 3, ..."""
     found: list[Migration] = []
     for package in packages:
-        folder = resources.files(package) / "sql" / "migrations"
+        folder = resources.files(package) / "migrations"
         if not folder.is_dir():
             continue
         for file in folder.iterdir():

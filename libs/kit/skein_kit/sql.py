@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from importlib.resources.abc import Traversable
 
 _HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -260,22 +261,28 @@ class Queries:
 
     @classmethod
     def of(cls, package: str) -> Queries:
-        """Read every `sql/*.sql` file of an installed package."""
-        found: dict[str, Query] = {}
-        folder = resources.files(package) / "sql"
-        for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-            if not file.name.endswith(".sql"):
-                continue
+        """Read every .sql file of a package but its migrations. Raises ValueError for a name used twice."""
+        queries: dict[str, Query] = {}
+        for file in _query_files(resources.files(package)):
             for query in parse(file.read_text("utf-8")):
-                if query.name in found:
+                if query.name in queries:
                     message = f"{package} has two queries named {query.name}"
                     raise ValueError(message)
-                found[query.name] = query
-        return cls(found)
+                queries[query.name] = query
+        return cls(queries)
 
     def __getitem__(self, name: str) -> Query:
         """Return a query by its name."""
         return self.by_name[name]
+
+
+def _query_files(folder: Traversable) -> Iterator[Traversable]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            if entry.name != "migrations":
+                yield from _query_files(entry)
+        elif entry.name.endswith(".sql"):
+            yield entry
 
 
 def parse(text: str) -> list[Query]:
