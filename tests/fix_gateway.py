@@ -20,14 +20,14 @@ from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway import limiting
 from skein_gateway.service import SERVICE
-from skein_kit.service import Host, Service, Servicers, running
+from skein_kit.host.process import Host, Service, Servicers, running
 from skein_kit.settings import ProcessSettings
-from skein_kit.telemetry import READY
+from skein_kit.telemetry.metrics import READY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 
 @dataclass

@@ -10,8 +10,8 @@ import sys
 from typing import Any, cast
 from uuid import UUID
 
-from skein_kit.database import Database
-from skein_kit.outbound import Outbound
+from skein_kit.database.transactions import Database
+from skein_kit.outbound.fetch import Outbound
 from skein_recall.models import Registry
 from skein_recall.providers.choosing import Providers
 from skein_recall.providers.keys import Keys

@@ -20,9 +20,9 @@ from skein_auth.sealing import Sealer
 from skein_auth.settings import SystemKeys
 from skein_auth.signing import Keyring
 from skein_auth.store import KeyStore
-from skein_kit.access import SYSTEM_PERMISSIONS
-from skein_kit.database import Database
-from skein_kit.identity import Caller
+from skein_kit.database.transactions import Database
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -15,7 +15,7 @@ import yaml
 from fix_settings import VARIABLES
 
 from skein_cluster import registry
-from skein_kit.connecting import role_of
+from skein_kit.database.connection_settings import role_of
 from skein_pc2.settings import Pc2Settings
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from skein.errors.v1 import errors_pb2
 from skein_cluster import registry
-from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, ROLES, SYSTEM
+from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, ROLES, SYSTEM
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

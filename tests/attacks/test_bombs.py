@@ -28,9 +28,9 @@ from fix_odd_values import JSON_TEXTS, STRUCTS, TEXTS
 from grpc import aio
 
 from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
-from skein_cluster.backups import archive, unpacking
-from skein_cluster.backups.folder import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
-from skein_cluster.transfer.records import Unreadable, read_jsonl
+from skein_cluster.backup import extraction, wal_archive
+from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
+from skein_cluster.importers.records import Unreadable, read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ def test_a_segment_of_the_log_unpacks_to_no_more_than_a_segment(tmp_path: Path) 
 
     def read() -> None:
         with pytest.raises(BackupDamaged, match=rf"{segment.name} unpacks to more than {SEGMENT} bytes"):
-            archive.unpacked(segment, SEGMENT)
+            wal_archive.unpacked(segment, SEGMENT)
 
     assert memory_used(read) < BOUND
 
@@ -162,7 +162,7 @@ def block(name: str, kind: bytes, size: int) -> bytes:
 
 
 def unpack(folder: Path, files: dict[str, dict[str, Any]], to: Path) -> None:
-    unpacking.unpack(folder, files, to, lambda _path: None, lambda _count: None)
+    extraction.unpack(folder, files, to, lambda _path: None, lambda _count: None)
 
 
 def test_a_backup_whose_checksums_are_right_is_unpacked(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_backup_whose_checksums_are_right_is_unpacked(tmp_path: Path) -> None:
 
     unpack(tmp_path, files, tmp_path / "data")
 
-    assert unpacking.problems(tmp_path) == []
+    assert extraction.problems(tmp_path) == []
     assert (tmp_path / "data" / "PG_VERSION").read_bytes() == bytes(3)
 
 
@@ -179,7 +179,7 @@ def test_a_header_that_announces_a_long_text_is_refused_before_it_is_read(tmp_pa
     files = backup(tmp_path, gzip.compress(block("x", kind, INFLATED)) + bomb())
 
     def read() -> None:
-        (problem,) = unpacking.problems(tmp_path)
+        (problem,) = extraction.problems(tmp_path)
         assert "neither a file nor a folder" in problem
         with pytest.raises(BackupDamaged, match="neither a file nor a folder"):
             unpack(tmp_path, files, tmp_path / "data")

@@ -42,7 +42,7 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.embedded import prepared
+from skein_cluster.processes.single_process import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -30,9 +30,9 @@ from skein_auth.sealing import Sealer
 from skein_auth.settings import SystemKeys
 from skein_auth.signing import Keyring
 from skein_auth.store import KeyStore
-from skein_kit.access import RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
-from skein_kit.database import Database
-from skein_kit.identity import ALGORITHM, Caller, sign
+from skein_kit.database.transactions import Database
+from skein_kit.identity.identity_token import ALGORITHM, Caller, sign
+from skein_kit.identity.permissions import RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

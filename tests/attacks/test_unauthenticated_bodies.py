@@ -21,7 +21,7 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2
 from skein.memory.v1 import memory_pb2
-from skein_kit.body_budget import ANONYMOUS_BODIES, KNOWN_BODIES, BodyBudget
+from skein_kit.admission.body_memory import ANONYMOUS_BODIES, KNOWN_BODIES, BodyBudget
 from skein_kit.errors import Overloaded
 
 MEBIBYTE = 1024 * 1024

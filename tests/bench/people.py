@@ -38,8 +38,8 @@ from skein_auth.passwords import Passwords
 from skein_auth.settings import AuthSettings
 from skein_auth.work_queue import Place
 from skein_gateway.credentials import Credentials, Identity
-from skein_kit.call import Call
-from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.calls.call import Call
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 from skein_kit.ids import new_id
 
 if TYPE_CHECKING:

@@ -20,16 +20,16 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_client.calls import OPTIONS
-from skein_kit.database import Database
-from skein_kit.identity import Caller
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database
+from skein_kit.idempotency.store import Once, Requests
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
-from skein_kit.months import Months
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.policies import Policies
-from skein_kit.quotas import Quotas
-from skein_kit.requests import Once, Requests
-from skein_kit.sql import Queries
-from skein_kit.vectors import prepare_connection as prepare_vectors
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.policies.store import Policies
+from skein_kit.quotas.store import Quotas
+from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory import wire as memory_wire
 from skein_memory.memories import Draft, Memory, documents_of, remembered
 from skein_memory.sealing import MasterKeys
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from bench.subject import Subject
 
-    from skein_kit.postings import Document
+    from skein_kit.search_text.postings import Document
 
 GET, CREATE, APPEND, RECALL = "GetMemory", "CreateMemory", "AppendMessages", "Recall"
 SQL, SQL_ONE_SEARCH, SERVICE, GATEWAY = "SQL directly", "SQL, one search", "service", "gateway"

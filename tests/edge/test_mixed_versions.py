@@ -27,7 +27,7 @@ from skein_cluster import registry
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_kit.migrate import Migration
+    from skein_kit.database.schema_migrations import Migration
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -22,7 +22,7 @@ from fix_fuzzing import NAMED
 from fix_world import World
 
 from skein_gateway.forwarding import PUBLIC_METHODS
-from skein_kit.access import ACCOUNT, RULES
+from skein_kit.identity.permissions import ACCOUNT, RULES
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster

@@ -13,7 +13,7 @@ import fix_scans
 import pytest
 from fix_database import TestDatabase, vacuum
 
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
 from skein_recall.store.queries import LISTED_READ, NEAREST_READ
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
 
     Connection = asyncpg.Connection[asyncpg.Record]
 

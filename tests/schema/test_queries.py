@@ -10,7 +10,7 @@ import pytest
 from fix_database import TestDatabase
 
 from skein_cluster import registry
-from skein_kit.sql import Queries, Query
+from skein_kit.database.named_queries import Queries, Query
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(

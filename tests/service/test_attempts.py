@@ -16,7 +16,7 @@ from skein_auth.errors import ApiKeyNotFound, TooManyAttempts
 from skein_auth.settings import AuthSettings
 from skein_auth.sources import from_source
 from skein_auth.store import QUERIES, AttemptStore
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid, DatabaseUnavailable
 
 MOST = 10

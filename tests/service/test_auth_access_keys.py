@@ -12,10 +12,10 @@ from skein_auth.sealing import Sealer
 from skein_auth.settings import SystemKeys
 from skein_auth.signing import Keyring
 from skein_auth.store import KeyStore
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Once
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,7 +14,7 @@ from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.audit import EVENTS, MAX_REFUSED, QUIET_SECONDS, Audit
 from skein_auth.keys import Key
 from skein_auth.store import AuditStore
-from skein_kit.database import NO_TENANT, Database
+from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import new_id, now
 

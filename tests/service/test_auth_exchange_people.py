@@ -25,8 +25,8 @@ from skein_auth.sign_ins import SignIns, successors_of, terms_of
 from skein_auth.signing import Keyring
 from skein_auth.store import AuditStore, GrantStore, KeyStore
 from skein_auth.store.grants import create_sign_in
-from skein_kit.access import ACCOUNT, ROLES
-from skein_kit.database import NO_TENANT, Database
+from skein_kit.database.transactions import NO_TENANT, Database
+from skein_kit.identity.permissions import ACCOUNT, ROLES
 from skein_kit.ids import new_id, now
 
 

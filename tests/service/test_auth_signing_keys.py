@@ -24,11 +24,11 @@ from skein_auth.settings import SystemKeys
 from skein_auth.signing import Keyring
 from skein_auth.store import KeyStore
 from skein_cluster import registry
-from skein_kit.database import NO_TENANT, Database
-from skein_kit.migrate import migrate
-from skein_kit.postgres import create_database
-from skein_kit.requests import Once
-from skein_kit.service import Host, running
+from skein_cluster.embedded.databases import create_database
+from skein_kit.database.schema_migrations import migrate
+from skein_kit.database.transactions import NO_TENANT, Database
+from skein_kit.host.process import Host, running
+from skein_kit.idempotency.store import Once
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 

@@ -21,10 +21,10 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_gateway.http import http_door
-from skein_kit.service import PortTaken, Servicers
+from skein_kit.host.process import PortTaken, Servicers
 
 if TYPE_CHECKING:
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 MEMORIES = "/skein.memory.v1.MemoryService"
 

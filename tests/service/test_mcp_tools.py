@@ -16,7 +16,7 @@ from skein.memory.v1 import memory_pb2
 from skein_gateway.mcp.shapes import plain
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import TOOLS
-from skein_kit.access import ROLES
+from skein_kit.identity.permissions import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

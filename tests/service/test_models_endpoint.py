@@ -14,7 +14,7 @@ from fix_models import EMBEDDED, WORDS, House, cosine, housed
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit.postgres import Server
+from skein_cluster.embedded.server import Server
 from skein_recall.providers import circuit
 from skein_recall.providers.circuit import MOST_FAILURES
 

@@ -24,9 +24,9 @@ from skein_auth.errors import ClientUnknown
 from skein_auth.passwords import Passwords
 from skein_auth.settings import AuthSettings
 from skein_auth.store import AttemptStore, AuditStore, ClientStore
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_kit.outbound import Outbound
+from skein_kit.outbound.fetch import Outbound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -21,7 +21,7 @@ from skein_gateway import openapi
 from skein_gateway.examples import EXAMPLES
 from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_gateway.schemas import comments
-from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
+from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
 
 UNARY = sorted(path for path, method in PUBLIC_METHODS.items() if not method.streams)
 STREAMS = sorted(set(PUBLIC_METHODS) - set(UNARY))

@@ -18,7 +18,7 @@ from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, ass
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
-from skein_kit.service import NotReady
+from skein_kit.host.process import NotReady
 from skein_pc2.router import ANSWERED, Door, Router
 from skein_pc2.transport.listener import listening
 

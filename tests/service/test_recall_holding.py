@@ -16,8 +16,8 @@ import pytest
 from fix_database import TestDatabase
 from pgvector import HalfVector
 
-from skein_kit.database import Database
-from skein_kit.vectors import prepare_connection
+from skein_kit.database.transactions import Database
+from skein_kit.search_text.vector_columns import prepare_connection
 from skein_recall import held
 from skein_recall.held import MOST_NEW, Held
 from skein_recall.matrices import Shortlist, size_of

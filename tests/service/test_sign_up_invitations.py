@@ -15,7 +15,7 @@ from skein_auth.memberships import Invitation
 from skein_auth.own_accounts import OwnAccounts
 from skein_auth.settings import AuthSettings
 from skein_auth.store import AttemptStore
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase

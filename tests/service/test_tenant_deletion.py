@@ -23,15 +23,15 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
+from skein_kit.database.named_queries import Queries
 from skein_kit.settings import ProcessSettings
-from skein_kit.sql import Queries
 from skein_worker.deletion import Clients, Deletions
 from skein_worker.system import System
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_kit.service import Host
+    from skein_kit.host.process import Host
 
     Connection = asyncpg.Connection[asyncpg.Record]
 

@@ -10,7 +10,7 @@ import pytest
 from fix_cluster import Tenant, refused
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.budgets import tokens_of_text
+from skein_kit.text.token_estimate import tokens_of_text
 from skein_session.windows import tokens_of
 
 

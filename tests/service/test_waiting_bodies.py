@@ -15,15 +15,15 @@ from prometheus_client import REGISTRY
 
 from skein.session.v1 import session_pb2
 from skein_gateway.oauth import entry
-from skein_kit import request_bodies
-from skein_kit.body_budget import BodyBudget
+from skein_kit.admission.body_memory import BodyBudget
+from skein_kit.rpc import request_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from fix_cluster import Cluster, Tenant
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 APPEND = "/skein.session.v1.SessionService/AppendMessages"
 SIGN_IN = "/skein.auth.v1.AuthService/SignIn"
@@ -130,7 +130,7 @@ async def until(holds: Callable[[], bool]) -> None:
 def known(monkeypatch: pytest.MonkeyPatch) -> BodyBudget:
     """Give callers with an identity a budget of 20 MiB, of which one tenant has half."""
     budget = BodyBudget(20 * MEBIBYTE, preempt_after_seconds=0.1, wait_seconds=0.5)
-    monkeypatch.setattr(request_bodies, "KNOWN_BODIES", budget)
+    monkeypatch.setattr(request_body, "KNOWN_BODIES", budget)
     return budget
 
 
@@ -138,7 +138,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> BodyBudget:
 def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyBudget:
     """Give callers without an identity a budget of 256 KiB, of which one source has half."""
     budget = BodyBudget(256 * 1024, preempt_after_seconds=0.1, wait_seconds=0.5)
-    monkeypatch.setattr(request_bodies, "ANONYMOUS_BODIES", budget)
+    monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
     monkeypatch.setattr(entry, "ANONYMOUS_BODIES", budget)
     return budget
 

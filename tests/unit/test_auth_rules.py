@@ -13,9 +13,9 @@ from skein_auth.identities import NOBODY, Stored
 from skein_auth.keys import Key
 from skein_auth.sealing import SealBroken, Sealer
 from skein_auth.settings import AuthSettings, SystemKeys
-from skein_kit.access import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionWidened
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.settings import SettingInvalid
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

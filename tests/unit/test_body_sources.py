@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from skein_kit import request_bodies
-from skein_kit.body_budget import BodyBudget
-from skein_kit.call import Call
-from skein_kit.call_slots import CallSlots, SlotsFull
+from skein_kit.admission.body_memory import BodyBudget
+from skein_kit.admission.call_slots import CallSlots, SlotsFull
+from skein_kit.calls.call import Call
 from skein_kit.errors import Overloaded
-from skein_kit.request_bodies import MAX_ANONYMOUS_BYTES, MAX_MESSAGE_BYTES, Body, read_body
+from skein_kit.rpc import request_body
+from skein_kit.rpc.request_body import MAX_ANONYMOUS_BYTES, MAX_MESSAGE_BYTES, Body, read_body
 
 
 def call_from(address: str) -> Call:
@@ -66,7 +66,7 @@ async def test_a_body_that_waits_for_the_share_of_its_source_preempts_no_other_s
 
 async def test_the_addresses_of_one_ipv6_network_share_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = BodyBudget(4, preempt_after_seconds=60.0)
-    monkeypatch.setattr(request_bodies, "ANONYMOUS_BODIES", budget)
+    monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
     end = asyncio.Event()
 
     async def read(_most: int) -> bytes:
@@ -88,7 +88,7 @@ async def test_a_body_takes_no_more_room_than_is_read_of_it(
     monkeypatch: pytest.MonkeyPatch, *, stops: bool, taken: int
 ) -> None:
     budget = BodyBudget(2 * MAX_MESSAGE_BYTES, preempt_after_seconds=60.0)
-    monkeypatch.setattr(request_bodies, "ANONYMOUS_BODIES", budget)
+    monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
     used: list[int] = []
 
     async def read(_most: int) -> bytes:

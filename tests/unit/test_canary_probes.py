@@ -7,8 +7,8 @@ import re
 from google.protobuf import descriptor_pool
 
 import skein_gateway.forwarding  # noqa: F401 - loads the whole public contract.
-from skein_kit.access import PUBLIC_SERVICES, RULES
 from skein_kit.canary import A, B
+from skein_kit.identity.permissions import PUBLIC_SERVICES, RULES
 from skein_worker.canary.planting import Things
 from skein_worker.canary.probes import EXEMPT, PROBES
 

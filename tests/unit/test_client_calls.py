@@ -27,7 +27,7 @@ from skein_client import requests
 from skein_client.calls import REQUEST_ID_KEY, SyncChannel
 from skein_client.connection import Connection
 from skein_client.retries import RetryPolicy, is_read
-from skein_kit.access import RULES
+from skein_kit.identity.permissions import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

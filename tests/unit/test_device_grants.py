@@ -8,7 +8,7 @@ from skein_auth import device_grants
 from skein_auth.device_grants import Device, DeviceState, Poll
 from skein_auth.grants import NOTHING, Fault, Now, SignIn, Step, Successors, Terms
 from skein_auth.sign_ins import Luck
-from skein_kit.tokens import Token
+from skein_kit.identity.bearer_token import Token
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 SCOPES = frozenset({"memory.read"})

@@ -18,7 +18,7 @@ from skein_gateway.errors import RecallIncomplete, RecallLate
 from skein_gateway.recalling import Recalled, of_blocks, of_index
 from skein_gateway.remembering import append_request, create_request
 from skein_kit.errors import PermissionMissing, Refusal
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
 
 MEMORY, MESSAGE, BLOCK = (
     recall_pb2.ITEM_KIND_MEMORY,

@@ -17,7 +17,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_gateway import schemas
 from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
-from skein_kit.interceptors import validate
+from skein_kit.rpc.interceptors import validate
 
 
 def of(kind: type[Message], **options: Any) -> dict[str, Any]:

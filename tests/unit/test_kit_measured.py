@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from skein_kit.measured import MEASURED_TIME, Measured, measured
+from skein_kit.telemetry.expiring_gauge import MEASURED_TIME, Measured, measured
 from skein_worker.measuring import Measuring, Tally
 
 if TYPE_CHECKING:

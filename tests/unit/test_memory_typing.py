@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_cluster.credentials import master_key
-from skein_kit.filtering import holds
-from skein_kit.filtering.visibility import visible
-from skein_kit.identity import Caller
-from skein_kit.policies import Policy
-from skein_kit.requests import Once
+from skein_cluster.api.credentials import master_key
+from skein_kit.filters.evaluator import holds
+from skein_kit.filters.visibility import visible
+from skein_kit.idempotency.store import Once
+from skein_kit.identity.identity_token import Caller
+from skein_kit.policies.store import Policy
 from skein_kit.settings import SettingInvalid
 from skein_memory import levels, tasks, types
 from skein_memory.errors import LevelOutOfRange, MasterKeyMissing, MemoryDataInvalid, MemoryTypeNotAllowed, SecretSealed

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from skein_kit.ids import now
-from skein_kit.outbound import Outbound
+from skein_kit.outbound.fetch import Outbound
 from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
 from skein_recall.models import EmbeddingModel, Remote
 from skein_recall.providers import TextRefused, circuit

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
-from skein_kit.outbound import Outbound
+from skein_kit.outbound.fetch import Outbound
 from skein_kit.settings import SettingInvalid
 from skein_recall.comparing import Agreement
 from skein_recall.errors import ModelNotFound

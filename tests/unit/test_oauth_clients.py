@@ -16,8 +16,8 @@ from skein_auth.errors import (
     InvalidToken,
     UnauthorizedClient,
 )
-from skein_kit.database import NO_TENANT
-from skein_kit.tokens import Token
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 BACK = "https://app.example/back?for=skein"

@@ -8,7 +8,7 @@ import math
 import pytest
 from google.protobuf.struct_pb2 import Struct
 
-from skein_kit.exact_json import JsonInvalid
+from skein_kit.json_values.exact import JsonInvalid
 from skein_pc2 import fields
 
 

@@ -9,7 +9,7 @@ import pytest
 from grpc import aio
 
 from skein_kit import errors
-from skein_kit.call import trailing
+from skein_kit.calls.call import trailing
 from skein_pc2.api import Api
 from skein_pc2.work import Errand
 

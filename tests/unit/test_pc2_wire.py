@@ -12,7 +12,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_kit import errors as refusals
-from skein_kit.call import trailing
+from skein_kit.calls.call import trailing
 from skein_pc2 import wire
 from skein_pc2.errors import VALIDATION_ERROR, Rejected, rejected
 from skein_pc2.messages import repeatable

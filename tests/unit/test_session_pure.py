@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.budgets import tokens_of_text
 from skein_kit.errors import FailedPrecondition, FieldInvalid
+from skein_kit.filters.json_properties import MAX_PROPERTIES, properties_of
 from skein_kit.ids import first_id
-from skein_kit.properties import MAX_PROPERTIES, properties_of
 from skein_kit.settings import SettingInvalid
-from skein_kit.summaries import Turn, extract
+from skein_kit.text.summary import Turn, extract
+from skein_kit.text.token_estimate import tokens_of_text
 from skein_session.errors import SessionArchived, SessionEnded
 from skein_session.lifecycle import Standing, idle_before
 from skein_session.literals import inner_words, like

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
-from skein_kit.backups import newest
+from skein_kit.backup_folder import newest
 from skein_worker.backups import put
 
 if TYPE_CHECKING:

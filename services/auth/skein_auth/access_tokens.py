@@ -14,9 +14,9 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 
 from skein_auth.signing import ACCESS_ALGORITHM
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
-from skein_kit.identity import LEEWAY_SECONDS
+from skein_kit.identity.identity_token import LEEWAY_SECONDS
 from skein_kit.ids import new_id, parse_id
 
 if TYPE_CHECKING:

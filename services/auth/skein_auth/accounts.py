@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.errors import PasswordHashUnknown
 from skein_auth.passwords import is_known
-from skein_kit import wire
 from skein_kit.errors import FieldInvalid
-from skein_kit.row_times import past
+from skein_kit.rpc import well_known_types
+from skein_kit.rpc.row_times import past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,14 +83,16 @@ class Change:
     @classmethod
     def own(cls, account_id: UUID, account: pb.Account, mask: FieldMask) -> Self:
         """Read what somebody changes about their own account; without a mask the name alone."""
-        fields = wire.masked(mask, OWN) if mask.paths else frozenset({"display_name"})
+        fields = well_known_types.masked(mask, OWN) if mask.paths else frozenset({"display_name"})
         return cls(account_id=account_id, revision=account.revision, values=_values(account, fields))
 
     @classmethod
     def operators(cls, account_id: UUID, account: pb.Account, mask: FieldMask) -> Self:
         """Read what the operator changes; without a mask everything that can change."""
         return cls(
-            account_id=account_id, revision=account.revision, values=_values(account, wire.masked(mask, OPERATORS))
+            account_id=account_id,
+            revision=account.revision,
+            values=_values(account, well_known_types.masked(mask, OPERATORS)),
         )
 
 

@@ -13,14 +13,14 @@ from skein_auth.clients import Client, Source
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
 from skein_auth.sources import from_source
 from skein_auth.work_queue import Place
-from skein_kit import logs
-from skein_kit.call import current
+from skein_kit.calls.call import current
 from skein_kit.errors import Refusal
+from skein_kit.identity.bearer_token import Token
 from skein_kit.ids import new_id, now
-from skein_kit.networks import network_of
-from skein_kit.outbound import OutboundRefused
-from skein_kit.tokens import Token
-from skein_kit.wire import moment
+from skein_kit.network.source_network import network_of
+from skein_kit.outbound.fetch import OutboundRefused
+from skein_kit.rpc.well_known_types import moment
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from skein_auth.passwords import Passwords
     from skein_auth.settings import AuthSettings
     from skein_auth.store.clients import ClientStore
-    from skein_kit.outbound import Outbound
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.outbound.fetch import Outbound
 
 # How long a document is believed, whatever its server says.
 _LEAST_FRESH = timedelta(minutes=5)

@@ -23,17 +23,17 @@ from prometheus_client import Counter
 
 from skein_auth.errors import TooManyAttempts
 from skein_auth.store.attempts import AttemptStore, Counted, Wanted
-from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.ids import now
-from skein_kit.networks import network_of
+from skein_kit.network.source_network import network_of
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from datetime import datetime
 
     from skein_auth.settings import AuthSettings
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 REFUSED = Counter("skein_auth_attempts_refused_total", "Attempts that were one too many.", ["kind"])
 # Refusals of these codes are the caller's fault; anything else says nothing about what was tried.

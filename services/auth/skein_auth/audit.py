@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 import asyncpg
 from prometheus_client import Counter
 
-from skein_kit import logs
-from skein_kit.call import current
-from skein_kit.database import NO_TENANT
+from skein_kit.calls.call import current
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import Refusal
 from skein_kit.ids import new_id, now
-from skein_kit.networks import network_of
-from skein_kit.quiet_window import QuietWindow
+from skein_kit.network.source_network import network_of
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.log_throttle import QuietWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.store.audit import AuditStore
-    from skein_kit.call import Call
-    from skein_kit.database import Transaction
+    from skein_kit.calls.call import Call
+    from skein_kit.database.transactions import Transaction
 
 # Every event that there is; the README says what each means, and a test compares the two.
 EVENTS = frozenset(

@@ -19,10 +19,10 @@ from skein_auth.clients import OIDC_SCOPES
 from skein_auth.errors import InvalidRequest, InvalidScope, InvalidTarget, TenantNotFound
 from skein_auth.grants import SignIn
 from skein_auth.sealing import SealBroken
-from skein_kit.access import ROLES, TENANT_PERMISSIONS
-from skein_kit.call import current
-from skein_kit.database import NO_TENANT
+from skein_kit.calls.call import current
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import TenantMissing
+from skein_kit.identity.permissions import ROLES, TENANT_PERMISSIONS
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skein_auth.sign_ins import SignIns
     from skein_auth.store.grants import GrantStore
     from skein_auth.tenants import Tenants
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 HANDLE_LIFETIME = timedelta(minutes=10)
 _SEAL = "authorization request"

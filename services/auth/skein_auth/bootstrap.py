@@ -8,14 +8,14 @@ import asyncpg
 
 from skein_auth.keys import Key
 from skein_auth.store import QUERIES
-from skein_kit.connecting import connect_keywords, role_of
-from skein_kit.database import NO_TENANT
+from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
 
 _CONNECT_SECONDS = 10.0
 

@@ -21,9 +21,9 @@ from skein_auth.errors import (
     InvalidToken,
     UnauthorizedClient,
 )
-from skein_kit.access import MEANINGS, ROLES
-from skein_kit.database import NO_TENANT
-from skein_kit.tokens import Token
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.permissions import MEANINGS, ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

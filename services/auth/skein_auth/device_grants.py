@@ -13,7 +13,7 @@ from skein_auth.grants import Fault, Issue, Now, RefreshToken, SignIn, Step, fir
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_kit.tokens import Token
+    from skein_kit.identity.bearer_token import Token
 
 DEVICE_PREFIX = "skein_dev_"
 # What a device that polls too fast has to wait longer.

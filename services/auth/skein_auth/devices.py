@@ -12,9 +12,9 @@ from skein_auth.authorizations import targets, user_agent
 from skein_auth.device_grants import DEVICE_PREFIX, Device, DeviceState
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
 from skein_auth.grants import Fault
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
 from skein_kit.ids import now
-from skein_kit.tokens import Token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_auth.grants import SignIn, Step
     from skein_auth.sign_ins import SignIns
     from skein_auth.store.devices import DeviceStore, Shown
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 # No vowels, so no words; nothing that looks like something else.
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from skein_kit.tokens import Token
+from skein_kit.identity.bearer_token import Token
 
 CODE_PREFIX = "skein_code_"
 REFRESH_PREFIX = "skein_rt_"

@@ -12,10 +12,10 @@ from skein_auth.errors import TenantNotFound
 from skein_auth.keys import Key
 from skein_auth.refusal_cache import RefusalCache
 from skein_kit import canary
-from skein_kit.access import OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
 from skein_kit.errors import CredentialExpired, CredentialInvalid, Refusal
-from skein_kit.identity import Caller
-from skein_kit.tokens import MIN_LEGACY, is_jwt
+from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
 
 if TYPE_CHECKING:
     from typing import Unpack

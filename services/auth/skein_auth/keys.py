@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid, PermissionWidened
-from skein_kit.tokens import API_KEY_PREFIX, Token, is_jwt
+from skein_kit.identity.bearer_token import API_KEY_PREFIX, Token, is_jwt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 PREFIX = API_KEY_PREFIX
 # How long a rotated key goes on working unless somebody says otherwise.

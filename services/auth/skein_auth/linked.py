@@ -14,7 +14,7 @@ from skein_auth.known_devices import KnownDevice
 from skein_auth.one_time import client_address
 from skein_auth.signing_in import record_refusal
 from skein_kit.ids import new_id, now
-from skein_kit.networks import network_of
+from skein_kit.network.source_network import network_of
 
 if TYPE_CHECKING:
     from skein_auth.attempts import Attempts
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from skein_auth.store.accounts import AccountStore, Credentials
     from skein_auth.store.identities import IdentityStore
     from skein_auth.totp import Totp
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

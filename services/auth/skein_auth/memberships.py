@@ -10,8 +10,8 @@ import grpc
 from grpc import aio
 
 from skein.tenancy.v1 import members_pb2
-from skein_kit.access import SYSTEM
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import SYSTEM
 
 if TYPE_CHECKING:
     from uuid import UUID

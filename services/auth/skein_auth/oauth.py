@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from skein_auth.sign_ins import SignIns
     from skein_auth.store import ApiKeyStore
     from skein_auth.tenants import Tenants
-    from skein_kit.database import Database
-    from skein_kit.outbound import Outbound
+    from skein_kit.database.transactions import Database
+    from skein_kit.outbound.fetch import Outbound
 
 _REGISTRATION = ("open", "token", "closed")
 _LEAST_TOKEN = 32

@@ -11,8 +11,8 @@ from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth import clients
 from skein_auth.devices import INTERVAL
 from skein_auth.errors import InvalidClient
-from skein_kit import wire
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
     from skein_auth.authorizations import Question
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from skein_auth.sign_ins import SignInStanding
     from skein_auth.store.devices import Shown
     from skein_auth.token_endpoint import Given, Worth
-    from skein_kit.identity import Caller
-    from skein_kit.tokens import Token
+    from skein_kit.identity.bearer_token import Token
+    from skein_kit.identity.identity_token import Caller
 
 
 def client(found: Client) -> pb.Client:
@@ -40,8 +40,8 @@ def client(found: Client) -> pb.Client:
         contacts=found.contacts,
         software_id=found.software_id,
         software_version=found.software_version,
-        create_time=wire.time(found.create_time),
-        secret_expire_time=wire.time(found.secret_expire_time),
+        create_time=well_known_types.time(found.create_time),
+        secret_expire_time=well_known_types.time(found.secret_expire_time),
     )
 
 
@@ -67,7 +67,7 @@ def authorization(found: Question | str) -> pb.CreateAuthorizationResponse:
             redirect_origin=origin,
             scopes=found.asked.scopes,
             resources=found.asked.resources,
-            expire_time=wire.time(datetime.fromtimestamp(found.asked.expire_time, UTC)),
+            expire_time=well_known_types.time(datetime.fromtimestamp(found.asked.expire_time, UTC)),
             prompt=found.prompt,
         )
     )
@@ -99,7 +99,7 @@ def device(shown: Shown) -> pb.GetDeviceAuthorizationResponse:
         client_name=shown.client_name or shown.device.client_id,
         client_uri=shown.client_uri,
         scopes=sorted(shown.device.scopes),
-        expire_time=wire.time(shown.device.expire_time),
+        expire_time=well_known_types.time(shown.device.expire_time),
     )
 
 
@@ -112,8 +112,8 @@ def worth(found: Worth | None, issuer: str) -> pb.IntrospectTokenResponse:
         scope=" ".join(sorted(found.scopes)),
         client_id=found.client_id,
         token_type=found.kind,
-        expire_time=wire.time(found.expire_time),
-        issue_time=wire.time(found.issue_time),
+        expire_time=well_known_types.time(found.expire_time),
+        issue_time=well_known_types.time(found.issue_time),
         subject=found.subject,
         audiences=found.audiences,
         issuer=issuer,

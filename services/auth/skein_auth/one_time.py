@@ -13,11 +13,11 @@ from skein_auth.accounts import normal_email
 from skein_auth.errors import MailNotConfigured, OneTimeTokenInvalid, TooManyAttempts
 from skein_auth.passwords import accepted
 from skein_auth.work_queue import Place
-from skein_kit import logs
-from skein_kit.call import current
-from skein_kit.database import NO_TENANT
+from skein_kit.calls.call import current
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
 from skein_kit.ids import now
-from skein_kit.tokens import Token
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from skein_auth.settings import AuthSettings
     from skein_auth.store.accounts import AccountStore, Credentials
     from skein_auth.store.one_time import OneTimeStore
-    from skein_kit.mail import Mailer
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.outbound.mail import Mailer
 
 PREFIX = "skein_once_"
 # Mails that wait to be sent; of a relay that hangs nobody's call should notice anything.

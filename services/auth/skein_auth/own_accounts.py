@@ -16,7 +16,7 @@ from skein_auth.one_time import client_address
 from skein_auth.passwords import accepted
 from skein_auth.work_queue import Place
 from skein_kit.errors import CredentialInvalid
-from skein_kit.networks import network_of
+from skein_kit.network.source_network import network_of
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from skein_auth.passwords import Passwords
     from skein_auth.sign_ins import SignIns
     from skein_auth.store.accounts import AccountStore, Credentials
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
 
 Response = TypeVar("Response", bound=Message)
 SIGN_UPS = ("open", "invited", "closed")

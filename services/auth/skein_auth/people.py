@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from skein_auth.errors import TenantNotFound
 from skein_auth.identities import Identity, Refused, key_caller
-from skein_kit.access import ACCOUNT, CREATE_TENANT, ROLES
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialInvalid, Refusal
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, ROLES
 
 if TYPE_CHECKING:
     from datetime import datetime

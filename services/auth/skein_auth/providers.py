@@ -19,15 +19,15 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from skein_auth.errors import IdentityRefused, ProviderNotFound, ProviderUnavailable
-from skein_kit import logs
-from skein_kit.outbound import Outbound, OutboundRefused
+from skein_kit.outbound.fetch import Outbound, OutboundRefused
 from skein_kit.settings import SettingInvalid, Settings
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
-    from skein_kit.outbound import Fetched
+    from skein_kit.outbound.fetch import Fetched
 
     class Provider(Protocol):
         """Somebody who says who people are."""

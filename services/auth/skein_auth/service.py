@@ -50,9 +50,9 @@ from skein_auth.tenants import Tenants
 from skein_auth.totp import Totp
 from skein_auth.uses import Uses
 from skein_kit.background import alongside
-from skein_kit.mail import Mailer, MailSettings
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.service import Host, Service, Servicers
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.outbound.mail import Mailer, MailSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_auth import permissions
-from skein_kit import wire
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import parse_id
+from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from google.protobuf.field_mask_pb2 import FieldMask
 
     from skein.auth.v1 import accounts_pb2 as pb
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 UPDATABLE = ("display_name", "permissions", "agent_id", "disabled")
 
@@ -64,7 +64,7 @@ class Change:
         account_id = parse_id(account.service_account_id)
         if account_id is None:
             raise FieldInvalid(violations=[("service_account.service_account_id", "is not a UUID")])
-        fields = wire.masked(mask, UPDATABLE)
+        fields = well_known_types.masked(mask, UPDATABLE)
         if "display_name" in fields:
             _must_be_named(account)
         if "permissions" in fields:

@@ -14,13 +14,13 @@ from skein_auth.access_tokens import OWN_CLIENT, Bearer
 from skein_auth.errors import SignInTooOld
 from skein_auth.grants import Fault, Now, Renewal, SignIn, Successors, Terms
 from skein_auth.sealing import derived
-from skein_kit import wire
-from skein_kit.access import ACCOUNT
-from skein_kit.call import current
-from skein_kit.database import NO_TENANT
+from skein_kit.calls.call import current
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
+from skein_kit.identity.bearer_token import SECRET_BYTES, Token
+from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import new_id, now
-from skein_kit.tokens import SECRET_BYTES, Token
+from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
     from skein_auth.access_tokens import AccessTokens
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skein_auth.grants import Chance, Issue
     from skein_auth.settings import AuthSettings, SystemKeys
     from skein_auth.store.grants import GrantStore
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 _SUCCESSORS = b"skein auth refresh tokens v1"
 # Whoever found a token does not take the account over with it: for that the person proved so lately who they are.
@@ -187,9 +187,9 @@ class SignIns:
         )
         return pb.SignInTokens(
             access_token=text,
-            access_expire_time=wire.time(ends),
+            access_expire_time=well_known_types.time(ends),
             refresh_token="" if issue.refresh is None else issue.refresh.text(),
-            refresh_expire_time=wire.time(issue.refresh_expire_time),
+            refresh_expire_time=well_known_types.time(issue.refresh_expire_time),
             auth_session_id=str(sign_in.sign_in_id),
         )
 

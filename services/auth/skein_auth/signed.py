@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from skein_kit.identity import LIFETIME_SECONDS, sign
+from skein_kit.identity.identity_token import LIFETIME_SECONDS, sign
 
 if TYPE_CHECKING:
     from joserfc.jwk import OKPKey
 
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 # Whoever gets one has it for at least so long, unless the credential that it stands for ends sooner.
 LEAST_SECONDS = LIFETIME_SECONDS / 2
@@ -25,7 +25,7 @@ class Signed:
         self._tokens: OrderedDict[tuple[Caller, str, float | None], tuple[str, float]] = OrderedDict()
 
     def of(self, caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
-        """Return a token as `skein_kit.identity.sign` makes it, and the Unix time at which it ends."""
+        """Return a token as `skein_kit.identity.identity_token.sign` makes it, and the Unix time at which it ends."""
         place = (caller, str(key.kid), until)
         token, ends = self._tokens.get(place, ("", 0.0))
         if at + LEAST_SECONDS <= ends <= at + LIFETIME_SECONDS:

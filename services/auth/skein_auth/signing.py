@@ -14,10 +14,10 @@ from joserfc.jwk import OKPKey, RSAKey
 
 from skein_auth.sealing import SealBroken
 from skein_auth.signed import Signed
-from skein_kit import logs
 from skein_kit.errors import Refusal
-from skein_kit.identity import ALGORITHM, LIFETIME_SECONDS
+from skein_kit.identity.identity_token import ALGORITHM, LIFETIME_SECONDS
 from skein_kit.ids import now
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2 as pb
     from skein_auth.sealing import Sealer
     from skein_auth.store import KeyStore
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
 
 # Internal identities, and the access and ID tokens that the world verifies.
 Purpose = Literal["identity", "access"]

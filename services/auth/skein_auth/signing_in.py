@@ -18,10 +18,10 @@ from skein_auth.known_devices import KnownDevice
 from skein_auth.one_time import client_address
 from skein_auth.sources import from_source
 from skein_auth.work_queue import Place
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import Overloaded, Refusal, TransactionConflict
 from skein_kit.ids import new_id, now
-from skein_kit.networks import network_of
+from skein_kit.network.source_network import network_of
 
 if TYPE_CHECKING:
     from skein.auth.v1 import accounts_pb2 as pb
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skein_auth.sign_ins import SignIns
     from skein_auth.store.accounts import AccountStore, Credentials
     from skein_auth.totp import Totp
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.networks import network_of
+from skein_kit.network.source_network import network_of
 
 
 def from_source(name: str, address: str) -> str:

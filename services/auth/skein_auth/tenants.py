@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2
-from skein_kit.access import SYSTEM
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,11 +27,11 @@ from skein_auth.errors import (
 from skein_auth.grants import Fault, Redemption, Renewal
 from skein_auth.identities import NOBODY
 from skein_auth.keys import Key
-from skein_kit.access import ROLES, TENANT_PERMISSIONS
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import Refusal, Unauthenticated
+from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.permissions import ROLES, TENANT_PERMISSIONS
 from skein_kit.ids import now, parse_id
-from skein_kit.tokens import Token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from skein_auth.store import ApiKeyStore
     from skein_auth.store.grants import GrantStore
     from skein_auth.tenants import Tenants
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 _REFUSALS: Mapping[Fault, type[Refusal]] = {
     Fault.INVALID: InvalidGrant,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from skein_auth.sealing import Sealer
     from skein_auth.sign_ins import SignIns
     from skein_auth.store.totp import SecondFactor, TotpStore
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
 
 DIGITS = 6
 STEP_SECONDS = 30

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skein_kit.admission.adaptive_limit import Limit
+from skein_kit.admission.fair_queue import State, Turn, Turns
 from skein_kit.errors import Overloaded
-from skein_kit.headroom import Limit
-from skein_kit.turns import State, Turn, Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skein_cluster.exits import MEANINGS, Exit, Failure
+from skein_cluster.cli.exit_codes import MEANINGS, Exit, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +94,7 @@ def main() -> None:
     try:
         skein()
     except Exception as error:
-        from skein_cluster.failures import failure_of  # noqa: PLC0415 - half a second of imports; only failures pay.
+        from skein_cluster.cli.error_messages import failure_of  # noqa: PLC0415 - half a second of imports; only failures pay.
 
         failure = failure_of(error)
         if failure is None:

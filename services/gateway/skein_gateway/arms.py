@@ -15,9 +15,9 @@ from prometheus_client import Counter
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_gateway.errors import RecallIncomplete, RecallLate
-from skein_kit.access import RULES
 from skein_kit.errors import PermissionMissing
-from skein_kit.interceptors import passed
+from skein_kit.identity.permissions import RULES
+from skein_kit.rpc.interceptors import passed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2
     from skein.session.v1 import session_pb2
     from skein.tenancy.v1 import subjects_pb2
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 ARMS = Counter("skein_gateway_arms_total", "Arms of recalls, by how they did.", ["arm", "state"])
 Response = TypeVar("Response")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import grpc
 from google.rpc import error_details_pb2
 
-from skein_kit.access import RULES, TENANT_PERMISSIONS
 from skein_kit.errors import code_of, reason_of
+from skein_kit.identity.permissions import RULES, TENANT_PERMISSIONS
 from skein_kit.violations import unstated_violations
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from google.protobuf import json_format
 from google.rpc import error_details_pb2
 
 from skein_gateway import json_names, strict_json
-from skein_kit import exact_json, json_fields
 from skein_kit.errors import FieldInvalid, code_of
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES
+from skein_kit.json_values import exact, fields
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +110,7 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
         raise FieldInvalid(
             violations=[(_field(said), f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]
         ) from None
-    json_fields.fit(message, MAX_MESSAGE_BYTES)
+    fields.fit(message, MAX_MESSAGE_BYTES)
     return message
 
 
@@ -128,7 +128,7 @@ def _field(said: str) -> str:
 
 def written_json(message: Message) -> bytes:
     """Write a message as protobuf's JSON; numbers of free JSON are exact."""
-    return exact_json.dumps(json_fields.to_values(message), separators=(", ", ": ")).encode()
+    return exact.dumps(fields.to_values(message), separators=(", ", ": ")).encode()
 
 
 def error(status: Status) -> tuple[int, bytes]:

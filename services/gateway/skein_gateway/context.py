@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from skein_gateway.words import excerpt, normal
-from skein_kit.budgets import CHARACTERS_OF_A_TOKEN, tokens_of_text
+from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, tokens_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

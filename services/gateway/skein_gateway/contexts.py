@@ -14,10 +14,10 @@ from skein_gateway.arms import Outcome, Part, asked, must_do
 from skein_gateway.context import Context, Item, Kind, Style, pack
 from skein_gateway.recalling import AT_ONCE_CHARACTERS
 from skein_gateway.words import terms_of
-from skein_kit import exact_json, json_fields
-from skein_kit.access import RULES
-from skein_kit.budgets import DEFAULT_BUDGET
-from skein_kit.wire import time
+from skein_kit.identity.permissions import RULES
+from skein_kit.json_values import exact, fields
+from skein_kit.rpc.well_known_types import time
+from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import subjects_pb2
     from skein_gateway.recalling import Recalling
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 # Hits to choose from.
 DEFAULT_LIMIT = 30
@@ -200,12 +200,12 @@ def _of_profile(subject: subjects_pb2.Subject) -> Item:
 
 def _properties(message: Message, field: str) -> list[str]:
     """Return a line for each property, in order of their names."""
-    values = json_fields.value_of(message, field) or {}
+    values = fields.value_of(message, field) or {}
     return [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in sorted(values.items())]
 
 
 def _json(value: object) -> str:
-    return exact_json.dumps(value, sort_keys=True, separators=(", ", ": "))
+    return exact.dumps(value, sort_keys=True, separators=(", ", ": "))
 
 
 def _moment(at: Timestamp) -> datetime | None:

@@ -23,19 +23,19 @@ from prometheus_client import Counter
 from skein.auth.v1 import auth_pb2
 from skein_gateway.recognition import Recognition
 from skein_gateway.sources import SOURCE_RATE, SourceBuckets
-from skein_kit.call import REQUEST_ID_KEY, TENANT_KEY, Call, working_for
+from skein_kit.calls.call import REQUEST_ID_KEY, TENANT_KEY, Call, working_for
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialInvalid, FieldInvalid, ServiceUnavailable
-from skein_kit.interceptors import bearer
-from skein_kit.networks import network_of
-from skein_kit.quiet_window import QuietWindow
+from skein_kit.network.source_network import network_of
+from skein_kit.rpc.interceptors import bearer
+from skein_kit.telemetry.log_throttle import QuietWindow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from skein.auth.v1 import auth_pb2_grpc
     from skein_gateway.recognition import Recognizer
-    from skein_kit.identity import Caller, TokenVerifier
+    from skein_kit.identity.identity_token import Caller, TokenVerifier
 
 # A revoked key, or one of a deleted tenant, is refused within five seconds: that is promised. Auth itself remembers for
 # one second that a tenant is there, so this must stay below four.

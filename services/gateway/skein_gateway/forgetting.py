@@ -16,9 +16,9 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.access import RULES
+from skein_kit.identity.permissions import RULES
 from skein_kit.ids import new_id, now
-from skein_kit.wire import time
+from skein_kit.rpc.well_known_types import time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 # Until then calls that were at work are recorded, caches are dropped and statistics are made anew. It is as long as the
 # worker's round takes to come by when the process that erased has ended.

@@ -15,18 +15,18 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, s
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_kit.access import PUBLIC_SERVICES
-from skein_kit.interceptors import passed
+from skein_kit.identity.permissions import PUBLIC_SERVICES
+from skein_kit.rpc.interceptors import passed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from google.protobuf.message import Message
 
-    from skein_kit.call import Call
-    from skein_kit.interceptors import Handler
-    from skein_kit.service import Host
-    from skein_kit.streams import Messages
+    from skein_kit.calls.call import Call
+    from skein_kit.host.process import Host
+    from skein_kit.rpc.interceptors import Handler
+    from skein_kit.rpc.streaming import Messages
 
 GATEWAY_SERVICE = "skein.gateway.v1.GatewayService"
 # Importing them is also what lets reflection describe the services.

@@ -24,12 +24,12 @@ from skein_gateway.oauth.metadata import METADATA_PATH, endpoint_of
 from skein_gateway.proxies import Proxies
 from skein_gateway.status import VERSION
 from skein_kit import errors
-from skein_kit.admin import serve_http
-from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
-from skein_kit.door import FORWARDED, FORWARDED_FOR
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES, Body, too_large
-from skein_kit.revisions import told
-from skein_kit.service import PortTaken, is_ready
+from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
+from skein_kit.calls.database_revision import told
+from skein_kit.host.admin_port import serve_http
+from skein_kit.host.process import PortTaken, is_ready
+from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, Body, too_large
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skein_gateway.oauth.metadata import Metadata
-    from skein_kit.service import Host, Servicers
-    from skein_kit.tls import Tls
+    from skein_kit.host.process import Host, Servicers
+    from skein_kit.tls.server_tls import Tls
 
 # Reading or writing JSON of this size would hold up every other call for milliseconds.
 _LARGE_BODY_BYTES = 64 * 1024

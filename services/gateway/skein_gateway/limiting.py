@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Self
 from prometheus_client import Counter
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_kit import logs
-from skein_kit.access import OPERATOR, SYSTEM
-from skein_kit.call import Call, working_for
+from skein_kit.calls.call import Call, working_for
 from skein_kit.errors import RateLimited
+from skein_kit.identity.permissions import OPERATOR, SYSTEM
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from uuid import UUID
 
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
     Ask = Callable[[pb.LeaseRequestsRequest], Awaitable[pb.LeaseRequestsResponse]]
 

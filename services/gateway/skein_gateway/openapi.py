@@ -15,9 +15,9 @@ from skein_gateway.examples import EXAMPLES
 from skein_gateway.forwarding import GATEWAY_SERVICE, PUBLIC_METHODS
 from skein_gateway.schemas import Schema, Schemas, comments, described
 from skein_gateway.status import VERSION
-from skein_kit.access import MEANINGS, RULES
-from skein_kit.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES
+from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
+from skein_kit.identity.permissions import MEANINGS, RULES
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
     from skein_gateway.forwarding import PublicMethod
-    from skein_kit.access import Rule
+    from skein_kit.identity.permissions import Rule
 
 _SCHEMAS = "#/components/schemas/"
 _ABOUT = f"""\

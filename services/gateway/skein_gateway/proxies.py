@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from prometheus_client import Counter
 
-from skein_kit import logs
 from skein_kit.settings import SettingInvalid
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

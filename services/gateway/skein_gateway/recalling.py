@@ -30,8 +30,8 @@ from skein_gateway.arms import (
     wanted,
 )
 from skein_gateway.words import ranked, terms_of
-from skein_kit.pages import fitting
-from skein_kit.wire import moment
+from skein_kit.rpc.pagination import fitting
+from skein_kit.rpc.well_known_types import moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skein.memory.v1 import blocks_pb2_grpc
     from skein.recall.v1 import recall_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 DEFAULT_LIMIT = 10
 # As many as one agent can have about one person and about nobody together.

@@ -18,8 +18,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from skein.auth.v1 import auth_pb2
-from skein_kit import logs
-from skein_kit.tokens import API_KEY_PREFIX, MIN_LEGACY, Token, is_jwt
+from skein_kit.identity.bearer_token import API_KEY_PREFIX, MIN_LEGACY, Token, is_jwt
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -33,9 +33,9 @@ from skein_gateway.remembering import Remembering
 from skein_gateway.servicer import GatewayServicer
 from skein_gateway.settings import GatewaySettings
 from skein_gateway.status import ClusterStatus
-from skein_kit import logs
-from skein_kit.service import Host, Service, Servicers
-from skein_kit.tls import Tls
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.telemetry import logs
+from skein_kit.tls.server_tls import Tls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.gateway.v1 import gateway_pb2_grpc as rpc
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 
 if TYPE_CHECKING:
     from skein_gateway.contexts import Contexts

@@ -11,10 +11,10 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein_kit.service import is_ready
+from skein_kit.host.process import is_ready
 
 if TYPE_CHECKING:
-    from skein_kit.service import Host, Servicers
+    from skein_kit.host.process import Host, Servicers
 
 VERSION = importlib.metadata.version("skein-gateway")
 CHECK_SECONDS = 2.0

@@ -11,8 +11,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from skein_kit import exact_json, json_fields
 from skein_kit.errors import FieldInvalid
+from skein_kit.json_values import exact
+from skein_kit.json_values import fields as json_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +39,7 @@ def read(text: str, kind: type[Message], max_depth: int) -> Any:
     What is nested deeper than `max_depth` levels is not looked at: protobuf's parser refuses it.
     """
     try:
-        found = json.loads(
-            text, object_pairs_hook=_object, parse_int=exact_json.integer, parse_float=exact_json.decimal
-        )
+        found = json.loads(text, object_pairs_hook=_object, parse_int=exact.integer, parse_float=exact.decimal)
     except (ValueError, RecursionError) as error:
         raise FieldInvalid(violations=[("", f"is not JSON: {error}")]) from None
     _check_message(found, kind.DESCRIPTOR, "", max_depth)

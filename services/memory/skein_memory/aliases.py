@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.memory.v1 import curation_pb2 as pb
-    from skein_kit.row_times import RowTimes
+    from skein_kit.rpc.row_times import RowTimes
 
 DEFAULT_CONFIDENCE = 0.9
 # Aliases of an alias that follow it in one call.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.pages import DEFAULT_PAGE_SIZE, PAGE_BYTES
+from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from skein_kit.errors import FieldInvalid, Refusal
 from skein_kit.ids import new_id, parse_id, time_of
-from skein_kit.interceptors import validate
-from skein_kit.row_times import past
+from skein_kit.rpc.interceptors import validate
+from skein_kit.rpc.row_times import past
 from skein_memory.blocks import Block, BlockDraft
 from skein_memory.errors import FactKeyTaken
 from skein_memory.links import LinkDraft

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from skein_kit import exact_json
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
-from skein_kit.wire import json_of
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import json_of
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
 from skein_memory.texts import must_be_storable
 
@@ -152,19 +152,19 @@ class Block:
     def state(self) -> str:
         """Return what it says as JSON text, for its history."""
         said = asdict(self.draft)
-        said["metadata"] = None if self.draft.metadata is None else exact_json.loads(self.draft.metadata)
+        said["metadata"] = None if self.draft.metadata is None else exact.loads(self.draft.metadata)
         record: dict[str, object] = {"create_time": self.create_time, "update_time": self.update_time}
         record |= {"created_by": self.created_by, "updated_by": self.updated_by}
         if self.delete_time is not None:
             record["delete_time"] = self.delete_time
-        return exact_json.dumps({**said, **{name: _text(value) for name, value in record.items()}})
+        return exact.dumps({**said, **{name: _text(value) for name, value in record.items()}})
 
 
 def former(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
     """Read what a block was from its history; an older version kept no update_time beside the record_time."""
-    said = exact_json.loads(state)
+    said = exact.loads(state)
     if said["metadata"] is not None:
-        said["metadata"] = exact_json.dumps(said["metadata"])
+        said["metadata"] = exact.dumps(said["metadata"])
     delete_time = said.get("delete_time")
     return Block(
         block_id=block_id,

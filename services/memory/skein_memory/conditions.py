@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ _TIMES = (
 
 
 def fields_of(memory: Memory) -> dict[str, object]:
-    """Return a memory's fields as `skein_kit.filtering.holds` takes them."""
+    """Return a memory's fields as `skein_kit.filters.holds` takes them."""
     draft = memory.draft
     return {
         **{name: getattr(draft, name) for name in _PLAIN},
         "memory_id": str(memory.memory_id),
-        "metadata": exact_json.loads(draft.metadata) if draft.metadata else {},
-        "data": exact_json.loads(draft.data) if draft.data else {},
+        "metadata": exact.loads(draft.metadata) if draft.metadata else {},
+        "data": exact.loads(draft.data) if draft.data else {},
         "content_hash": draft.content_hash.hex(),
         "is_active": memory.is_active,
         "revision": memory.revision,

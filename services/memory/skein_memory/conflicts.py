@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.row_times import RowTimes
+    from skein_kit.rpc.row_times import RowTimes
     from skein_memory.memories import Memory
 
 SUPERSEDED = "superseded"

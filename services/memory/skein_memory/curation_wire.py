@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import scores_pb2
-from skein_kit.wire import time
+from skein_kit.rpc.well_known_types import time
 from skein_memory import curation, wire
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
 
-from skein_kit import logs
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id, now
-from skein_kit.outbound import OutboundRefused
+from skein_kit.outbound.fetch import OutboundRefused
+from skein_kit.telemetry import logs
 from skein_memory.errors import SecretSealed
 from skein_memory.watches import Outcome, body_of, headers_of, is_healthy
 from skein_memory.watching import TOLD
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.outbound import Outbound
+    from skein_kit.outbound.fetch import Outbound
     from skein_memory.store.deliveries import DeliveryStore
     from skein_memory.watches import Attempt, Watch
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
 from skein_memory.events import Event
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
 
 _QUERIES = Queries.of("skein_memory")
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import asyncpg
 
-from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.ids import now
+from skein_kit.telemetry import logs
 from skein_memory.store.erasures import SETTLE
 
 if TYPE_CHECKING:

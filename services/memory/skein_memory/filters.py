@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Self
 from uuid import UUID
 
-from skein_kit import filtering
-from skein_kit.filtering import And, Compare, Expression, Has, In, Not, Or, Tags
-from skein_kit.filtering.fields import FIELDS, MAX_PROPERTY_CHARACTERS, OVERFLOW, Kind
-from skein_kit.filtering.visibility import valid_at_time, visible
+from skein_kit import filters
+from skein_kit.filters.expression import And, Compare, Expression, Has, In, Not, Or, Tags
+from skein_kit.filters.fields import FIELDS, MAX_PROPERTY_CHARACTERS, OVERFLOW, Kind
+from skein_kit.filters.visibility import valid_at_time, visible
 from skein_kit.ids import EPOCH, first_id, parse_id, time_of
-from skein_kit.wire import moment
+from skein_kit.rpc.well_known_types import moment
 from skein_memory import wire
 from skein_memory.errors import SelectionEmpty
 from skein_memory.memories import MAX_AHEAD, speaking_of
@@ -187,7 +187,7 @@ class Filter:
 
     def _conjuncts(self) -> Iterator[Expression]:
         for part in self.conditions:
-            yield from filtering.conjuncts(part)
+            yield from filters.conjuncts(part)
 
 
 def conditions_of(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
@@ -198,7 +198,7 @@ def conditions_of(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expr
     with speaking_of(path):
         start_time, end_time = (moment(asked, name, may_be_infinite=True) for name in ("start_time", "end_time"))
         valid_at = moment(asked, "valid_at_time", before_1970=True)
-        where = filtering.read(asked.where)
+        where = filters.read(asked.where)
     names = ("agent_id", "subject_id", "session_id", "source", "key")
     found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(asked, name))]
     scopes = [wire.SCOPES[scope] for scope in asked.scopes if scope in wire.SCOPES]
@@ -243,13 +243,13 @@ def _lead(part: Expression) -> Lead | None:
     return None
 
 
-def _column_lead(path: filtering.tree.Path, values: Sequence[filtering.tree.Value]) -> Lead | None:
+def _column_lead(path: filters.tree.Path, values: Sequence[filters.tree.Value]) -> Lead | None:
     field = FIELDS[path[0]]
     if field.kind is Kind.PROPERTIES:
         name = ".".join(path)
         if len(name) > MAX_PROPERTY_CHARACTERS:
             return None
-        pairs = [*((name, filtering.property_text(value)) for value in values), OVERFLOW]
+        pairs = [*((name, filters.property_text(value)) for value in values), OVERFLOW]
         return Lead(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))
     texts = tuple(dict.fromkeys(str(value) for value in values))
     # What is not set equals the empty text, and has no place in the index.

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.settings import SettingInvalid
+from skein_kit.telemetry import logs
 from skein_memory.store.secrets import master_keys_in_use
 
 if TYPE_CHECKING:
-    from skein_kit.database import Database
+    from skein_kit.database.transactions import Database
     from skein_memory.sealing import MasterKeys
 
 log = logs.get("memory")

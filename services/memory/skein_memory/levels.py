@@ -10,7 +10,7 @@ from skein_memory.errors import LevelOutOfRange
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_kit.policies import Policy
+    from skein_kit.policies.store import Policy
     from skein_memory.memories import Memory
 
 # The furthest first.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from skein_kit import exact_json
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
-from skein_kit.wire import json_of
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import json_of
 from skein_memory.errors import LinkToItself
 from skein_memory.events import Event
 from skein_memory.texts import must_be_storable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.memory.v1 import memory_pb2 as pb
-    from skein_kit.row_times import RowTimes
+    from skein_kit.rpc.row_times import RowTimes
 
 DEFAULT_RELATION = "related"
 DEFAULT_WEIGHT = 1.0
@@ -118,12 +118,12 @@ class Link:
     @property
     def state(self) -> str:
         """Return, as JSON, what is kept of it when it changes or goes."""
-        return exact_json.dumps(
+        return exact.dumps(
             {
                 "relation": self.relation,
                 "label": self.label,
                 "weight": self.weight,
-                "metadata": None if self.metadata is None else exact_json.loads(self.metadata),
+                "metadata": None if self.metadata is None else exact.loads(self.metadata),
                 "create_time": self.create_time.isoformat(),
                 "update_time": self.update_time.isoformat(),
                 "created_by": self.created_by,
@@ -155,7 +155,7 @@ class Link:
 
     def _has(self, metadata: str | None) -> bool:
         # The database writes JSON in a form of its own.
-        return exact_json.equal(self.metadata, metadata)
+        return exact.equal(self.metadata, metadata)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

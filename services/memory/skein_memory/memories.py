@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from skein_kit import vectors
 from skein_kit.errors import (
     ContentEmpty,
     ContentTooLong,
@@ -19,9 +18,10 @@ from skein_kit.errors import (
     RevisionStale,
 )
 from skein_kit.ids import first_id, new_ids
-from skein_kit.postings import Document
-from skein_kit.row_times import must_keep_times, past
-from skein_kit.wire import json_of, moment
+from skein_kit.rpc.row_times import must_keep_times, past
+from skein_kit.rpc.well_known_types import json_of, moment
+from skein_kit.search_text import vector_columns
+from skein_kit.search_text.postings import Document
 from skein_memory import types, wire
 from skein_memory.content_hash import content_hash
 from skein_memory.errors import MemoryNotFound
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein.memory.v1 import memory_pb2 as pb
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
     from skein_memory.scores import Scores
 
 FACT = "fact"
@@ -353,7 +353,7 @@ def embeddings_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dic
     for index, (memory, asked) in enumerate(zip(memories, given, strict=True)):
         if asked.embedding:
             with speaking_of(f"memories[{index}]", index=index):
-                found[memory.memory_id] = vectors.given(asked.embedding)
+                found[memory.memory_id] = vector_columns.given(asked.embedding)
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.portable import LINE_INVALID, Given, Trouble, given
 
@@ -21,7 +21,7 @@ _NAMES = ("format", "schema", "schema_version", "export_version", "version")
 def given_document(text: str) -> Iterator[Given | Trouble]:
     """Read a document, or one with a part of its lists. Raises ImportFormatUnknown."""
     try:
-        document = exact_json.loads(text)
+        document = exact.loads(text)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):

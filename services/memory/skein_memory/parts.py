@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_kit.embeddings import Embeddings
-    from skein_kit.months import Months
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.search_text.embedding_requests import Embeddings
     from skein_memory.delivering import Delivering
     from skein_memory.erasure_completion import ErasureCompleter
     from skein_memory.settings import MemorySettings

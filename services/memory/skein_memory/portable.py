@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
-from skein_kit import exact_json, json_fields
 from skein_kit.errors import FieldInvalid
-from skein_kit.wire import json_of
+from skein_kit.json_values import exact, fields
+from skein_kit.rpc.well_known_types import json_of
 from skein_memory.errors import ImportFormatUnknown
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def header(as_of: str) -> str:
 
 def line_of(item: Item) -> str:
     """Return an item as a line, with its end."""
-    return _line({item.kind: json_fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)})
+    return _line({item.kind: fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)})
 
 
 def given_lines(text: str) -> Iterator[Given | Trouble]:
@@ -92,7 +92,7 @@ def given_lines(text: str) -> Iterator[Given | Trouble]:
         if not line.strip():
             continue
         try:
-            said = exact_json.loads(line)
+            said = exact.loads(line)
         except (ValueError, RecursionError):
             said = None
         if isinstance(said, dict) and "format" in said:
@@ -111,7 +111,7 @@ def given(place: int, said: object) -> Given | Trouble:
         return Trouble(place=place, kind="", reason=LINE_INVALID)
     try:
         message = MESSAGES[kind]()
-        json_fields.from_values(value, message)
+        fields.from_values(value, message)
     except FieldInvalid as refusal:
         return Trouble(place=place, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
@@ -124,15 +124,15 @@ def differing(before: Message, after: Message) -> list[str]:
     if isinstance(before, snapshots_pb2.PortableBlock) and isinstance(after, snapshots_pb2.PortableBlock):
         agents = [] if list(before.agent_ids) == list(after.agent_ids) else ["agent_ids"]
         return [*differing(before.block, after.block), *agents]
-    free = json_fields.pairs_of(before.DESCRIPTOR)
+    free = fields.pairs_of(before.DESCRIPTOR)
     names = [
-        field.name for field in before.DESCRIPTOR.fields if field.name not in _RECORD and not json_fields.is_text(field)
+        field.name for field in before.DESCRIPTOR.fields if field.name not in _RECORD and not fields.is_text(field)
     ]
     return [
         name
         for name in names
         if (
-            not exact_json.equal(json_of(before, name), json_of(after, name))
+            not exact.equal(json_of(before, name), json_of(after, name))
             if name in free
             else getattr(before, name) != getattr(after, name)
         )
@@ -141,7 +141,7 @@ def differing(before: Message, after: Message) -> list[str]:
 
 def same_json(one: str | None, other: str | None) -> bool:
     """Say whether two JSON texts say the same: the database writes them in a form of its own."""
-    return exact_json.equal(one, other)
+    return exact.equal(one, other)
 
 
 def counted(kinds: Sequence[str]) -> dict[str, int]:
@@ -150,4 +150,4 @@ def counted(kinds: Sequence[str]) -> dict[str, int]:
 
 
 def _line(said: object) -> str:
-    return exact_json.escape_active(exact_json.dumps(said)) + "\n"
+    return exact.escape_active(exact.dumps(said)) + "\n"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from skein_kit.filtering.fields import priority_of
+from skein_kit.filters.fields import priority_of
 
 if TYPE_CHECKING:
     from datetime import datetime

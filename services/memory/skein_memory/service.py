@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
+from skein_kit.access_log.writer import AccessLog
 from skein_kit.background import alongside
-from skein_kit.cold import Cold
-from skein_kit.embeddings import Embeddings
-from skein_kit.months import Months
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.policies import policies_of
-from skein_kit.quotas import Quotas
-from skein_kit.recording import AccessLog
-from skein_kit.requests import Requests
-from skein_kit.service import Service, Servicers
-from skein_kit.vectors import prepare_connection
+from skein_kit.cold_storage.files import Cold
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.host.process import Service, Servicers
+from skein_kit.idempotency.store import Requests
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.policies.store import policies_of
+from skein_kit.quotas.store import Quotas
+from skein_kit.search_text.embedding_requests import Embeddings
+from skein_kit.search_text.vector_columns import prepare_connection
 from skein_memory.delivering import Delivering
 from skein_memory.erasure_completion import ErasureCompleter
 from skein_memory.keyring import KeyCheck
@@ -68,7 +68,7 @@ from skein_memory.watching import Watching
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_kit.service import Host
+    from skein_kit.host.process import Host
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.policies import Policy
+    from skein_kit.policies.store import Policy
 
 CREATING, READY, DELETING = "creating", "ready", "deleting"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Self
 
-from skein_kit import exact_json
 from skein_kit.ids import parse_id
+from skein_kit.json_values import exact
 from skein_memory import types
 from skein_memory.errors import MemoryDataInvalid, NotATask
 
@@ -48,7 +48,7 @@ class Task:
         draft = memory.draft
         if draft.type not in KINDS or not memory.is_active or draft.archive_time is not None:
             return None
-        data = exact_json.loads(draft.data) if draft.data else {}
+        data = exact.loads(draft.data) if draft.data else {}
         objective_id = data.get("objective_id")
         due_time = types.time_of(draft.data, "due_time")
         return cls(
@@ -84,7 +84,7 @@ def score(task: Task, at: datetime) -> float:
 def must_name_ids(type_name: str, data: str | None) -> None:
     """Refuse a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
     if type_name == types.TASK and data is not None:
-        objective_id = exact_json.loads(data).get("objective_id")
+        objective_id = exact.loads(data).get("objective_id")
         if objective_id is not None and parse_id(objective_id) is None:
             raise MemoryDataInvalid(violations=[("data.objective_id", "must be the objective's memory_id")])
 
@@ -122,14 +122,14 @@ def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
     memory.must_be_visible(at)
     if memory.draft.type not in KINDS:
         raise NotATask
-    found: dict[str, object] = exact_json.loads(memory.draft.data) if memory.draft.data else {}
+    found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
     return found
 
 
 def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object], *, at: datetime, by: str) -> Memory:
     if changed == data:
         return memory
-    text = exact_json.dumps(changed)
+    text = exact.dumps(changed)
     types.check(memory.draft.type, text, said={})
     return memory.revised(replace(memory.draft, data=text), at=at, by=by)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein.memory.v1 import curation_pb2 as pb
-    from skein_kit.row_times import RowTimes
+    from skein_kit.rpc.row_times import RowTimes
 
 
 def key_of(source: str) -> str:

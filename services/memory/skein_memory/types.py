@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 from skein_memory import data_text
 from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
 
 if TYPE_CHECKING:
-    from skein_kit.policies import Policy
+    from skein_kit.policies.store import Policy
 
 VAULT = "knowledge_vault"
 TASK = "task"
@@ -158,7 +158,7 @@ def check(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -
     validator = _VALIDATORS.get(type_name)
     if validator is None or data is None:
         return
-    values = exact_json.loads(data)
+    values = exact.loads(data)
     given = {name for name in _SAME if said.get(name)}
     violations = list(islice(_violations(validator, BUILT_IN[type_name], values, given), _MOST_VIOLATIONS))
     if violations:
@@ -178,7 +178,7 @@ def words_of(type_name: str, data: str | None, *, beside: Sequence[str | None] =
     """
     if data is None:
         return None
-    values, searched = exact_json.loads(data), searched_of(type_name)
+    values, searched = exact.loads(data), searched_of(type_name)
     if searched == (ALL_TEXTS,):
         found = data_text.texts_of(values, beside=beside)
     else:
@@ -188,7 +188,7 @@ def words_of(type_name: str, data: str | None, *, beside: Sequence[str | None] =
 
 def time_of(data: str | None, name: str) -> datetime | None:
     """Return a time that data (JSON text) holds; None when it holds none."""
-    value = None if data is None else exact_json.loads(data).get(name)
+    value = None if data is None else exact.loads(data).get(name)
     return None if value is None else _moment(value)
 
 
@@ -207,21 +207,21 @@ def vault_data(data: str | None, *, secret: str, length: str) -> str:
     `secret` is a new one; without one the memory has one of this `length` already. Raises MemoryDataInvalid when it
     has neither, or when the data holds what belongs into the secret.
     """
-    values: dict[str, object] = {} if data is None else exact_json.loads(data)
+    values: dict[str, object] = {} if data is None else exact.loads(data)
     if misplaced := sorted(values.keys() & _BELONGS_SEALED):
         violations = [(f"data.{name}", "belongs into secret_value, where it is sealed") for name in misplaced]
         raise MemoryDataInvalid(violations=violations, type=VAULT)
     if not secret and length not in _LENGTHS:
         raise MemoryDataInvalid(violations=[("secret_value", f"is required of {VAULT}")], type=VAULT)
     values[SECRET_LENGTH] = length_class(secret) if secret else length
-    return exact_json.dumps(values)
+    return exact.dumps(values)
 
 
 def secret_length_of(type_name: str, data: str | None) -> str | None:
     """Return how long the secret of a vault's memory is; None for any other memory."""
     if type_name != VAULT or data is None:
         return None
-    length = exact_json.loads(data).get(SECRET_LENGTH)
+    length = exact.loads(data).get(SECRET_LENGTH)
     return length if isinstance(length, str) else None
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
-from skein_kit import exact_json, filtering
+from skein_kit import filters
 from skein_kit.errors import FieldInvalid
-from skein_kit.wire import masked
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import masked
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events import ALIASES, TYPES, canonical
 from skein_memory.texts import must_be_storable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.memory.v1 import watches_pb2 as pb
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
     from skein_memory.sealing import WrappedKey
 
 EVERYTHING = "*"
@@ -95,7 +96,7 @@ class WatchDraft:
             known = f"these do: {EVERYTHING} for all, {', '.join(sorted(TYPES))}"
             raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {known}")])
         must_be_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
-        filtering.read(self.condition)
+        filters.read(self.condition)
         return self
 
     def waits_for(self, event_type: str) -> bool:
@@ -201,7 +202,7 @@ def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) 
         "timestamp": create_time.isoformat(),
         "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
     }
-    return exact_json.dumps(told, ensure_ascii=True).encode()
+    return exact.dumps(told, ensure_ascii=True).encode()
 
 
 def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:

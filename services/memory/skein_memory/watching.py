@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 
-from skein_kit import logs
 from skein_kit.errors import DatabaseUnavailable, Refusal
 from skein_kit.ids import now
+from skein_kit.telemetry import logs
 from skein_memory.errors import WatchTooSlow
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.fair_slots import FairSlots
+from skein_kit.admission.fair_slots import FairSlots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

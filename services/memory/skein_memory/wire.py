@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2, history_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.json_fields import fields
-from skein_kit.wire import time
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc.well_known_types import time
 from skein_memory import types
 from skein_memory.graph import TOLD_TAGS, TOLD_TITLE
 from skein_memory.links import DEFAULT_RELATION

@@ -21,9 +21,9 @@ from skein.memory.v1 import (
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
+from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
 from skein_kit.errors import Overloaded
-from skein_kit.marked_numbers import read_texts, write_texts
+from skein_kit.json_values.number_marks import read_texts, write_texts
 from skein_pc2.errors import STORAGE_ERROR, Rejected, reason_of_call, retry_seconds
 from skein_pc2.sessions import Known
 from skein_pc2.settings import has_own_identity, identity_of

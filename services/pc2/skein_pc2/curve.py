@@ -14,9 +14,9 @@ import zmq.asyncio
 import zmq.auth
 from zmq.utils import z85
 
-from skein_kit import logs
 from skein_kit.background import alongside
 from skein_kit.settings import SettingInvalid
+from skein_kit.telemetry import logs
 from skein_pc2.sessions import Known
 
 if TYPE_CHECKING:

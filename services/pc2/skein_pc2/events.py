@@ -17,7 +17,7 @@ from grpc import aio
 
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
-from skein_kit import logs
+from skein_kit.telemetry import logs
 from skein_pc2.errors import Rejected, rejected
 from skein_pc2.messages import timestamp
 from skein_pc2.work import Errand

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.struct_pb2 import Struct, Value
 
-from skein_kit import exact_json
-from skein_kit.exact_json import JsonInvalid
-from skein_kit.json_structs import plain_number
-from skein_kit.marked_numbers import marked, number_in
+from skein_kit.json_values import exact as exact_json
+from skein_kit.json_values.exact import JsonInvalid
+from skein_kit.json_values.number_marks import marked, number_in
+from skein_kit.json_values.structs import plain_number
 from skein_pc2.errors import VALIDATION_ERROR, Rejected
 
 if TYPE_CHECKING:

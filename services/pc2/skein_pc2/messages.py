@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,15 +112,15 @@ def _no_constant(name: str) -> None:
 
 
 def _finite(text: str) -> float:
-    value = exact_json.ExactFloat.read(text)
+    value = exact.ExactFloat.read(text)
     if not math.isfinite(value):
         raise ValueError(text)
     return value
 
 
 def _written(message: Message, separators: tuple[str, str], *, sort_keys: bool = False) -> str:
-    said = exact_json.exactly(message)
-    return exact_json.dumps(said, ensure_ascii=True, separators=separators, sort_keys=sort_keys)
+    said = exact.exactly(message)
+    return exact.dumps(said, ensure_ascii=True, separators=separators, sort_keys=sort_keys)
 
 
 # Made once: making it takes as long as using it.

@@ -14,8 +14,8 @@ import zmq
 import zmq.asyncio
 from prometheus_client import Histogram
 
-from skein_kit import logs
-from skein_kit.telemetry import LATENCY_BUCKETS
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import LATENCY_BUCKETS
 from skein_pc2.errors import INTERNAL_ERROR, INVALID_REQUEST, RATE_LIMIT_EXCEEDED, STORAGE_ERROR
 from skein_pc2.messages import Frames, Message
 

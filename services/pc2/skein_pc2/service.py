@@ -9,7 +9,7 @@ import zmq
 import zmq.asyncio
 
 from skein_kit.background import alongside
-from skein_kit.service import Host, Service, Servicers
+from skein_kit.host.process import Host, Service, Servicers
 from skein_pc2.api import Apis
 from skein_pc2.contextual.background_updates import BackgroundUpdates
 from skein_pc2.contextual.reasoning_health import ReasoningHealth

@@ -12,7 +12,7 @@ from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
-from skein_kit import logs
+from skein_kit.telemetry import logs
 from skein_pc2 import fields, sessions
 from skein_pc2.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected, reason_of_call
 from skein_pc2.messages import local_timestamp, timestamp

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.filtering.fields import DEFAULT_PRIORITY, importance_of, priority_of
+from skein_kit.filters.fields import DEFAULT_PRIORITY, importance_of, priority_of
 from skein_pc2.fields import invalid, mapping, moment, needed, plain, struct, text, texts
 
 if TYPE_CHECKING:

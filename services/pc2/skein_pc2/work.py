@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from grpc import aio
 
-from skein_kit import logs
+from skein_kit.telemetry import logs
 from skein_pc2.errors import INTERNAL_ERROR, RATE_LIMIT_EXCEEDED, STORAGE_ERROR, Rejected, rejected
 
 if TYPE_CHECKING:

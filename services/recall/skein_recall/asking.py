@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import vectors as kit
 from skein_kit.errors import FieldInvalid
+from skein_kit.search_text import vector_columns as kit
 from skein_recall import ranking
 from skein_recall.errors import QueryEmpty
 from skein_recall.filters import Filter
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_kit.policies import Policy
+    from skein_kit.policies.store import Policy
 
 DEFAULT_LIMIT = 10
 # Items of each signal that are ranked at first. Where too few of them may be shown, more are looked at.

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from skein_kit import logs
+from skein_kit.telemetry import logs
 from skein_recall.index import portions
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from skein_kit import logs
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

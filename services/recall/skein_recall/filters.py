@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import filtering
-from skein_kit.filtering import And, Compare, Expression
-from skein_kit.filtering.visibility import valid_at_time
+from skein_kit import filters
+from skein_kit.filters.expression import And, Compare, Expression
+from skein_kit.filters.visibility import valid_at_time
 from skein_kit.ids import first_id
-from skein_kit.wire import moment
+from skein_kit.rpc.well_known_types import moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,7 +149,7 @@ def _wheres(asked: pb.MemoryFilter) -> dict[str, Expression]:
     """Read the conditions that the index does not take."""
     valid_at = _moment(asked, "valid_at_time", before_1970=True)
     parts = {
-        "where": filtering.read(asked.where, "filter.where"),
+        "where": filters.read(asked.where, "filter.where"),
         "max_importance": Compare(("importance",), "<=", asked.max_importance)
         if asked.HasField("max_importance")
         else None,

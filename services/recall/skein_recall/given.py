@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.vectors import CALLER, given
+from skein_kit.search_text.vector_columns import CALLER, given
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,8 +19,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit import logs
-from skein_kit.telemetry import RECALL_HELD
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import RECALL_HELD
 from skein_recall.matrices import Matrix, Rounded, Shortlist, size_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit import logs
 from skein_kit.errors import Refusal
-from skein_kit.telemetry import EMBEDDER_FAILURES
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import EMBEDDER_FAILURES
 from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
 from skein_recall.vectors import Item
 

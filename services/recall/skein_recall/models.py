@@ -9,7 +9,7 @@ from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
-from skein_kit.outbound import OutboundRefused
+from skein_kit.outbound.fetch import OutboundRefused
 from skein_recall.embedder import Embedder
 from skein_recall.errors import ModelNotFound
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.outbound import Outbound
+    from skein_kit.outbound.fetch import Outbound
 
 EMBEDDED = "embedded"
 OPENAI = "openai"

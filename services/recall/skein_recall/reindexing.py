@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit import logs
 from skein_kit.errors import Refusal
 from skein_kit.ids import now
+from skein_kit.telemetry import logs
 from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
 from skein_recall.index import PORTION_ITEMS, portions
 from skein_recall.store.reindexing import Step

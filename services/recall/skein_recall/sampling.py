@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit import logs
 from skein_kit.errors import Refusal
-from skein_kit.telemetry import RECALL_SAMPLED, RECALL_SHORTFALL, RECALL_UNSAMPLED
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import RECALL_SAMPLED, RECALL_SHORTFALL, RECALL_UNSAMPLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import numpy as np
 
 from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import now, time_of
-from skein_kit.telemetry import RECALL_SEARCHES
-from skein_kit.vectors import COVERED_DIMENSIONS
+from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
+from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall import ranking
 from skein_recall.answering import Answer, Compared, Found, Listed
 from skein_recall.asking import POOL, SPARE, Formula, Mode

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc as rpc
+from skein_kit.access_log.writer import AccessLog
+from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.background import alongside
-from skein_kit.headroom import DELAYS
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.policies import policies_of
-from skein_kit.recording import AccessLog
-from skein_kit.service import Host, Service, Servicers
-from skein_kit.telemetry import EMBEDDER_QUEUE, EMBEDDER_WAIT
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.policies.store import policies_of
+from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.comparing import Comparer
 from skein_recall.deferring import Deferred
 from skein_recall.embedder import Embedder

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit import pages
-from skein_kit.call import Context, caller
-from skein_kit.database import NO_TENANT
+from skein_kit.calls.call import Context, caller
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import time_of
-from skein_kit.wire import time
+from skein_kit.rpc import pagination
+from skein_kit.rpc.well_known_types import time
 from skein_recall import wire
 from skein_recall.asking import Question
 from skein_recall.model_servicer import ModelServicer
@@ -98,12 +98,12 @@ class IndexServicer(rpc.IndexServiceServicer):
     async def ListDueReindexes(
         self, request: pb.ListDueReindexesRequest, context: Context
     ) -> pb.ListDueReindexesResponse:
-        size = pages.page_size(request.page_size)
-        after = wire.place_of(pages.read_token(request.page_token, None, request)) or NO_TENANT
+        size = pagination.page_size(request.page_size)
+        after = wire.place_of(pagination.read_token(request.page_token, None, request)) or NO_TENANT
         found = await self._store.reindexes.list_due_tenants(after, size + 1)
         response = pb.ListDueReindexesResponse(tenant_ids=map(str, found[:size]))
         if len(found) > size:
-            response.next_page_token = pages.write_token([str(found[size - 1])], None, request)
+            response.next_page_token = pagination.write_token([str(found[size - 1])], None, request)
         return response
 
     async def ContinueReindex(self, request: pb.ContinueReindexRequest, context: Context) -> pb.ContinueReindexResponse:

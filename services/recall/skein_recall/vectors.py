@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skein_kit import logs
-from skein_kit.telemetry import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
 from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import json_fields
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import parse_id
-from skein_kit.messages import message
-from skein_kit.pages import fitting
-from skein_kit.wire import time
+from skein_kit.json_values import fields
+from skein_kit.message_rows import message
+from skein_kit.rpc.pagination import fitting
+from skein_kit.rpc.well_known_types import time
 from skein_recall.comparing import Agreement
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:
             getattr(memory, name).CopyFrom(value)
     for name in ("data", "metadata"):
         if (text := row[name]) is not None:
-            json_fields.write(memory, name, text)
+            fields.write(memory, name, text)
     if (secret := _masked(row)) is not None:
         memory.secret.CopyFrom(secret)
 

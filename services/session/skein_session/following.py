@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit import logs
 from skein_kit.errors import DatabaseUnavailable, Refusal
+from skein_kit.telemetry import logs
 from skein_session.errors import SessionNotFound, SessionStored
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from skein_kit import properties
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.wire import moment
+from skein_kit.filters import json_properties as properties
+from skein_kit.rpc.well_known_types import moment
 from skein_session import wire
 from skein_session.lifecycle import ARCHIVED
 from skein_session.sessions import DEFAULT_TYPE
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skein.session.v1 import session_pb2 as pb
-    from skein_kit.properties import Property
+    from skein_kit.filters.json_properties import Property
 
 # As many as one question may name, and the statements ask for.
 MATCHES = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.postings import MAX_TERM_CHARACTERS
+from skein_kit.search_text.postings import MAX_TERM_CHARACTERS
 
 # Messages whose contents one search reads at most; it says when there were more.
 WINDOW = 5000

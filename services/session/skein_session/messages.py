@@ -10,7 +10,6 @@ from typing import Self
 from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit import json_fields
 from skein_kit.errors import (
     ContentEmpty,
     ContentTooLong,
@@ -21,9 +20,10 @@ from skein_kit.errors import (
     TextNotStorable,
 )
 from skein_kit.ids import first_id, month_of, new_ids
-from skein_kit.postings import Document
-from skein_kit.row_times import past
-from skein_kit.wire import json_of, masked, moment
+from skein_kit.json_values import fields as json_fields
+from skein_kit.rpc.row_times import past
+from skein_kit.rpc.well_known_types import json_of, masked, moment
+from skein_kit.search_text.postings import Document
 from skein_session import wire
 from skein_session.sessions import MAX_AHEAD, title_of
 

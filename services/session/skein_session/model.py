@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from skein_kit.outbound import Outbound, OutboundRefused
+from skein_kit.outbound.fetch import Outbound, OutboundRefused
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_kit.summaries import Turn
+    from skein_kit.text.summary import Turn
     from skein_session.settings import SessionSettings
 
 _PATH = "/chat/completions"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_kit.embeddings import Embeddings
+    from skein_kit.search_text.embedding_requests import Embeddings
     from skein_session.following import Following
     from skein_session.searching import Searcher
     from skein_session.settings import SessionSettings

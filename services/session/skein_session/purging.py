@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
 
 _QUERIES = Queries.of("skein_session")
 

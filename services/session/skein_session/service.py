@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
-from skein_kit.cold import Cold
-from skein_kit.embeddings import Embeddings
-from skein_kit.months import Months
-from skein_kit.policies import policies_of
-from skein_kit.quotas import Quotas
-from skein_kit.recording import AccessLog
-from skein_kit.service import Host, Service, Servicers
-from skein_kit.sql import Queries
-from skein_kit.vectors import prepare_connection
+from skein_kit.access_log.writer import AccessLog
+from skein_kit.cold_storage.files import Cold
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.named_queries import Queries
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.policies.store import policies_of
+from skein_kit.quotas.store import Quotas
+from skein_kit.search_text.embedding_requests import Embeddings
+from skein_kit.search_text.vector_columns import prepare_connection
 from skein_session.following import Following
 from skein_session.model import ChatModel
 from skein_session.parts import Parts

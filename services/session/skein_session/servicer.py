@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.database.tenant_purge import purge
 from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import Once, Requests
 from skein_kit.ids import now
-from skein_kit.purging import purge
-from skein_kit.requests import Once, Requests
-from skein_kit.row_times import RowTimes, must_keep_times
-from skein_kit.wire import time
+from skein_kit.rpc.row_times import RowTimes, must_keep_times
+from skein_kit.rpc.well_known_types import time
 from skein_session import purging
 from skein_session.messages import Batch, Correction
 from skein_session.sessions import Change, Draft
@@ -23,8 +23,8 @@ from skein_session.state_rpcs import StateRpcs
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from skein_kit.database import Database
-    from skein_kit.months import Months
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Database
     from skein_session.parts import Parts
     from skein_session.store.archives import ArchiveStore
     from skein_session.store.idle import IdleStore

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Self
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import FieldInvalid
+from skein_kit.filters.json_properties import properties_of
 from skein_kit.ids import new_id
-from skein_kit.properties import properties_of
-from skein_kit.wire import json_of, masked, moment
+from skein_kit.rpc.well_known_types import json_of, masked, moment
 from skein_session import wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_kit.properties import Property
-    from skein_kit.row_times import RowTimes
+    from skein_kit.filters.json_properties import Property
+    from skein_kit.rpc.row_times import RowTimes
 
 DEFAULT_TYPE = "conversation"
 # Characters of the title that a session takes from its first words.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2, states_pb2
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.requests import Once
-from skein_kit.row_times import RowTimes
+from skein_kit.rpc.row_times import RowTimes
 from skein_session.states import ItemPut, Put
 
 if TYPE_CHECKING:
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
     from skein_session.store.erasing import ErasingStore
     from skein_session.store.exporting import ExportingStore
     from skein_session.store.states import StateStore

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from skein.session.v1 import states_pb2 as pb
-from skein_kit import exact_json
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
-from skein_kit.exact_json import MAX_JSON_BYTES
 from skein_kit.ids import EPOCH
-from skein_kit.row_times import RowTimes
-from skein_kit.wire import json_of, moment
+from skein_kit.json_values import exact
+from skein_kit.json_values.exact import MAX_JSON_BYTES
+from skein_kit.rpc.row_times import RowTimes
+from skein_kit.rpc.well_known_types import json_of, moment
 from skein_session.errors import AgentStateExists, AgentStateNotFound
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def merged(document: str, patch: str) -> str:
 
     All are JSON text. Raises FieldInvalid when more comes out than a state may hold.
     """
-    text = exact_json.dumps(_patched(exact_json.loads(document), exact_json.loads(patch)))
+    text = exact.dumps(_patched(exact.loads(document), exact.loads(patch)))
     if len(text.encode()) > MAX_JSON_BYTES:
         raise FieldInvalid(
             violations=[("state.state_data", f"makes a state of more than {MAX_JSON_BYTES // 1024} KiB of JSON")]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit import logs
 from skein_kit.errors import TransactionConflict
-from skein_kit.summaries import DEFAULT_CHARACTERS, Turn, extract
+from skein_kit.telemetry import logs
+from skein_kit.text.summary import DEFAULT_CHARACTERS, Turn, extract
 from skein_session import wire
 from skein_session.model import ChatModel, ModelFailed
 from skein_session.store.transcripts import Outdated
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
     from skein_session.store.transcripts import TranscriptStore
 
 # What is kept back of the caller's time, to store and answer in.

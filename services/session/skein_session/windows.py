@@ -1,6 +1,6 @@
 """How much of a conversation fits a budget of tokens. Pure.
 
-Beside what its text takes (`skein_kit.budgets`), each message takes four tokens for its role and what wraps it.
+Beside what its text takes (`skein_kit.text.token_estimate`), each message takes four tokens for its role and what wraps it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
 
-from skein_kit.budgets import CHARACTERS_OF_A_TOKEN, tokens_of_text
+from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, tokens_of_text
 
 if TYPE_CHECKING:
     from skein.session.v1 import session_pb2 as pb

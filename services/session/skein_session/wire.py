@@ -1,4 +1,4 @@
-"""Sessions between rows and protobuf, and messages into rows; skein_kit.messages has their way back."""
+"""Sessions between rows and protobuf, and messages into rows; skein_kit.message_rows has their way back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
-from skein_kit.json_fields import fields, value_fields
-from skein_kit.wire import time
+from skein_kit.json_values.fields import fields, value_fields
+from skein_kit.rpc.well_known_types import time
 from skein_session.lifecycle import Standing
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from skein_tenancy.members import Joining
 
 if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 
 class Accounts:

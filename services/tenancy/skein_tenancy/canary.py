@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit import logs
 from skein_kit.errors import Refusal
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from skein_tenancy.store import CanaryStore

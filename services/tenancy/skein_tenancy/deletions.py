@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_kit.access import OPERATOR
 from skein_kit.errors import FieldInvalid, TenantNotDeleted
+from skein_kit.identity.permissions import OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skein.tenancy.v1 import members_pb2
     from skein.tenancy.v1 import tenancy_pb2 as pb
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 GRACE, PURGING, DONE, UNDONE = "grace", "purging", "done", "undone"
 

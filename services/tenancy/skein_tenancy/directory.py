@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit import wire
-from skein_kit.access import ACCOUNT, OPERATOR, SYSTEM
 from skein_kit.errors import FieldInvalid, TenantMissing
+from skein_kit.identity.permissions import ACCOUNT, OPERATOR, SYSTEM
 from skein_kit.ids import parse_id
+from skein_kit.rpc import well_known_types
 from skein_tenancy import slugs
 from skein_tenancy.errors import TenantNotFound
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from skein.tenancy.v1 import tenancy_pb2 as pb
     from skein_kit.errors import Refusal
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 UPDATABLE = ("display_name", "slug", "metadata")
 # What a tenant changes of itself. Slugs are unique among tenants that do not know of each other, so whoever tried some
@@ -51,7 +51,7 @@ class Draft:
             display_name=display_name or message.slug,
             slug=message.slug or slugs.derived(display_name, otherwise=noun),
             is_chosen=bool(message.slug),
-            metadata=wire.json_of(message, "metadata"),
+            metadata=well_known_types.json_of(message, "metadata"),
         )
 
     def slugs(self) -> Iterator[str]:
@@ -86,8 +86,8 @@ class Change:
         if row_id is None:
             raise missing
         values: dict[str, object] = {}
-        for field in sorted(wire.masked(mask, updatable)):
-            value = wire.json_of(message, field) if field == "metadata" else getattr(message, field).strip()
+        for field in sorted(well_known_types.masked(mask, updatable)):
+            value = well_known_types.json_of(message, field) if field == "metadata" else getattr(message, field).strip()
             if value == "":
                 violation = "cannot be empty; name the fields to change in update_mask"
                 raise FieldInvalid(violations=[(f"{noun}.{field}", violation)])

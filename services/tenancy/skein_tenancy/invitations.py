@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_kit.tokens import Token
+from skein_kit.identity.bearer_token import Token
 from skein_tenancy import wire
 from skein_tenancy.errors import InvitationNotFound
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.tenancy.v1 import members_pb2 as pb
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 PREFIX = "skein_inv_"
 LIFETIME = timedelta(days=7)

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skein.tenancy.v1 import members_pb2 as pb
-    from skein_kit.mail import Mailer
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.outbound.mail import Mailer
     from skein_tenancy.invitations import Draft
     from skein_tenancy.store import InvitationStore
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.access import OPERATOR, ROLES
 from skein_kit.errors import FieldInvalid, PermissionWidened
+from skein_kit.identity.permissions import OPERATOR, ROLES
 from skein_tenancy.errors import LastOwner, RoleTooLow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 OWNER = "owner"
 ADMIN = "admin"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit import wire
 from skein_kit.errors import UpdateMaskInvalid
-from skein_kit.policies import DEFAULT
+from skein_kit.policies.store import DEFAULT
+from skein_kit.rpc import well_known_types
 from skein_tenancy.errors import PolicyFieldUnknown
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Change:
             raise PolicyFieldUnknown(violations=unknown)
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        fields = wire.masked(request.update_mask, DEFAULTS)
+        fields = well_known_types.masked(request.update_mask, DEFAULTS)
         return cls(
             revision=request.policy.revision, values={field: _value(request.policy, field) for field in sorted(fields)}
         )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_kit import wire
 from skein_kit.errors import FieldInvalid
+from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Change:
         quota = request.quota
         if organization_id is None and quota.HasField(TENANTS):
             raise FieldInvalid(violations=[(f"quota.{TENANTS}", "is a limit of organizations only")])
-        kinds = wire.masked(request.update_mask, OF_TENANT if organization_id is None else OF_ORGANIZATION)
+        kinds = well_known_types.masked(request.update_mask, OF_TENANT if organization_id is None else OF_ORGANIZATION)
         limits = {kind: getattr(quota, kind) if quota.HasField(kind) else None for kind in sorted(kinds)}
         return cls(organization_id=organization_id, revision=quota.revision, limits=limits)
 

@@ -10,8 +10,8 @@ from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
 from skein_kit.background import alongside
 from skein_kit.canary import CanarySettings
-from skein_kit.mail import Mailer, MailSettings
-from skein_kit.service import Host, Service, Servicers
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_tenancy import canary
 from skein_tenancy.accounts import Accounts
 from skein_tenancy.inviting import Inviting

@@ -9,8 +9,8 @@ from uuid import UUID
 from zoneinfo import available_timezones
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit import wire
 from skein_kit.errors import FieldInvalid
+from skein_kit.rpc import well_known_types
 from skein_tenancy.properties import wanted
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Change:
     @classmethod
     def of(cls, subject: pb.Subject, mask: FieldMask) -> Change:
         """Read the fields that the mask names; all when it names none."""
-        fields = wire.masked(mask, UPDATABLE)
+        fields = well_known_types.masked(mask, UPDATABLE)
         return cls(subject_id=subject.subject_id, revision=subject.revision, values=_values(subject, fields))
 
 
@@ -78,7 +78,7 @@ def _values(subject: pb.Subject, fields: Iterable[str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for field in fields:
         if field in OBJECTS:
-            values[field] = wire.json_of(subject, field)
+            values[field] = well_known_types.json_of(subject, field)
         elif field == "status":
             values[field] = _status(subject.status or pb.SUBJECT_STATUS_ACTIVE)
         elif field == "timezone":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit import wire
 from skein_kit.errors import FieldInvalid
+from skein_kit.rpc import well_known_types
 from skein_tenancy import schemas
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Change:
     @classmethod
     async def of(cls, tool: pb.Tool, mask: FieldMask) -> Change:
         """Read the fields that the mask names; all when it names none."""
-        fields = wire.masked(mask, UPDATABLE)
+        fields = well_known_types.masked(mask, UPDATABLE)
         return cls(tool_id=tool.tool_id, revision=tool.revision, values=await _values(tool, fields))
 
 
@@ -55,7 +55,7 @@ async def _values(tool: pb.Tool, fields: Iterable[str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for field in fields:
         if field in _OBJECTS:
-            values[field] = text = wire.json_of(tool, field)
+            values[field] = text = well_known_types.json_of(tool, field)
             if field == "json_schema" and text is not None:
                 await schemas.must_be_schema(text)
         elif field == "tags":

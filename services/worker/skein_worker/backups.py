@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from skein_kit.backups import newest
-from skein_kit.measured import Measured, expected, measured
+from skein_kit.backup_folder import newest
+from skein_kit.telemetry.expiring_gauge import Measured, expected, measured
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skein_kit.backups import Newest
+    from skein_kit.backup_folder import Newest
 
 # Rounds that may fail before the last values are shown no more.
 _ROUNDS = 3

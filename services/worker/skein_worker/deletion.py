@@ -21,7 +21,7 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_kit import logs
+from skein_kit.telemetry import logs
 from skein_worker.queue import Job
 
 if TYPE_CHECKING:

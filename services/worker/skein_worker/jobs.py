@@ -23,9 +23,9 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2
-from skein_kit import logs
 from skein_kit.errors import Refusal
-from skein_kit.telemetry import untraced
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import untraced
 from skein_worker.measuring import Tally, put_backlog
 from skein_worker.queue import Job
 from skein_worker.rests import Rests

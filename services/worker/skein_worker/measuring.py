@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit import logs
 from skein_kit.errors import Refusal
-from skein_kit.measured import Measured, expected, measured
-from skein_kit.telemetry import untraced
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.expiring_gauge import Measured, expected, measured
+from skein_kit.telemetry.metrics import untraced
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection

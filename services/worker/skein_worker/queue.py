@@ -24,8 +24,8 @@ from pgqueuer.domain.types import Channel
 from pgqueuer.errors import RetryRequested
 from prometheus_client import Counter, Histogram
 
-from skein_kit import logs
-from skein_kit.connecting import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

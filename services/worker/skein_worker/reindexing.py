@@ -12,8 +12,8 @@ from grpc import aio
 from prometheus_client import Counter
 
 from skein.recall.v1 import recall_pb2
-from skein_kit import logs
-from skein_kit.telemetry import untraced
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import untraced
 from skein_worker.jobs import Round
 from skein_worker.queue import Job
 

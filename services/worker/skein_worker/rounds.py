@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from grpc import aio
 
-from skein_kit import logs
-from skein_kit.telemetry import untraced
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import untraced
 from skein_worker.jobs import Round
 from skein_worker.queue import Job
 from skein_worker.rests import Rests

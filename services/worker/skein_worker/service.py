@@ -14,9 +14,9 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import archives_pb2, session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.background import alongside
-from skein_kit.backups import BackupSettings
+from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
-from skein_kit.service import Host, Service, Servicers
+from skein_kit.host.process import Host, Service, Servicers
 from skein_worker import backups, deletion, reindexing
 from skein_worker.canary.looking import CANARY, Looking
 from skein_worker.canary.looking import STANDING as CANARY_STANDING

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database import Database
+    from skein_kit.database.transactions import Database
 
 QUERIES = Queries.of("skein_worker")
 

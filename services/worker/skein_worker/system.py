@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
-from skein_kit.call import Call, working_for
+from skein_kit.calls.call import Call, working_for
 from skein_kit.clock import CLOCK
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from skein.auth.v1 import auth_pb2
 from skein_auth import wire
 from skein_auth.accounts import Change, Draft, normal_email
 from skein_auth.servicer.rpcs import Rpcs, id_before
-from skein_kit import pages
-from skein_kit.access import ACCOUNT
-from skein_kit.call import Context, caller
-from skein_kit.database import NO_TENANT
+from skein_kit.calls.call import Context, caller
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import Once
+from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import now, parse_id
-from skein_kit.requests import Once
+from skein_kit.rpc import pagination
 
 if TYPE_CHECKING:
     from skein_auth.store import AccountStore
@@ -88,12 +88,12 @@ class AccountAdminRpcs(Rpcs):
         return pb.GetAccountResponse(account=await _one(self._parts.accounts, request))
 
     async def ListAccounts(self, request: pb.ListAccountsRequest, context: Context) -> pb.ListAccountsResponse:
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, NO_TENANT, request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, NO_TENANT, request))
         found = await self._parts.accounts.list_accounts(before=before, size=size + 1)
         response = pb.ListAccountsResponse(accounts=found[:size])
         if len(found) > size:
-            response.next_page_token = pages.write_token([found[size - 1].account_id], NO_TENANT, request)
+            response.next_page_token = pagination.write_token([found[size - 1].account_id], NO_TENANT, request)
         return response
 
     async def UpdateAccount(self, request: pb.UpdateAccountRequest, context: Context) -> pb.UpdateAccountResponse:

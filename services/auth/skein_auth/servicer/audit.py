@@ -7,9 +7,9 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.servicer.rpcs import Rpcs, id_before
-from skein_kit import pages
-from skein_kit.call import Context, caller
-from skein_kit.database import NO_TENANT
+from skein_kit.calls.call import Context, caller
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.rpc import pagination
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +39,11 @@ class AuditRpcs(Rpcs):
         request: pb.ListAuditEventsRequest | pb.ListMyAuditEventsRequest,
     ) -> tuple[Sequence[pb.AuditEvent], str]:
         """Return a page and the token of the next one, good for `whose` list alone; empty on the last."""
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, whose, request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, whose, request))
         found = await self._parts.audit_events.list_audit_events(
             tenant_id, account_id=account_id, before=before, size=size + 1
         )
         if len(found) <= size:
             return found, ""
-        return found[:size], pages.write_token([found[size - 1].audit_event_id], whose, request)
+        return found[:size], pagination.write_token([found[size - 1].audit_event_id], whose, request)

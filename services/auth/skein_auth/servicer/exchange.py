@@ -9,7 +9,7 @@ from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein_auth import wire
 from skein_auth.servicer.accounts import StandingRpcs
 from skein_auth.store.upkeep import DEFAULT_PURGE
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
 
 

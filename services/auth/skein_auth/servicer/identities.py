@@ -6,9 +6,9 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.servicer.rpcs import Rpcs
-from skein_kit.call import Context, caller
-from skein_kit.pages import WHOLE, page_of
-from skein_kit.requests import Once
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
+from skein_kit.rpc.pagination import WHOLE, page_of
 
 
 class IdentityRpcs(Rpcs):

@@ -9,12 +9,13 @@ from skein.auth.v1 import auth_pb2 as pb
 from skein_auth import permissions, wire
 from skein_auth.keys import OVERLAP, Draft, Rotation
 from skein_auth.servicer.rpcs import Rpcs, id_before
-from skein_kit import logs, pages
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.pages import WHOLE, page_of
-from skein_kit.requests import Once
-from skein_kit.wire import moment
+from skein_kit.rpc import pagination
+from skein_kit.rpc.pagination import WHOLE, page_of
+from skein_kit.rpc.well_known_types import moment
+from skein_kit.telemetry import logs
 
 log = logs.get("auth")
 
@@ -41,12 +42,12 @@ class KeyRpcs(Rpcs):
 
     async def ListApiKeys(self, request: pb.ListApiKeysRequest, context: Context) -> pb.ListApiKeysResponse:
         tenant_id = caller(context).tenant()
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, tenant_id, request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, tenant_id, request))
         found = await self._parts.api_keys.list_api_keys(tenant_id, before=before, size=size + 1)
         response = pb.ListApiKeysResponse(api_keys=found[:size])
         if len(found) > size:
-            response.next_page_token = pages.write_token([found[size - 1].api_key_id], tenant_id, request)
+            response.next_page_token = pagination.write_token([found[size - 1].api_key_id], tenant_id, request)
         return response
 
     async def RevokeApiKey(self, request: pb.RevokeApiKeyRequest, context: Context) -> pb.RevokeApiKeyResponse:

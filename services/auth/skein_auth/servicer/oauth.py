@@ -10,9 +10,9 @@ from skein_auth import oauth_wire as wire
 from skein_auth.clients import KNOWN_SCOPES, PUBLIC
 from skein_auth.errors import InvalidClient
 from skein_auth.servicer.rpcs import Rpcs
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.requests import Once
 
 
 class ClientRpcs(Rpcs):

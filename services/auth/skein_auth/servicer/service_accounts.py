@@ -7,9 +7,9 @@ from uuid import UUID
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import permissions, service_accounts
 from skein_auth.servicer.rpcs import Rpcs, id_before
-from skein_kit import pages
-from skein_kit.call import Context, caller
-from skein_kit.requests import Once
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
+from skein_kit.rpc import pagination
 
 
 class ServiceAccountRpcs(Rpcs):
@@ -34,12 +34,12 @@ class ServiceAccountRpcs(Rpcs):
         self, request: pb.ListServiceAccountsRequest, context: Context
     ) -> pb.ListServiceAccountsResponse:
         tenant_id = caller(context).tenant()
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, tenant_id, request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, tenant_id, request))
         found = await self._parts.service_accounts.list_service_accounts(tenant_id, before=before, size=size + 1)
         response = pb.ListServiceAccountsResponse(service_accounts=found[:size])
         if len(found) > size:
-            response.next_page_token = pages.write_token([found[size - 1].service_account_id], tenant_id, request)
+            response.next_page_token = pagination.write_token([found[size - 1].service_account_id], tenant_id, request)
         return response
 
     async def UpdateServiceAccount(

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.servicer.rpcs import Rpcs, id_before
-from skein_kit import pages
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
-from skein_kit.requests import Once
+from skein_kit.idempotency.store import Once
+from skein_kit.rpc import pagination
 
 
 class SignInRpcs(Rpcs):
@@ -30,12 +30,12 @@ class SignInRpcs(Rpcs):
         self, request: pb.ListAuthSessionsRequest, context: Context
     ) -> pb.ListAuthSessionsResponse:
         who = caller(context)
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, who.account(), request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, who.account(), request))
         found = await self._parts.signing_in.list_sessions(who, before, size + 1)
         response = pb.ListAuthSessionsResponse(auth_sessions=found[:size])
         if len(found) > size:
-            response.next_page_token = pages.write_token([found[size - 1].auth_session_id], who.account(), request)
+            response.next_page_token = pagination.write_token([found[size - 1].auth_session_id], who.account(), request)
         return response
 
     async def RevokeAuthSession(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.servicer.rpcs import Rpcs
-from skein_kit.call import Context, caller
-from skein_kit.requests import Once
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 
 
 class TotpRpcs(Rpcs):

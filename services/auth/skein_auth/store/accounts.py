@@ -11,10 +11,10 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import wire
 from skein_auth.errors import AccountExists, AccountNotFound, AuthSessionNotFound
 from skein_auth.store.queries import QUERIES
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, refusing
 from skein_kit.errors import CredentialInvalid, RevisionStale, TransactionConflict
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from skein_auth.accounts import Change, Draft
     from skein_auth.audit import Audit
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
 
 Response = TypeVar("Response", bound=Message)
 EMAIL_TAKEN = {"accounts_email_key": AccountExists}

@@ -12,10 +12,10 @@ from skein_auth.keys import Bounds, Key
 from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
-from skein_kit.access import ROLES, TENANT_PERMISSIONS
 from skein_kit.errors import PermissionWidened
+from skein_kit.idempotency.store import Requests
+from skein_kit.identity.permissions import ROLES, TENANT_PERMISSIONS
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from skein_auth.audit import Audit
     from skein_auth.check_keys import CheckKeys
     from skein_auth.keys import Draft, Rotation
-    from skein_kit.database import Database, Transaction
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
 
 
 class ApiKeyStore:

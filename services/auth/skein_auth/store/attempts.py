@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from skein_kit.database import Database
+    from skein_kit.database.transactions import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

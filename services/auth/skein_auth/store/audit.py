@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.audit import Entry
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 
 class AuditStore:

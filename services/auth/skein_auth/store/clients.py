@@ -11,9 +11,9 @@ from skein_auth import oauth_wire as wire
 from skein_auth.clients import Client
 from skein_auth.errors import InvalidToken, TooManyAttempts
 from skein_auth.store.queries import QUERIES
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import ServiceUnavailable
-from skein_kit.requests import Requests
+from skein_kit.idempotency.store import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from skein_auth.audit import Audit
     from skein_auth.clients import Source
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
 
 # A client that registered so lately may still get its first grant.
 _YOUNG = timedelta(hours=1)

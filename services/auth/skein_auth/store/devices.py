@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Database
-    from skein_kit.tokens import Token
+    from skein_kit.database.transactions import Database
+    from skein_kit.identity.bearer_token import Token
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

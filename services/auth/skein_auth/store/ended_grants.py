@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.audit import Audit
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 
 async def end_with_grants(tx: Transaction, tenant_id: UUID, at: datetime, audit: Audit) -> None:

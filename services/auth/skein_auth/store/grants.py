@@ -9,10 +9,10 @@ from skein_auth.errors import InvalidRequest
 from skein_auth.grants import Chain, Code, RefreshToken, SignIn
 from skein_auth.sign_ins import SignInStanding
 from skein_auth.store.queries import QUERIES
-from skein_kit import wire
-from skein_kit.access import TENANT_PERMISSIONS
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, refusing
 from skein_kit.errors import CredentialInvalid
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
+from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_auth.grants import Changes, Step
-    from skein_kit.database import Database, Transaction
-    from skein_kit.tokens import Token
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.identity.bearer_token import Token
 
 _GONE = {"sign_ins_client_fkey": InvalidRequest, "sign_ins_account_fkey": CredentialInvalid}
 
@@ -255,7 +255,7 @@ def _session(row: asyncpg.Record) -> pb.AuthSession:
         permissions=[scope for scope in row["scopes"] if scope in TENANT_PERMISSIONS],
         address=row["address"],
         user_agent=row["user_agent"],
-        create_time=wire.time(row["create_time"]),
-        use_time=wire.time(row["use_time"]),
-        expire_time=wire.time(row["expire_time"]),
+        create_time=well_known_types.time(row["create_time"]),
+        use_time=well_known_types.time(row["use_time"]),
+        expire_time=well_known_types.time(row["expire_time"]),
     )

@@ -8,18 +8,18 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import wire
 from skein_auth.errors import IdentityNotFound, IdentityTaken, LastWayIn
 from skein_auth.store.queries import QUERIES
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, refusing
 from skein_kit.errors import CredentialInvalid
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.audit import Audit
     from skein_auth.providers import Proof
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
 
 # A call outlived the account that made it.
 _ACCOUNT_GONE = {"identities_account_fkey": CredentialInvalid}

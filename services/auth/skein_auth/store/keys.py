@@ -10,8 +10,8 @@ from skein_auth.audit import Audit
 from skein_auth.identities import NOBODY, Stored
 from skein_auth.store.audit import AuditStore
 from skein_auth.store.queries import QUERIES
-from skein_kit.database import NO_TENANT
-from skein_kit.requests import Requests
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.store import Requests
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_auth.signing import NewKey, Purpose
-    from skein_kit.database import Database
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import Once
 
 
 class KeyStore:

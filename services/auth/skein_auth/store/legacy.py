@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.store.queries import QUERIES
-from skein_kit.database import refusing
+from skein_kit.database.transactions import refusing
 from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import now
-from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.audit import Audit
-    from skein_kit.database import Database
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import Once
 
 
 class LegacyStore:

@@ -9,19 +9,19 @@ from skein_auth.errors import OneTimeTokenInvalid
 from skein_auth.one_time import PREFIX, Purpose
 from skein_auth.store.accounts import EMAIL_TAKEN, lock_account, set_password, write_account
 from skein_auth.store.queries import QUERIES
-from skein_kit import wire
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, refusing
+from skein_kit.idempotency.store import Requests
+from skein_kit.identity.bearer_token import Token
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Requests
-from skein_kit.tokens import Token
+from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
 
     from skein_auth.audit import Audit
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
 
 
 class OneTimeStore:
@@ -53,7 +53,7 @@ class OneTimeStore:
             await self._audit.within(
                 tx, "one_time_token_created", account_id=account_id, target=f"account:{account_id}"
             )
-            response = pb.CreateOneTimeTokenResponse(expire_time=wire.time(ends))
+            response = pb.CreateOneTimeTokenResponse(expire_time=well_known_types.time(ends))
             await self._requests.answer(tx, NO_TENANT, once, response)
         response.token = token.text()
         return response

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
 
 QUERIES = Queries.of("skein_auth")

@@ -8,9 +8,9 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.store.accounts import end_sign_ins
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import now
-from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.audit import Audit
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
 
 _REASON = "credentials_revoked"
 

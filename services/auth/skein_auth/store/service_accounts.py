@@ -11,8 +11,8 @@ from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
 from skein_kit.errors import RevisionStale
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from skein_auth.audit import Audit
     from skein_auth.service_accounts import Change, Draft
-    from skein_kit.database import Database, Transaction
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
 
 
 class ServiceAccountStore:

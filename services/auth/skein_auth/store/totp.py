@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.errors import CodeWrong, TotpState
 from skein_auth.store.queries import QUERIES
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import now
-from skein_kit.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_auth.audit import Audit
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 from skein_auth.store.ended_grants import end_with_grants
 from skein_auth.store.queries import QUERIES
 from skein_auth.store.usage import count_api_keys
-from skein_kit import canary, logs, purging
-from skein_kit.database import NO_TENANT
+from skein_kit import canary
+from skein_kit.database import tenant_purge
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import first_id
-from skein_kit.requests import Requests
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
     from skein_auth.audit import Audit
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 DEFAULT_PURGE = 1000
 # Rows of one table that one call removes at most; the next one goes on.
@@ -97,7 +99,7 @@ class UpkeepStore:
         counts: dict[str, int] = {}
         left = limit
         async with self._database.tenant(tenant_id) as tx:
-            await purging.lock(tx, tenant_id)
+            await tenant_purge.lock(tx, tenant_id)
             for table, name in _PURGES.items():
                 deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=left)
                 if deleted:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_auth.store.queries import QUERIES
-from skein_kit.quotas import Quotas
+from skein_kit.quotas.store import Quotas
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 # Shared by all tables: it remembers which tenants are limited.
 _QUOTAS = Quotas("auth")

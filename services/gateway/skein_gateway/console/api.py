@@ -9,15 +9,15 @@ from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_kit.clients import Channel
 from skein_kit.errors import ServiceUnavailable
+from skein_kit.rpc.channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from grpc import aio
 
-    from skein_kit.clients import LocalMethods
+    from skein_kit.rpc.channel import LocalMethods
 
 
 class Api:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from skein_gateway.console.desk import Desk
     from skein_gateway.console.visiting import Visit
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 _PAGE = 50
 # What changes, as the filter offers it, with the page that shows it.

@@ -18,9 +18,9 @@ from skein_gateway.oauth.entry import Problem, read_form
 from skein_gateway.oauth.entry import refusal_of as reason_of_refusal
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import here, see_other
-from skein_kit.access import ACCOUNT
-from skein_kit.call import ADDRESS_KEY, AGENT_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY
-from skein_kit.interceptors import passed
+from skein_kit.calls.call import ADDRESS_KEY, AGENT_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY
+from skein_kit.identity.permissions import ACCOUNT
+from skein_kit.rpc.interceptors import passed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from skein_gateway.credentials import Credentials
     from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
-    from skein_kit.call import Call
-    from skein_kit.clients import LocalMethods
-    from skein_kit.identity import Caller
+    from skein_kit.calls.call import Call
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.rpc.channel import LocalMethods
 
     Answer = TypeVar("Answer")
     # Return a page, given who asks, what the address says and, of a form that was sent, what it says.

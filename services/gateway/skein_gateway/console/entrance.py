@@ -16,7 +16,7 @@ from skein_gateway.credentials import MAX_CREDENTIAL
 from skein_gateway.oauth.entry import Problem, read_form
 from skein_gateway.oauth.pages import page_status, see_other, words_of
 from skein_gateway.oauth.people import asked_again
-from skein_kit.access import ACCOUNT
+from skein_kit.identity.permissions import ACCOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skein_gateway.console.visiting import Visitor
     from skein_gateway.oauth.forms import Parameters
     from skein_gateway.oauth.people import People
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 # What the forms of the entrance are about.
 _ENTER = "/"

@@ -12,8 +12,8 @@ from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_gateway.console.rendering import page
 from skein_gateway.console.troubles import Trouble, attempted, refusal_of
 from skein_gateway.oauth.pages import see_other
-from skein_kit.access import MEANINGS
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.permissions import MEANINGS
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from skein_gateway.credentials import Credentials
     from skein_gateway.oauth.metadata import Metadata
     from skein_gateway.proxies import Proxies
-    from skein_kit.clients import LocalMethods
-    from skein_kit.service import Host
+    from skein_kit.host.process import Host
+    from skein_kit.rpc.channel import LocalMethods
 
 
 @dataclass(frozen=True, slots=True)

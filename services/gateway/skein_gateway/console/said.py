@@ -9,7 +9,8 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein_kit import exact_json, json_fields
+from skein_kit.json_values import exact as exact_json
+from skein_kit.json_values import fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +107,7 @@ def colour(name: str) -> str:
 
 def written(message: Message, field: str) -> str:
     """Return structured content as indented JSON; its end is left out when it is very long."""
-    text = exact_json.dumps(json_fields.value_of(message, field), indent=2)
+    text = exact_json.dumps(fields.value_of(message, field), indent=2)
     return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}\n…"
 
 

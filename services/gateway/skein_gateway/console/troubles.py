@@ -9,8 +9,8 @@ import grpc
 
 from skein_gateway import challenges, connect
 from skein_gateway.oauth.entry import status_of
-from skein_kit.access import MEANINGS
 from skein_kit.errors import code_of, reason_of
+from skein_kit.identity.permissions import MEANINGS
 from skein_kit.violations import without_violations
 
 if TYPE_CHECKING:

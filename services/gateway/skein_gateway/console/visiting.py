@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from skein_gateway.console.api import Api
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 # A working day; whoever stays longer shows the key again.
 KEY_SECONDS = 12 * 3600.0

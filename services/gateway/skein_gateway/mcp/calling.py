@@ -11,9 +11,9 @@ import grpc
 from skein_gateway import challenges
 from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_kit import errors
-from skein_kit.call import Call, Ended
+from skein_kit.calls.call import Call, Ended
 from skein_kit.errors import code_of, reason_of
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES, CompleteBody
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from google.rpc.status_pb2 import Status
     from mcp.server.context import ServerRequestContext
 
-    from skein_kit.body_budget import Reservation
-    from skein_kit.identity import Caller
-    from skein_kit.interceptors import Admit
-    from skein_kit.service import Servicers
+    from skein_kit.admission.body_memory import Reservation
+    from skein_kit.host.process import Servicers
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.rpc.interceptors import Admit
 
 Made = TypeVar("Made")
 # Where the door leaves the exchange for the handlers.

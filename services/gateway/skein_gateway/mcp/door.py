@@ -22,11 +22,11 @@ from skein_gateway.mcp.exact_numbers import arguments_in, unmarked
 from skein_gateway.mcp.toolsets import ToolsetUnknown, named, tools_of
 from skein_gateway.proxies import Proxies
 from skein_kit import errors
-from skein_kit.access import TENANT_PERMISSIONS
-from skein_kit.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, working_for
+from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, working_for
 from skein_kit.errors import Refusal, code_of, reason_of
-from skein_kit.interceptors import passed
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES, Body, read_body
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
+from skein_kit.rpc.interceptors import passed
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, Body, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from skein_gateway.oauth.metadata import Metadata
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 TOOLSETS_HEADER = "skein-toolsets"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -16,9 +16,9 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.mcp import refusing
 from skein_gateway.mcp.calling import LARGE_BYTES, Rpcs, exchange_of
 from skein_gateway.mcp.shapes import plain
-from skein_kit import exact_json
-from skein_kit.call import Ended
+from skein_kit.calls.call import Ended
 from skein_kit.errors import Refusal
+from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -117,7 +117,7 @@ class Offering:
                 f"There is nothing at {uri[:200]}: resources are {MEMORIES}… and {SESSIONS}….",
                 context.protocol_version,
             )
-        text = exact_json.dumps(found, separators=(", ", ": "))
+        text = exact.dumps(found, separators=(", ", ": "))
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=text)])
 
     async def _session(self, context: Context, session_id: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from skein_gateway.mcp.exact_numbers import marked
 from skein_gateway.mcp.offering import Offering
 from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_gateway.status import VERSION
-from skein_kit.call import Ended
+from skein_kit.calls.call import Ended
 from skein_kit.errors import Refusal, code_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from skein_gateway import constraints
 from skein_gateway.mcp.spelling import short
 from skein_gateway.schemas import LOCAL, Schema, Schemas
-from skein_kit import exact_json, json_fields
+from skein_kit.json_values import exact
+from skein_kit.json_values import fields as json_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -149,7 +150,7 @@ def _with_floats(value: Any) -> Any:
         return {name: _with_floats(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_with_floats(inner) for inner in value]
-    return float(value) if isinstance(value, Decimal) and exact_json.is_double(value) else value
+    return float(value) if isinstance(value, Decimal) and exact.is_double(value) else value
 
 
 def _value(field: FieldDescriptor, value: Any, omit: Collection[str]) -> Any:

@@ -18,9 +18,9 @@ from skein_gateway.mcp.rendering import listed, outlined
 from skein_gateway.mcp.shapes import NOISE, Answered, Asked, plain
 from skein_gateway.mcp.spelling import spelled
 from skein_gateway.schemas import Schema
-from skein_kit import exact_json
-from skein_kit.access import RULES
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.permissions import RULES
+from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -161,9 +161,9 @@ class Tool:
                 raise FieldInvalid(violations=[("", "nothing is given that is to change")])
             asked[_MASK] = ",".join(changed)
         try:
-            body = exact_json.dumps(exact_json.exactly(asked), ensure_ascii=True).encode()
+            body = exact.dumps(exact.exactly(asked), ensure_ascii=True).encode()
         except ValueError:
-            raise FieldInvalid(violations=[("", exact_json.NO_NUMBER)]) from None
+            raise FieldInvalid(violations=[("", exact.NO_NUMBER)]) from None
         try:
             return connect.read_json(body, PUBLIC_METHODS[self.path].request)
         except FieldInvalid as refusal:

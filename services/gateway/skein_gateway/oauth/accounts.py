@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
     from skein_gateway.oauth.people import People
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 
 class Accounts:

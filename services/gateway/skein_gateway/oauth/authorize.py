@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
     from skein_gateway.oauth.people import People
-    from skein_kit.call import Call
-    from skein_kit.identity import Caller
+    from skein_kit.calls.call import Call
+    from skein_kit.identity.identity_token import Caller
 
 # OpenID Connect's ways to say the request in a document of its own; we read none.
 _UNSUPPORTED = {"request": "request_not_supported", "request_uri": "request_uri_not_supported"}

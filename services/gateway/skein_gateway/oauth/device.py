@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
     from skein_gateway.oauth.people import People
-    from skein_kit.call import Call
-    from skein_kit.identity import Caller
+    from skein_kit.calls.call import Call
+    from skein_kit.identity.identity_token import Caller
 
 _UNKNOWN = "DEVICE_CODE_NOT_FOUND"
 _ASK_AGAIN = frozenset({_UNKNOWN, "TOO_MANY_ATTEMPTS", "INVALID_FIELD"})

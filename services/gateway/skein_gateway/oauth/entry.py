@@ -16,12 +16,12 @@ from starlette.responses import JSONResponse, Response
 from skein_gateway import challenges
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is_form
 from skein_kit import errors
-from skein_kit.body_budget import ANONYMOUS_BODIES
-from skein_kit.call import REQUEST_ID_KEY, Call, Ended, current, working_for
-from skein_kit.door import FORWARDED, FORWARDED_FOR
+from skein_kit.admission.body_memory import ANONYMOUS_BODIES
+from skein_kit.calls.call import REQUEST_ID_KEY, Call, Ended, current, working_for
 from skein_kit.errors import Refusal, code_of, reason_of
-from skein_kit.interceptors import passed
-from skein_kit.networks import network_of
+from skein_kit.network.source_network import network_of
+from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
+from skein_kit.rpc.interceptors import passed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
     from skein_gateway.oauth.entry import Entry
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 # How long auth's own description is believed, and for how long while auth does not answer.
 _FRESH_SECONDS = 5.0

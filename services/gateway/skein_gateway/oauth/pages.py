@@ -12,7 +12,7 @@ import jinja2
 from starlette.responses import HTMLResponse, Response
 
 from skein_gateway.oauth.browser import TOKEN_FIELD
-from skein_kit.access import MEANINGS
+from skein_kit.identity.permissions import MEANINGS
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
 from skein_gateway.oauth.entry import Problem, problem_of, refusal_of, status_of
-from skein_kit.access import ACCOUNT, MEANINGS
-from skein_kit.call import AUTHORIZATION_KEY
+from skein_kit.calls.call import AUTHORIZATION_KEY
+from skein_kit.identity.permissions import ACCOUNT, MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from skein_gateway.credentials import Credentials
     from skein_gateway.oauth.browser import Browser
     from skein_gateway.oauth.forms import Parameters
-    from skein_kit.call import Call
-    from skein_kit.identity import Caller
+    from skein_kit.calls.call import Call
+    from skein_kit.identity.identity_token import Caller
 
 # More tenants than a person can choose from.
 _MAX_TENANTS = 1000

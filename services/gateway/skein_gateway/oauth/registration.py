@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skein.auth.v1 import oauth_pb2_grpc
     from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 TEXTS = (
     "client_name",

@@ -22,7 +22,7 @@ from skein_gateway.oauth.token import TokenEndpoints
 if TYPE_CHECKING:
     from skein_gateway.credentials import Credentials
     from skein_gateway.proxies import Proxies
-    from skein_kit.service import Host
+    from skein_kit.host.process import Host
 
 
 def oauth_routes(host: Host, credentials: Credentials, metadata: Metadata, proxies: Proxies) -> list[Route]:

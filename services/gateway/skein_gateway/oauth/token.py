@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_gateway.credentials import Credentials
     from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 _ACCESS = "access_token"
 _UNSUPPORTED = Problem(status=400, error="unsupported_grant_type", description="There is no such grant type here.")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import access_log_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.ids import first_id, now
-from skein_kit.json_fields import fields
-from skein_kit.pages import fitting, page_size, write_token
-from skein_kit.wire import moment, time
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc.pagination import fitting, page_size, write_token
+from skein_kit.rpc.well_known_types import moment, time
 from skein_memory.parts import Rpcs
 from skein_memory.servicer.places import place_of
 from skein_memory.store.access_log import AccessQuestion

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import memory_pb2
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import first_id, now
-from skein_kit.pages import fitting, page_size, write_token
-from skein_kit.requests import Once
-from skein_kit.wire import moment, time
+from skein_kit.rpc.pagination import fitting, page_size, write_token
+from skein_kit.rpc.well_known_types import moment, time
 from skein_memory.parts import Rpcs
 from skein_memory.servicer.places import place_of
 from skein_memory.store.archives import Going

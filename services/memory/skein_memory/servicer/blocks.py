@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.pages import page_size, read_token, write_token
-from skein_kit.requests import Once
-from skein_kit.row_times import RowTimes
-from skein_kit.wire import masked, merge_masked, time
+from skein_kit.rpc.pagination import page_size, read_token, write_token
+from skein_kit.rpc.row_times import RowTimes
+from skein_kit.rpc.well_known_types import masked, merge_masked, time
 from skein_memory import block_text, wire
 from skein_memory.answers import Answer
 from skein_memory.blocks import Block, BlockDraft
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 Response = TypeVar("Response", bound=Message)
 

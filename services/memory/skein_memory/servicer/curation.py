@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import EPOCH, now
-from skein_kit.pages import fitting, page_size, read_token, write_token
-from skein_kit.requests import Once
-from skein_kit.row_times import RowTimes
-from skein_kit.wire import moment
+from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
+from skein_kit.rpc.row_times import RowTimes
+from skein_kit.rpc.well_known_types import moment
 from skein_memory import curation_wire
 from skein_memory.aliases import Alias, AliasDraft
 from skein_memory.answers import Answer

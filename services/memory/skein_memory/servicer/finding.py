@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import now
-from skein_kit.pages import page_size, read_token, write_token
-from skein_kit.wire import time
+from skein_kit.rpc.pagination import page_size, read_token, write_token
+from skein_kit.rpc.well_known_types import time
 from skein_memory import wire
 from skein_memory.answers import Answer
 from skein_memory.filters import Filter

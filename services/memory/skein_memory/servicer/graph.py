@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
 from skein_memory import wire
 from skein_memory.graph import ACTIVATION_HOPS, DEFAULT_HOPS, DEFAULT_NODES, SUBGRAPH_NODES, TOLD_TAGS, Inferred

@@ -6,9 +6,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import history_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.pages import fitting, page_size, read_token, write_token
+from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
 from skein_memory import wire
 from skein_memory.changes import BEGINNING, END, Position, Wanted
 from skein_memory.errors import PositionInvalid

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now, parse_id
-from skein_kit.pages import fitting, must_fit, page_size, write_token
-from skein_kit.requests import Once
-from skein_kit.row_times import RowTimes
-from skein_kit.wire import masked, merge_masked, moment
+from skein_kit.rpc.pagination import fitting, must_fit, page_size, write_token
+from skein_kit.rpc.row_times import RowTimes
+from skein_kit.rpc.well_known_types import masked, merge_masked, moment
 from skein_memory import wire
 from skein_memory.links import Link, LinkDraft, LinkFilter
 from skein_memory.memories import speaking_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import vectors
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.pages import must_fit
-from skein_kit.requests import Once
-from skein_kit.wire import masked, merge_masked, moment, time
+from skein_kit.rpc.pagination import must_fit
+from skein_kit.rpc.well_known_types import masked, merge_masked, moment, time
+from skein_kit.search_text import vector_columns
 from skein_memory import wire
 from skein_memory.answers import Answer
 from skein_memory.errors import MemoryNotFound
@@ -31,7 +31,7 @@ from skein_memory.parts import Rpcs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_kit.postings import Document
+    from skein_kit.search_text.postings import Document
 
 UPDATABLE = frozenset(
     {
@@ -59,7 +59,7 @@ class MemoryRpcs(Rpcs):
         if request.keep_times:
             (memory,) = with_times([memory], [request.memory], who, at=at)
         asked = request.memory.embedding
-        given = {memory.memory_id: vectors.given(asked, field="memory.embedding")} if asked else {}
+        given = {memory.memory_id: vector_columns.given(asked, field="memory.embedding")} if asked else {}
         documents = documents_of([memory], at=at, embeddings=given)
         expected = bool(self._parts.embeddings.expected_pending(documents, deferred=request.defer_embedding))
         response = pb.CreateMemoryResponse(embedding_pending=expected)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import parse_id
-from skein_kit.pages import read_token
+from skein_kit.rpc.pagination import read_token
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2, scores_pb2
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now, parse_id
-from skein_kit.pages import must_fit, read_token, write_token
-from skein_kit.requests import Once
-from skein_kit.wire import moment, time
+from skein_kit.rpc.pagination import must_fit, read_token, write_token
+from skein_kit.rpc.well_known_types import moment, time
 from skein_memory import curation, curation_wire, wire
 from skein_memory.parts import Rpcs
 from skein_memory.store.curating import FIRST, Decayed, Group, Merged, Reinforced, Reinforcement

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import exact_json
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.json_fields import fields
-from skein_kit.pages import WHOLE, page_of
-from skein_kit.requests import Once
+from skein_kit.json_values import exact
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc.pagination import WHOLE, page_of
 from skein_memory import types
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
-    from skein_kit.policies import Policy
+    from skein_kit.policies.store import Policy
 
 
 class SecretRpcs(Rpcs):
@@ -58,5 +58,5 @@ def _type(type_: types.Type, policy: Policy) -> pb.MemoryType:
         built_in=type_.name in types.BUILT_IN,
         searched_fields=type_.searched,
         accepted=not policy.memory_types or type_.name in policy.memory_types,
-        **fields(json_schema=exact_json.dumps(type_.schema)),
+        **fields(json_schema=exact.dumps(type_.schema)),
     )

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import snapshots_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now, parse_id
-from skein_kit.json_fields import fields
-from skein_kit.pages import DEFAULT_PAGE_SIZE, PAGE_BYTES, fitting, page_size, read_token, write_token
-from skein_kit.requests import Once
-from skein_kit.wire import time
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES, fitting, page_size, read_token, write_token
+from skein_kit.rpc.well_known_types import time
 from skein_memory import memoryvault, portable
 from skein_memory.arriving import Mode
 from skein_memory.parts import Rpcs

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.pages import page_of, page_size, write_token
-from skein_kit.requests import Once
-from skein_kit.wire import moment
+from skein_kit.rpc.pagination import page_of, page_size, write_token
+from skein_kit.rpc.well_known_types import moment
 from skein_memory import levels, tasks, types, wire
 from skein_memory.answers import Answer
 from skein_memory.parts import Rpcs

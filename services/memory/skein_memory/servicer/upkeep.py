@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.ids import month_of, months_later, now
-from skein_kit.wire import time
+from skein_kit.rpc.well_known_types import time
 from skein_memory.parts import Rpcs
 
 DEFAULT_MONTHS_AHEAD = 3

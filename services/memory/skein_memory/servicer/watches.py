@@ -7,12 +7,12 @@ from uuid import UUID
 
 from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import watches_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now, parse_id
-from skein_kit.pages import fitting, page_size, write_token
-from skein_kit.requests import Once
-from skein_kit.wire import time
+from skein_kit.rpc.pagination import fitting, page_size, write_token
+from skein_kit.rpc.well_known_types import time
 from skein_memory.memories import speaking_of
 from skein_memory.parts import Rpcs
 from skein_memory.sealing import TenantKey

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit.database import refusing
+from skein_kit.database.transactions import refusing
 from skein_memory import curation
 from skein_memory.aliases import MOST_MOVED, Alias
 from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.aliases import AliasDraft
 
 Response = TypeVar("Response", bound=Message)

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_kit.database import Transaction
-    from skein_kit.policies import Policy
-    from skein_kit.postings import Document
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policy
+    from skein_kit.search_text.postings import Document
     from skein_memory.memories import FactKey
     from skein_memory.store.history import Former
 

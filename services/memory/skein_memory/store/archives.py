@@ -10,9 +10,9 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit import postings
 from skein_kit.errors import TransactionConflict
 from skein_kit.ids import first_id, new_id, time_of
+from skein_kit.search_text import postings
 from skein_memory.erasing import CONTENT, purged
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import Event
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.cold import Cold, Written
-    from skein_kit.database import Transaction
-    from skein_kit.months import Months
-    from skein_kit.policies import Policy
-    from skein_kit.postings import Document
-    from skein_kit.requests import Once
+    from skein_kit.cold_storage.files import Cold, Written
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.policies.store import Policy
+    from skein_kit.search_text.postings import Document
     from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)

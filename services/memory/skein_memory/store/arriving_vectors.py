@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skein_kit import vectors
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
+from skein_kit.search_text import vector_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 _EXISTS = "MEMORY_EXISTS"
 
@@ -30,8 +30,8 @@ class Tally:
     def taken(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
         """Count a memory's vector and return it as it is stored; None where it is made anew."""
         try:
-            vectors.must_have(dimensions, values)
-            vector = vectors.given(values)
+            vector_columns.must_have(dimensions, values)
+            vector = vector_columns.given(values)
         except (DimensionsMismatch, FieldInvalid) as refusal:
             self.remade[refusal.reason] += 1
             return None
@@ -46,5 +46,5 @@ class Tally:
 
 async def dimensions(tx: Transaction) -> int:
     """Return the dimensions of the model in force, 0 when there is none."""
-    space = await vectors.space_of(tx)
+    space = await vector_columns.space_of(tx)
     return 0 if space is None else space.dimensions

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.database import refusing
+from skein_kit.database.transactions import refusing
 from skein_kit.errors import AgentNotActive, MessageTooLarge
-from skein_kit.pages import PAGE_BYTES
+from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_memory.blocks import MOST_OF_AN_AGENT, Block, BlockDraft, former
 from skein_memory.errors import (
     AgentBlocksFull,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
 
 Response = TypeVar("Response", bound=Message)
 

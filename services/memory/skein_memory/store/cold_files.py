@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from skein_kit.cold import Written
+from skein_kit.cold_storage.files import Written
 from skein_kit.errors import ArchiveDamaged
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.store import cold_rows
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.cold import Cold
+    from skein_kit.cold_storage.files import Cold
     from skein_memory.store.tables import Tables
 
 

@@ -7,12 +7,12 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 from skein_memory.memories import fold
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 # What a memory has, parents before children; for each table the columns that name memories, all of which must be there
 # when a row comes back. Secrets are apart: what has one stays.
@@ -54,7 +54,7 @@ async def kept(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> 
     """Read all that some memories have, by table."""
     return {
         table: [
-            exact_json.loads(row["row"])
+            exact.loads(row["row"])
             for row in await tx.rows(QUERIES[_STATEMENTS[table][0]], tenant_id=tenant_id, memory_ids=list(memory_ids))
         ]
         for table in KEPT
@@ -91,7 +91,7 @@ async def put_back(
         for row in known["fact_keys"]
     ]
     waited = await tx.rows(QUERIES["read_waiting"], tenant_id=tenant_id, memory_ids=sorted(coming))
-    arrived = [{"row_table": row["row_table"], "held": exact_json.loads(row["held"])} for row in waited]
+    arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
     for row in [*known.pop("waiting"), *arrived]:
         known[row["row_table"]].append(row["held"])
     there = coming | await existing(tx, tenant_id, sorted(named(known) - coming))
@@ -107,7 +107,7 @@ async def put_back(
             elif len(ends - there) == 1 and ends - there <= set(archived):
                 waiting.append(_waiting(table, row, ends & coming, ends - there))
         if own:
-            stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact_json.dumps(own))
+            stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(own))
             links += stored if table == "links" else 0
     await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, waiting)
     return links
@@ -119,7 +119,7 @@ def _waiting(table: str, row: Mapping[str, Any], here: AbstractSet[UUID], away: 
         "memory_id": min(here),
         "other_memory_id": min(away),
         "row_table": table,
-        "held": exact_json.dumps(row),
+        "held": exact.dumps(row),
     }
 
 
@@ -130,15 +130,15 @@ async def existing(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID])
 
 def lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
     # No two files are the same one: whoever comes too late removes its own, and nobody else's.
-    yield exact_json.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
+    yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
     for table, held in rows.items():
         for row in held:
-            yield exact_json.dumps({"table": table, "row": row})
+            yield exact.dumps({"table": table, "row": row})
 
 
 def read(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = {table: [] for table in KEPT}
     for line in lines[1:]:
-        said = exact_json.loads(line)
+        said = exact.loads(line)
         rows[said["table"]].append(said["row"])
     return rows

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 Pair = tuple[UUID, UUID]
 

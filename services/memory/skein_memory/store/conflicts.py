@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.conflicts import ResolutionDraft
     from skein_memory.memories import Memory
     from skein_memory.store.conflict_pairs import Pair, Question

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
-from skein_kit import exact_json
 from skein_kit.ids import parse_id
-from skein_kit.wire import time
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import time
 from skein_memory import wire
 from skein_memory.blocks import former
 from skein_memory.links import Link
@@ -27,7 +27,7 @@ from skein_memory.store.queries import QUERIES
 if TYPE_CHECKING:
     import asyncpg
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_memory.blocks import Block
     from skein_memory.memories import Memory
 
@@ -219,7 +219,7 @@ def _link(link: Link) -> Item:
 
 
 def _former_link(row: asyncpg.Record) -> Link:
-    said = exact_json.loads(row["state"])
+    said = exact.loads(row["state"])
     metadata = said.pop("metadata")
     known = {
         **said,
@@ -232,7 +232,7 @@ def _former_link(row: asyncpg.Record) -> Link:
         # An older version kept no update_time beside it.
         "update_time": datetime.fromisoformat(said["update_time"]) if "update_time" in said else row["from_time"],
         "create_time": datetime.fromisoformat(said["create_time"]),
-        "metadata": None if metadata is None else exact_json.dumps(metadata),
+        "metadata": None if metadata is None else exact.dumps(metadata),
     }
     return Link(**{field.name: known[field.name] for field in fields(Link)})
 

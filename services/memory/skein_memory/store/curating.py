@@ -21,9 +21,9 @@ from skein_memory.store.tables import Store
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_kit.database import Transaction
-    from skein_kit.postings import Document
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.search_text.postings import Document
     from skein_memory.memories import Memory
     from skein_memory.scores import Explanation
 

@@ -11,8 +11,9 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit import exact_json, filtering
+from skein_kit import filters
 from skein_kit.ids import new_ids
+from skein_kit.json_values import exact
 from skein_memory.conditions import fields_of
 from skein_memory.errors import DeliveryNotFound
 from skein_memory.store import entries
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.store.tables import Tables
     from skein_memory.watches import WatchDraft
 
@@ -299,13 +300,13 @@ async def _chosen(
 ) -> list[UUID]:
     """Return the events that a watch is told of; of a condition only memories are judged, as they are now."""
     waited = [row for row in changes if draft.waits_for(row["event_type"])]
-    condition = filtering.read(draft.condition)
+    condition = filters.read(draft.condition)
     if condition is None:
         return [row["change_id"] for row in waited]
     about = {row["change_id"]: UUID(row["entity_id"]) for row in waited if row["entity_type"] == "memory"}
     memories = await entries.read(tx, tenant_id, list(set(about.values()))) if about else {}
     visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
-    passing = {id_ for id_, memory in visible.items() if filtering.holds(condition, fields_of(memory))}
+    passing = {id_ for id_, memory in visible.items() if filters.holds(condition, fields_of(memory))}
     return [change_id for change_id, memory_id in about.items() if memory_id in passing]
 
 
@@ -332,5 +333,5 @@ def _told(row: asyncpg.Record) -> dict[str, object]:
         "entity_type": row["entity_type"],
         "entity_id": row["entity_id"],
         "summary": row["summary"],
-        "payload": exact_json.loads(payload) if payload else {},
+        "payload": exact.loads(payload) if payload else {},
     }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_memory.memories import Memory
 
 FEWEST_ALIKE = 2

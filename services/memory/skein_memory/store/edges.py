@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from skein_kit.database import refusing
+from skein_kit.database.transactions import refusing
 from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
 from skein_memory.links import Link, of_link
 from skein_memory.store import history
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 _SAID = ("relation", "label", "weight", "metadata")
 # A new link has no earlier state, so these are left to the first change.

@@ -10,9 +10,9 @@ import dataclasses
 from dataclasses import replace as but
 from typing import TYPE_CHECKING
 
-from skein_kit import postings
-from skein_kit.bundles import Rows
+from skein_kit.database.batch_insert import Rows
 from skein_kit.errors import ExternalIdTaken
+from skein_kit.search_text import postings
 from skein_memory import events
 from skein_memory.curation import fingerprint
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.postings import Document
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.search_text.postings import Document
 
 _SAID = tuple(field.name for field in dataclasses.fields(Draft))
 _SAID_COLUMNS = tuple(name for name in _SAID if name != "tags")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2
-from skein_kit.requests import LIFETIME
+from skein_kit.idempotency.store import LIFETIME
 from skein_memory.events import Event
 from skein_memory.store import history, tombstones
 from skein_memory.store.queries import QUERIES
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 
 async def of_subject(

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit import postings
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import first_id, new_id, parse_id
-from skein_kit.requests import LIFETIME
+from skein_kit.search_text import postings
 from skein_memory.erasing import CONTENT, SPARED_ANSWERS, Receipt, purged
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.store import entries, erased_blocks, erasures, finding, history, names, tombstones
@@ -24,8 +24,8 @@ from skein_memory.store.tables import Store
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.filters import Filter
     from skein_memory.memories import Memory
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein_kit import exact_json, filtering
+from skein_kit import filters
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, parse_id
-from skein_kit.requests import LIFETIME
+from skein_kit.json_values import exact
 from skein_memory.conditions import fields_of_row
 from skein_memory.erasing import SPARED_ANSWERS, purged
 from skein_memory.errors import ArchiveNotFound
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.filtering import Expression
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.filters.expression import Expression
     from skein_memory.filters import Filter
 
     Rows = Mapping[str, Sequence[dict[str, Any]]]
@@ -214,7 +215,7 @@ def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> 
             for row in rows["entries"]
             if (memory_id := UUID(row["memory_id"])) is not None
             and (among is None or memory_id in among)
-            and (condition is None or filtering.holds(condition, fields_of_row(row, tags.get(row["memory_id"], ()))))
+            and (condition is None or filters.holds(condition, fields_of_row(row, tags.get(row["memory_id"], ()))))
         }
 
     return choose
@@ -228,4 +229,4 @@ def _by_archive(rows: Sequence[asyncpg.Record]) -> dict[UUID, set[UUID]]:
 
 
 def _json(value: object) -> str | None:
-    return None if value is None else exact_json.dumps(value)
+    return None if value is None else exact.dumps(value)

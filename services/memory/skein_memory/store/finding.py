@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit import filtering
-from skein_kit.filtering import ENTRIES, VERSIONS, costs
-from skein_kit.filtering.compiling import compiled
+from skein_kit import filters
+from skein_kit.admission.scan_budget import ScanBudget
+from skein_kit.database.named_queries import completed
+from skein_kit.filters import scan_cost
+from skein_kit.filters.compiler import ENTRIES, VERSIONS, compiled
 from skein_kit.ids import parse_id
-from skein_kit.scan_budget import ScanBudget
-from skein_kit.sql import completed
 from skein_memory.errors import MemoryNotFound, MemoryNotKnownThen
 from skein_memory.links import Link
 from skein_memory.ordering import Order, Place
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from skein_kit.database import Transaction
-    from skein_kit.filtering import Expression
-    from skein_kit.filtering.compiling import Source
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.filters.compiler import Source
+    from skein_kit.filters.expression import Expression
     from skein_memory.filters import Filter, Lead
     from skein_memory.memories import Memory
 
@@ -298,9 +298,9 @@ class _Walk:
     async def _judged(self, query: Query, source: Source, **values: object) -> list[tuple[UUID, bool | None]]:
         """Complete a query with the condition, run it within the call's budget, and return what it says of each."""
         condition = compiled(self._condition, source)
-        scanned = costs.cost(self._condition, source)
+        scanned = scan_cost.cost(self._condition, source)
         if scanned:
-            query = costs.within_budget(query, scanned)
+            query = scan_cost.within_budget(query, scanned)
             values |= {"scan_bytes": max(1, self.scans.remaining)}
         statement = self._tx.rows(
             completed(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
@@ -325,7 +325,7 @@ class _Walk:
 
 def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
     """Return what a call's condition may scan. Raises ReadTooCostly when that is all of what the tenant has left."""
-    if costs.cost(condition, ENTRIES):
+    if scan_cost.cost(condition, ENTRIES):
         return tx.database.scans.begin(tenant_id)
     return ScanBudget(tx.database.scans, tenant_id)
 
@@ -334,7 +334,7 @@ async def passing(
     tx: Transaction, tenant_id: UUID, condition: Expression | None, memory_ids: Sequence[UUID]
 ) -> set[UUID]:
     """Return those of some memories that pass a condition as they are now."""
-    sql = filtering.compiled(condition, ENTRIES)
+    sql = filters.compiled(condition, ENTRIES)
     query = completed(QUERIES["passing_entries"], sql.text)
     rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids), **sql.values)
     return {row["memory_id"] for row in rows}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_memory.links import LinkFilter
 
 # Links that one answer has at most.

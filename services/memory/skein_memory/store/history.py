@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit import bundles
-from skein_kit.bundles import Rows
+from skein_kit.database import batch_insert
+from skein_kit.database.batch_insert import Rows
 from skein_kit.ids import new_ids
 from skein_memory.store.queries import QUERIES
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_memory.events import Event
 
 
@@ -42,7 +42,7 @@ class Former:
 
 async def record(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
     """Add events to the tenant's log; they are read in the order given, once the transaction is committed."""
-    await bundles.insert(tx, tenant_id, [rows(events, at=at, by=by)])
+    await batch_insert.insert(tx, tenant_id, [rows(events, at=at, by=by)])
 
 
 def rows(events: Sequence[Event], *, at: datetime, by: str) -> Rows:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
-    from skein_kit.policies import Policy
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policy
     from skein_memory.memories import Memory
 
 # Memories that one transaction passes down from one level.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit import postings
+from skein_kit.database.tenant_purge import purge
 from skein_kit.errors import QuotaExceeded, Refusal
-from skein_kit.purging import purge
+from skein_kit.search_text import postings
 from skein_memory import types
 from skein_memory.memories import Memory
 from skein_memory.purging import TABLES
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
-    from skein_kit.months import Months
-    from skein_kit.policies import Policy
-    from skein_kit.postings import Document
-    from skein_kit.requests import Once
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.policies.store import Policy
+    from skein_kit.search_text.postings import Document
     from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)

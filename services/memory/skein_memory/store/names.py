@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
     from skein_memory.memories import FactKey, Memory
 
 

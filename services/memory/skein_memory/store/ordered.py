@@ -9,17 +9,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.filtering import ENTRIES, costs
-from skein_kit.filtering.compiling import compiled
-from skein_kit.sql import completed
+from skein_kit.database.named_queries import completed
+from skein_kit.filters import scan_cost
+from skein_kit.filters.compiler import ENTRIES, compiled
 from skein_memory.ordering import MAX_COUNT, Order, Place
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_kit.database import Transaction
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
     from skein_memory.filters import Filter
 
 # Memories that one call looks at, whether they pass or not, and those of one statement.
@@ -60,7 +60,7 @@ async def find_ordered(
 ) -> Ordered:
     """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most."""
     asked = wanted.condition(at)
-    condition, scanned = compiled(asked, ENTRIES), costs.cost(asked, ENTRIES)
+    condition, scanned = compiled(asked, ENTRIES), scan_cost.cost(asked, ENTRIES)
     scans = tx.database.scans.begin(tenant_id) if scanned else None
     passing: list[Place] = []
     looks, portion, last = LOOKS, count + 1, after or _first(order)
@@ -69,7 +69,7 @@ async def find_ordered(
         is_unread = _is_unread(order, last)
         query, values = walk_of(order, last)
         if scans is not None:
-            query = costs.within_budget(query, scanned)
+            query = scan_cost.within_budget(query, scanned)
             values["scan_bytes"] = max(1, scans.remaining)
         statement = tx.rows(
             completed(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values

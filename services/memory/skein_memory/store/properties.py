@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit import bundles
-from skein_kit.bundles import Rows
-from skein_kit.filtering import properties_of
+from skein_kit.database import batch_insert
+from skein_kit.database.batch_insert import Rows
+from skein_kit.filters.fields import properties_of
 from skein_memory.store.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_memory.memories import Memory
 
 
@@ -34,4 +34,4 @@ async def replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memor
     was = properties_of(before.draft.metadata, before.draft.data)
     if was != properties_of(after.draft.metadata, after.draft.data):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
-        await bundles.insert(tx, tenant_id, [rows([after])])
+        await batch_insert.insert(tx, tenant_id, [rows([after])])

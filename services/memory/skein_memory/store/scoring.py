@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
-    from skein_kit.policies import Policies
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policies
     from skein_memory.memories import Memory
 
 NOTHING = Circumstances()

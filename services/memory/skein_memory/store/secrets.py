@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.sealing import MasterKeys
 
 Response = TypeVar("Response", bound=Message)

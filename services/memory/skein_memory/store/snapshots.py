@@ -9,7 +9,7 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit.database import refusing
+from skein_kit.database.transactions import refusing
 from skein_kit.errors import TransactionConflict
 from skein_kit.ids import time_of
 from skein_memory.arriving import Arrivals, Mode, arrivals_of
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from skein_kit.database import Transaction
-    from skein_kit.months import Months
-    from skein_kit.requests import Once
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from skein_kit import bundles
-from skein_kit.bundles import Rows
+from skein_kit.database import batch_insert
+from skein_kit.database.batch_insert import Rows
 from skein_memory.store.queries import QUERIES
 from skein_memory.tasks import Task
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_memory.memories import Memory
 
 
@@ -26,6 +26,6 @@ def rows(memories: Sequence[Memory]) -> Rows:
 async def follow(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Note where a memory stands after a change."""
     if Task.of(after) is not None:
-        await bundles.insert(tx, tenant_id, [rows([after])])
+        await batch_insert.insert(tx, tenant_id, [rows([after])])
     elif Task.of(before) is not None:
         await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_kit.database import Database
-    from skein_kit.policies import Policies
-    from skein_kit.quotas import Quotas
-    from skein_kit.requests import Requests
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import Requests
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import Quotas
     from skein_memory.store.secrets import Vault
 
 

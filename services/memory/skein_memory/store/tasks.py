@@ -21,8 +21,8 @@ from skein_memory.tasks import Task
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
 
 Response = TypeVar("Response", bound=Message)
 

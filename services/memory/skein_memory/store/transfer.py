@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.months import Months
-    from skein_kit.requests import Once
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.idempotency.store import Once
     from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.trust import TrustDraft
 
 Response = TypeVar("Response", bound=Message)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_memory.links import LinkFilter
 
 # Links that one level reads in each direction, shared out among its memories; each has these at least and at most.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 
 async def record_watch_event(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_memory.store.tables import Tables
 
 Response = TypeVar("Response", bound=Message)

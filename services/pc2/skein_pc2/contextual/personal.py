@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.filtering.tree import quoted
+from skein_kit.filters.expression import quoted
 from skein_pc2 import fields
 from skein_pc2.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
 from skein_pc2.messages import repeatable

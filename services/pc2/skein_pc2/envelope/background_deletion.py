@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import logs
+from skein_kit.telemetry import logs
 from skein_pc2.errors import Rejected, reason_of_call
 from skein_pc2.work import Errand
 

@@ -12,7 +12,7 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.summaries import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, Turn, extract
+from skein_kit.text.summary import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, Turn, extract
 from skein_pc2 import wire
 from skein_pc2.errors import STORAGE_ERROR, Rejected
 from skein_pc2.fields import invalid, mapping, moment

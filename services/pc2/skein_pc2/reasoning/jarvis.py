@@ -8,7 +8,7 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 from skein_pc2.dialects import answer_by_type, is_health, is_health_by_type
 from skein_pc2.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
 from skein_pc2.messages import Frames, Malformed, Message, repeatable
@@ -111,7 +111,7 @@ def memory_of(user: str, value: Any) -> pb.Memory:
     kept = (
         {_VALUE: value}
         if words.is_storable(value)
-        else {_VALUE_JSON: exact_json.dumps(exact_json.exactly(value), ensure_ascii=True)}
+        else {_VALUE_JSON: exact.dumps(exact.exactly(value), ensure_ascii=True)}
     )
     metadata = words.struct(kept, "memory")
     # As it will be read, so that whoever reads it sees whether somebody has changed the words since.
@@ -126,7 +126,7 @@ def value_of(memory: pb.Memory) -> Any:
         value = words.plain_value(kept[_VALUE])
     else:
         try:
-            value = exact_json.loads_mixed(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
+            value = exact.loads_mixed(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
         except ValueError:
             return _described(memory)
     if _content(value).strip() == memory.content:

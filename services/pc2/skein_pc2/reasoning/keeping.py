@@ -13,7 +13,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
-from skein_kit.filtering.tree import quoted
+from skein_kit.filters.expression import quoted
 from skein_pc2 import fields, sessions
 from skein_pc2.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Rejected
 from skein_pc2.reasoning import lists, records, words

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 from skein_pc2 import fields
 from skein_pc2.messages import repeatable, timestamp
 from skein_pc2.reasoning import lists, words
@@ -222,7 +222,7 @@ def own_object(metadata: Struct, name: str) -> dict[str, Any]:
     kept = own.get(name)
     if isinstance(text := own.get(f"{name}_json"), str):
         try:
-            kept = exact_json.loads_mixed(text)
+            kept = exact.loads_mixed(text)
         except ValueError:
             return {}
     return kept if isinstance(kept, dict) else {}
@@ -244,7 +244,7 @@ def set_own_object(metadata: Struct, name: str, value: Mapping[str, Any]) -> Non
     if words.levels(value, most=_MAX_OBJECT_LEVELS) <= _MAX_OBJECT_LEVELS and words.is_storable(value):
         own.fields[name].struct_value.CopyFrom(words.struct(value, name))
     else:
-        own[f"{name}_json"] = exact_json.dumps(exact_json.exactly(value), ensure_ascii=True)
+        own[f"{name}_json"] = exact.dumps(exact.exactly(value), ensure_ascii=True)
 
 
 def _stored_fields(memory: pb.Memory) -> dict[str, Any]:

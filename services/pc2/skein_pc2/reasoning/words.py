@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
-from skein_kit import exact_json
-from skein_kit.marked_numbers import number_in
+from skein_kit.json_values import exact as exact_json
+from skein_kit.json_values.number_marks import number_in
 from skein_pc2 import fields
 from skein_pc2.errors import VALIDATION_ERROR, Rejected
 

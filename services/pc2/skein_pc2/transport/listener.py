@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skein_kit import logs, open_files
+from skein_kit.host import open_files
+from skein_kit.telemetry import logs
 from skein_pc2.router import HANDSHAKE_MILLISECONDS, PortInUse
 from skein_pc2.sessions import Known
 from skein_pc2.transport import zmtp

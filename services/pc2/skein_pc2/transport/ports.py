@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from skein_kit import logs
+from skein_kit.telemetry import logs
 from skein_pc2.publishing import Publisher
 from skein_pc2.router import PortInUse, Router
 from skein_pc2.settings import setting_of

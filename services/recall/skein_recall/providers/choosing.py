@@ -8,7 +8,7 @@ from skein_recall.errors import ModelNotFound
 from skein_recall.providers.openai import Endpoint
 
 if TYPE_CHECKING:
-    from skein_kit.outbound import Outbound
+    from skein_kit.outbound.fetch import Outbound
     from skein_recall.models import EmbeddingModel
     from skein_recall.providers import Provider
     from skein_recall.providers.embedded import Embedded

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from prometheus_client import Counter, Gauge, Histogram
 
-from skein_kit import logs
-from skein_kit.outbound import OutboundRefused
+from skein_kit.outbound.fetch import OutboundRefused
+from skein_kit.telemetry import logs
 from skein_recall.embedded_model import chunking
 from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
 from skein_recall.providers import TextRefused
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skein_kit.outbound import Outbound
+    from skein_kit.outbound.fetch import Outbound
     from skein_recall.models import EmbeddingModel, Remote
 
 # Attempts at one batch of an index; a query has one, because somebody waits for it.

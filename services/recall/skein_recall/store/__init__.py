@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.purging import purge
-from skein_kit.vectors import of_table
-from skein_kit.vectors import prepare_connection as take_vectors
+from skein_kit.database.tenant_purge import purge
+from skein_kit.search_text.vector_columns import of_table
+from skein_kit.search_text.vector_columns import prepare_connection as take_vectors
 from skein_recall.store.erasures import ErasureStore
 from skein_recall.store.holding import HoldingStore
 from skein_recall.store.indexing import IndexStore
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Database
+    from skein_kit.database.transactions import Database
 
 __all__ = [
     "HoldingStore",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Database
+    from skein_kit.database.transactions import Database
 
 
 class ErasureStore:

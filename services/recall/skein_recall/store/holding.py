@@ -8,7 +8,7 @@ from uuid import UUID
 
 import numpy as np
 
-from skein_kit.vectors import of_table
+from skein_kit.search_text.vector_columns import of_table
 from skein_recall.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import asyncpg
     from numpy.typing import NDArray
 
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
     from skein_recall.models import EmbeddingModel
 
 # Rows read at once: the loop that answers calls turns them into numbers, which takes some milliseconds.

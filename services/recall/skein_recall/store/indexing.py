@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 # Lists of this many postings and more have their length kept: shorter ones are counted when they are read.
 LEAST_KEPT = 256

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, refusing
 from skein_kit.errors import TransactionConflict
-from skein_kit.requests import Requests
+from skein_kit.idempotency.store import Requests
 from skein_recall import wire
 from skein_recall.errors import ModelExists, ModelInForce, ModelInUse, ModelNotFound, VectorsMissing
 from skein_recall.models import EmbeddingModel, Models
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
     from skein_recall.models import Draft
     from skein_recall.store.reindexing import Start
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.sql import Queries, beside
+from skein_kit.database.named_queries import Queries, beside
 
 QUERIES = Queries.of("skein_recall")
 # The first of what is found is read in the same round trip, as far as it is memories.

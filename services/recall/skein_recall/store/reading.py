@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from pgvector import HalfVector
 
+from skein_kit.database.named_queries import completed
 from skein_kit.errors import ReadTooCostly
-from skein_kit.filtering import ENTRIES, compiled, costs
-from skein_kit.policies import policies_of
-from skein_kit.sql import completed
-from skein_kit.vectors import COVERED_DIMENSIONS, columns, of_table, vector_of
+from skein_kit.filters import scan_cost
+from skein_kit.filters.compiler import ENTRIES, compiled
+from skein_kit.policies.store import policies_of
+from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, columns, of_table, vector_of
 from skein_recall.asking import SimilarTo
 from skein_recall.store.queries import LISTED_READ, NEAREST_READ, QUERIES
 
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     import asyncpg
     from numpy.typing import NDArray
 
-    from skein_kit.database import Transaction
-    from skein_kit.filtering import Expression
-    from skein_kit.policies import Policy
-    from skein_kit.scan_budget import ScanBudget
-    from skein_kit.sql import Query
+    from skein_kit.admission.scan_budget import ScanBudget
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.filters.expression import Expression
+    from skein_kit.policies.store import Policy
     from skein_recall.filters import Filter
     from skein_recall.matrices import Shortlist
     from skein_recall.models import EmbeddingModel
@@ -373,14 +374,14 @@ class Reading:
 
         Raises ReadTooCostly when they are more than the conditions of one call, or of the tenant, may scan.
         """
-        condition, scanned = compiled(where, ENTRIES), costs.cost(where, ENTRIES)
+        condition, scanned = compiled(where, ENTRIES), scan_cost.cost(where, ENTRIES)
         values = {"memory_ids": list(memory_ids), **condition.values}
         if not scanned:
             rows = await self._rows(completed(QUERIES["passing_memories"], condition.text), **values)
             return {row["memory_id"] for row in rows}
         if self._scans is None:
             self._scans = self._tx.database.scans.begin(self._tenant_id)
-        query = costs.within_budget(QUERIES["look_at_memories"], scanned)
+        query = scan_cost.within_budget(QUERIES["look_at_memories"], scanned)
         values["scan_bytes"] = max(1, self._scans.remaining)
         rows = await self._scans.charged(self._rows(completed(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):

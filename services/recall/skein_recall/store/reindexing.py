@@ -9,11 +9,11 @@ from uuid import UUID
 import asyncpg
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import vectors as kit
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, refusing
 from skein_kit.errors import TenantClosed
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import new_id
-from skein_kit.requests import Requests
+from skein_kit.search_text import vector_columns as kit
 from skein_recall import wire
 from skein_recall.errors import ReindexNotFound
 from skein_recall.store.queries import QUERIES
@@ -21,8 +21,8 @@ from skein_recall.store.queries import QUERIES
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
     from skein_recall.models import EmbeddingModel
 
 _REFUSALS = {"reindexes_tenant_fkey": TenantClosed}

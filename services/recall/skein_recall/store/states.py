@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit import vectors as kit
 from skein_kit.ids import parse_id
+from skein_kit.search_text import vector_columns as kit
 from skein_recall.index_states import IndexState, ModelVectors, Provenance
 from skein_recall.store.queries import QUERIES
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
     from skein_recall.models import EmbeddingModel
 
 

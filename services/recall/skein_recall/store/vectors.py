@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit import vectors as kit
 from skein_kit.errors import RevisionStale
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import now, time_of
-from skein_kit.requests import Requests
-from skein_kit.telemetry import RECALLABLE_AFTER
+from skein_kit.search_text import vector_columns as kit
+from skein_kit.telemetry.metrics import RECALLABLE_AFTER
 from skein_recall.errors import DocumentNotFound
 from skein_recall.store.queries import QUERIES
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from numpy.typing import NDArray
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
     from skein_recall.given import Given
     from skein_recall.models import EmbeddingModel
     from skein_recall.vectors import Item

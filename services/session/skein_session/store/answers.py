@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.requests import Requests
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
+from skein_kit.idempotency.store import Requests
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from google.protobuf.message import Message
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
 
 _QUERIES = Queries.of("skein_session")
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from skein.session.v1 import archives_pb2 as pb
-from skein_kit import postings
-from skein_kit.cold import Written
+from skein_kit.cold_storage.files import Written
+from skein_kit.database.named_queries import Queries
 from skein_kit.errors import ArchiveDamaged, Refusal, TransactionConflict
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import EPOCH, new_id, time_of
-from skein_kit.requests import Once
-from skein_kit.sql import Queries
-from skein_kit.wire import time
+from skein_kit.rpc.well_known_types import time
+from skein_kit.search_text import postings
 from skein_session.errors import SessionNotArchived, SessionNotFound, SessionTooLong
 from skein_session.store import cold_rows
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.cold import Cold
-    from skein_kit.database import Database, Transaction
-    from skein_kit.months import Months
-    from skein_kit.policies import Policies
-    from skein_kit.postings import Document
-    from skein_kit.requests import Requests
+    from skein_kit.cold_storage.files import Cold
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Requests
+    from skein_kit.policies.store import Policies
+    from skein_kit.search_text.postings import Document
 
 _QUERIES = Queries.of("skein_session")
 # A file that nothing names after so long was cut off: no call lasts that long.

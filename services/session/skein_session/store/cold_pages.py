@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.messages import message as wired
-from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
-from skein_kit.wire import time
+from skein_kit.message_rows import message as wired
+from skein_kit.rpc.pagination import PAGE_BYTES, page_size, read_token, write_token
+from skein_kit.rpc.well_known_types import time
 from skein_session.errors import SessionStored
 from skein_session.messages import sequence_of
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from skein_kit import exact_json, postings
-from skein_kit.messages import message as wired
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
+from skein_kit.json_values import exact
+from skein_kit.message_rows import message as wired
+from skein_kit.search_text import postings
 from skein_session.errors import SessionTooLong
 from skein_session.messages import document_of
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database import Transaction
-    from skein_kit.postings import Document
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.search_text.postings import Document
 
 _QUERIES = Queries.of("skein_session")
 # Rows read or stored by one statement, and the most that one file holds: a process has it in memory once.
@@ -88,7 +89,7 @@ async def held(tx: Transaction, tenant_id: UUID, session_id: str) -> Held:
 
 def headed(lines: Sequence[str]) -> list[str]:
     """Return the lines of a file, which begin with what it is; no two files are the same one."""
-    return [exact_json.dumps({"format": _FORMAT, "file_id": str(uuid4())}), *lines]
+    return [exact.dumps({"format": _FORMAT, "file_id": str(uuid4())}), *lines]
 
 
 def read(lines: Sequence[str]) -> Rows:
@@ -96,7 +97,7 @@ def read(lines: Sequence[str]) -> Rows:
     rows = Rows(messages=[], order=[])
     tables = {"messages": rows.messages, "order": rows.order}
     for line in lines[1:]:
-        said = exact_json.loads(line)
+        said = exact.loads(line)
         tables[said["table"]].append(said["row"])
     return rows
 
@@ -107,7 +108,7 @@ async def put_back(tx: Transaction, tenant_id: UUID, rows: Rows, *, is_active: b
     # Places only of what can be read.
     for query, found in (("warm_messages", messages), ("warm_order", rows.order if is_active else [])):
         for start in range(0, len(found), SLICE):
-            await tx.execute(_QUERIES[query], tenant_id=tenant_id, rows=exact_json.dumps(found[start : start + SLICE]))
+            await tx.execute(_QUERIES[query], tenant_id=tenant_id, rows=exact.dumps(found[start : start + SLICE]))
     documents: list[Document] = []
     for start in range(0, len(messages), SLICE):
         shown = await records(tx, tenant_id, [row for row in messages[start : start + SLICE] if row["is_active"]])
@@ -121,7 +122,7 @@ async def records(tx: Transaction, tenant_id: UUID, rows: Sequence[dict[str, Any
     """Return messages from a file as the tables would return them, in their order."""
     if not rows:
         return []
-    found = await tx.rows(_QUERIES["read_cold_messages"], tenant_id=tenant_id, rows=exact_json.dumps(rows))
+    found = await tx.rows(_QUERIES["read_cold_messages"], tenant_id=tenant_id, rows=exact.dumps(rows))
     by_id = {row["message_id"]: row for row in found}
     return [by_id[UUID(row["message_id"])] for row in rows]
 

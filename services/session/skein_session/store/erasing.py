@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.session.v1 import states_pb2 as pb
-from skein_kit import postings
+from skein_kit.database.named_queries import Queries
 from skein_kit.errors import TransactionConflict
 from skein_kit.ids import new_id, parse_id
-from skein_kit.sql import Queries
+from skein_kit.search_text import postings
 from skein_session.errors import SessionNotFound
 from skein_session.store import tombstones
 from skein_session.store.archives import next_naming
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.quotas import Quotas
-    from skein_kit.requests import Once, Requests
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once, Requests
+    from skein_kit.quotas.store import Quotas
     from skein_session.store.archives import ArchiveStore, FileOf
 
 _QUERIES = Queries.of("skein_session")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.database.named_queries import Queries
 from skein_kit.ids import EPOCH
-from skein_kit.messages import message as wired
-from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
-from skein_kit.sql import Queries
+from skein_kit.message_rows import message as wired
+from skein_kit.rpc.pagination import PAGE_BYTES, page_size, read_token, write_token
 from skein_session import wire
 from skein_session.exporting import Place
 from skein_session.store.archives import next_naming
@@ -17,7 +17,7 @@ from skein_session.store.archives import next_naming
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
     from skein_session.exporting import Stage
     from skein_session.store.archives import ArchiveStore
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
 from skein_session.lifecycle import ACTIVE, ENDED, IDLE, idle_before
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.policies import Policies
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policies
 
 _QUERIES = Queries.of("skein_session")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 _QUERIES = Queries.of("skein_session")
 # Messages that one transaction changes.

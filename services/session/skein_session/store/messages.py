@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit import postings
-from skein_kit.database import refusing
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import refusing
 from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
-from skein_kit.messages import message as wired
-from skein_kit.pages import PAGE_BYTES, must_fit, page_size, read_token, write_token
-from skein_kit.sql import Queries
+from skein_kit.message_rows import message as wired
+from skein_kit.rpc.pagination import PAGE_BYTES, must_fit, page_size, read_token, write_token
+from skein_kit.search_text import postings
 from skein_session import wire
 from skein_session.errors import MessageNotFound, SessionIdle, SessionNotFound, SessionStored
 from skein_session.lifecycle import IDLE
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.identity import Caller
-    from skein_kit.months import Months
-    from skein_kit.postings import Document
-    from skein_kit.quotas import Quotas
-    from skein_kit.requests import Once, Requests
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once, Requests
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.quotas.store import Quotas
+    from skein_kit.search_text.postings import Document
     from skein_session.messages import Batch, Correction
     from skein_session.store.idle import IdleStore
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit import postings
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
+from skein_kit.search_text import postings
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
 
 _QUERIES = Queries.of("skein_session")
 

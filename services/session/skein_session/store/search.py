@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.database import grouped
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import grouped
 from skein_kit.ids import first_id, time_of
-from skein_kit.pages import PAGE_BYTES
-from skein_kit.policies import policies_of
-from skein_kit.sql import Queries
-from skein_kit.wire import moment
+from skein_kit.policies.store import policies_of
+from skein_kit.rpc.pagination import PAGE_BYTES
+from skein_kit.rpc.well_known_types import moment
 from skein_session import literals
 from skein_session.errors import SessionNotFound, SessionStored
 from skein_session.spans import LAST_ID, NO_ID, spans
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database import Database, Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 _QUERIES = Queries.of("skein_session")
 DEFAULT_LIMIT = 10

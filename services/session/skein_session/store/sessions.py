@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit.database.named_queries import Queries
 from skein_kit.errors import RevisionStale, TransactionConflict
-from skein_kit.pages import fitting, page_size, read_token, write_token
-from skein_kit.requests import Requests
-from skein_kit.row_times import past
-from skein_kit.sql import Queries
+from skein_kit.idempotency.store import Requests
+from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
+from skein_kit.rpc.row_times import past
 from skein_session import wire
 from skein_session.errors import SessionExists, SessionNotFound, SessionStored
 from skein_session.lifecycle import Standing
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.identity import Caller
-    from skein_kit.properties import Property
-    from skein_kit.quotas import Quotas
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.filters.json_properties import Property
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.quotas.store import Quotas
     from skein_session.sessions import Change, Draft
 
 _QUERIES = Queries.of("skein_session")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.pages import PAGE_BYTES
-from skein_kit.sql import Queries
+from skein_kit.database.named_queries import Queries
+from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_session.store.messages import in_order, places
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.session.v1 import session_pb2 as pb
-    from skein_kit.database import Database
+    from skein_kit.database.transactions import Database
 
 _QUERIES = Queries.of("skein_session")
 _OVER = frozenset({"ended", "archived"})

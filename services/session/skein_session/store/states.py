@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
+from skein_kit.database.named_queries import Queries
 from skein_kit.errors import AgentNotActive, RevisionStale, TransactionConflict
-from skein_kit.pages import fitting, page_size, read_token, write_token
-from skein_kit.sql import Queries
+from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
 from skein_session import wire
 from skein_session.errors import AgentStateNotFound, ItemNotFound, ItemsFull, SessionNotFound
 from skein_session.states import MAX_ITEMS, Current, two_names
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.quotas import Quotas
-    from skein_kit.requests import Once, Requests
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once, Requests
+    from skein_kit.quotas.store import Quotas
     from skein_session.states import ItemPut, Put
 
 _QUERIES = Queries.of("skein_session")

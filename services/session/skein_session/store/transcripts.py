@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.budgets import DEFAULT_BUDGET
+from skein_kit.database.named_queries import Queries
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import first_id, parse_id
-from skein_kit.pages import PAGE_BYTES, page_size, read_token, write_token
-from skein_kit.sql import Queries
-from skein_kit.summaries import MAX_READ_CHARACTERS, MAX_READ_MESSAGES
-from skein_kit.wire import moment
+from skein_kit.rpc.pagination import PAGE_BYTES, page_size, read_token, write_token
+from skein_kit.rpc.well_known_types import moment
+from skein_kit.text.summary import MAX_READ_CHARACTERS, MAX_READ_MESSAGES
+from skein_kit.text.token_estimate import DEFAULT_BUDGET
 from skein_session import wire
 from skein_session.errors import SessionNotFound, SessionStored
 from skein_session.spans import spans
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once, Requests
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once, Requests
+    from skein_kit.identity.identity_token import Caller
 
 _QUERIES = Queries.of("skein_session")
 # Messages that one page of an agent's looks at.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit import pages
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.requests import Once
-from skein_kit.row_times import RowTimes
+from skein_kit.rpc import pagination
+from skein_kit.rpc.row_times import RowTimes
 from skein_tenancy import agents
 from skein_tenancy.servicer.rpcs import Rpcs
 
@@ -28,15 +28,15 @@ class AgentRpcs(Rpcs):
 
     async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
         tenant_id = caller(context).tenant()
-        size = pages.page_size(request.page_size)
-        place = pages.read_token(request.page_token, tenant_id, request)
+        size = pagination.page_size(request.page_size)
+        place = pagination.read_token(request.page_token, tenant_id, request)
         found = await self._parts.agents.list_agents(
             tenant_id, after=place[0] if place else "", size=size + 1, show_deleted=request.show_deleted
         )
-        page = pages.fitting(found[:size])
+        page = pagination.fitting(found[:size])
         response = pb.ListAgentsResponse(agents=page)
         if len(found) > len(page):
-            response.next_page_token = pages.write_token([page[-1].agent_id], tenant_id, request)
+            response.next_page_token = pagination.write_token([page[-1].agent_id], tenant_id, request)
         return response
 
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit import pages
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.requests import Once
+from skein_kit.rpc import pagination
 from skein_tenancy import deletions, directory, wire
 from skein_tenancy.servicer.rpcs import Rpcs, id_before
 
@@ -50,14 +50,14 @@ class DeletionRpcs(Rpcs):
     async def ListDeletions(
         self, request: members_pb2.ListDeletionsRequest, context: Context
     ) -> members_pb2.ListDeletionsResponse:
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, None, request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, None, request))
         rows = await self._parts.deletions.list_deletions(before=before, size=size + 1)
-        page = pages.fitting(wire.deletion(row) for row in rows[:size])
+        page = pagination.fitting(wire.deletion(row) for row in rows[:size])
         response = members_pb2.ListDeletionsResponse(deletions=page)
         if len(rows) > len(page):
             last = rows[len(page) - 1]
-            response.next_page_token = pages.write_token([str(last["deletion_id"])], None, request)
+            response.next_page_token = pagination.write_token([str(last["deletion_id"])], None, request)
         return response
 
     def _grace(self) -> timedelta:
@@ -70,15 +70,15 @@ class PurgeRpcs(Rpcs):
     async def ListDueDeletions(
         self, request: members_pb2.ListDueDeletionsRequest, context: Context
     ) -> members_pb2.ListDueDeletionsResponse:
-        size = pages.page_size(request.page_size)
-        after = _after(pages.read_token(request.page_token, None, request))
+        size = pagination.page_size(request.page_size)
+        after = _after(pagination.read_token(request.page_token, None, request))
         rows = await self._parts.deletions.list_due_deletions(now(), after=after, size=size + 1)
-        page = pages.fitting(wire.deletion(row) for row in rows[:size])
+        page = pagination.fitting(wire.deletion(row) for row in rows[:size])
         response = members_pb2.ListDueDeletionsResponse(deletions=page)
         if len(rows) > len(page):
             last = rows[len(page) - 1]
             place = [last["purge_time"].isoformat(), str(last["deletion_id"])]
-            response.next_page_token = pages.write_token(place, None, request)
+            response.next_page_token = pagination.write_token(place, None, request)
         return response
 
     async def RecordDeletion(

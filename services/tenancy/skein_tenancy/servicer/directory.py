@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit import pages
-from skein_kit.call import Context, caller
-from skein_kit.requests import Once
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
+from skein_kit.rpc import pagination
 from skein_tenancy import directory
 from skein_tenancy.errors import OrganizationNotFound, TenantNotFound
 from skein_tenancy.members import OWNER, Joining
 from skein_tenancy.servicer.rpcs import Rpcs, id_before
 
 if TYPE_CHECKING:
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 
 class DirectoryRpcs(Rpcs):
@@ -34,13 +34,13 @@ class DirectoryRpcs(Rpcs):
     async def ListOrganizations(
         self, request: pb.ListOrganizationsRequest, context: Context
     ) -> pb.ListOrganizationsResponse:
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, None, request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, None, request))
         found = await self._parts.directory.list_organizations(before=before, size=size + 1)
-        page = pages.fitting(found[:size])
+        page = pagination.fitting(found[:size])
         response = pb.ListOrganizationsResponse(organizations=page)
         if len(found) > len(page):
-            response.next_page_token = pages.write_token([page[-1].organization_id], None, request)
+            response.next_page_token = pagination.write_token([page[-1].organization_id], None, request)
         return response
 
     async def UpdateOrganization(
@@ -67,17 +67,17 @@ class DirectoryRpcs(Rpcs):
     async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:
         sight = directory.Sight.of(caller(context))
         keeper = sight.tenant_id or sight.account_id
-        size = pages.page_size(request.page_size)
+        size = pagination.page_size(request.page_size)
         found = await self._parts.directory.list_tenants(
             sight=sight,
             organization_id=UUID(request.organization_id) if request.organization_id else None,
-            before=id_before(pages.read_token(request.page_token, keeper, request)),
+            before=id_before(pagination.read_token(request.page_token, keeper, request)),
             size=size + 1,
         )
-        page = pages.fitting(found[:size])
+        page = pagination.fitting(found[:size])
         response = pb.ListTenantsResponse(tenants=page)
         if len(found) > len(page):
-            response.next_page_token = pages.write_token([page[-1].tenant_id], keeper, request)
+            response.next_page_token = pagination.write_token([page[-1].tenant_id], keeper, request)
         return response
 
     async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:

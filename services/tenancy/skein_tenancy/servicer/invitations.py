@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
-from skein_kit import pages
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.requests import Once
+from skein_kit.rpc import pagination
 from skein_tenancy.invitations import Draft
 from skein_tenancy.members import Authority
 from skein_tenancy.servicer.rpcs import Rpcs, id_before
@@ -27,13 +27,13 @@ class InvitationRpcs(Rpcs):
 
     async def ListInvitations(self, request: pb.ListInvitationsRequest, context: Context) -> pb.ListInvitationsResponse:
         tenant_id = caller(context).tenant()
-        size = pages.page_size(request.page_size)
-        before = id_before(pages.read_token(request.page_token, tenant_id, request))
+        size = pagination.page_size(request.page_size)
+        before = id_before(pagination.read_token(request.page_token, tenant_id, request))
         found = await self._parts.invitations.list_invitations(tenant_id, before=before, size=size + 1, at=now())
-        page = pages.fitting(found[:size])
+        page = pagination.fitting(found[:size])
         response = pb.ListInvitationsResponse(invitations=page)
         if len(found) > len(page):
-            response.next_page_token = pages.write_token([page[-1].invitation_id], tenant_id, request)
+            response.next_page_token = pagination.write_token([page[-1].invitation_id], tenant_id, request)
         return response
 
     async def RevokeInvitation(

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
-from skein_kit import pages
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.requests import Once
+from skein_kit.idempotency.store import Once
+from skein_kit.rpc import pagination
 from skein_tenancy import wire
 from skein_tenancy.members import OWNER, Authority, Change, Transfer
 from skein_tenancy.servicer.rpcs import Rpcs
@@ -31,14 +31,14 @@ class MemberRpcs(Rpcs):
 
     async def ListMembers(self, request: pb.ListMembersRequest, context: Context) -> pb.ListMembersResponse:
         tenant_id = caller(context).tenant()
-        size = pages.page_size(request.page_size)
-        after = _place(pages.read_token(request.page_token, tenant_id, request))
+        size = pagination.page_size(request.page_size)
+        after = _place(pagination.read_token(request.page_token, tenant_id, request))
         found = await self._parts.members.list_members(tenant_id, after=after, size=size + 1)
-        page = pages.fitting(found[:size])
+        page = pagination.fitting(found[:size])
         response = pb.ListMembersResponse(members=page)
         if len(found) > len(page):
             joined = page[-1].create_time.ToDatetime(tzinfo=UTC).isoformat()
-            response.next_page_token = pages.write_token([joined, page[-1].account_id], tenant_id, request)
+            response.next_page_token = pagination.write_token([joined, page[-1].account_id], tenant_id, request)
         return response
 
     async def UpdateMember(self, request: pb.UpdateMemberRequest, context: Context) -> pb.UpdateMemberResponse:

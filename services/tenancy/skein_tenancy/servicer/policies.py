@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit.call import Context, caller
-from skein_kit.requests import Once
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_tenancy import policies
 from skein_tenancy.servicer.rpcs import Rpcs
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_kit.access import OPERATOR, SYSTEM
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.errors import TenantMissing
-from skein_kit.requests import Once
+from skein_kit.idempotency.store import Once
+from skein_kit.identity.permissions import OPERATOR, SYSTEM
 from skein_tenancy import quotas, wire
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.servicer.rpcs import Rpcs
 
 if TYPE_CHECKING:
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 
 class QuotaRpcs(Rpcs):

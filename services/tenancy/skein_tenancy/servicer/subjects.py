@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit import pages
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.requests import Once
-from skein_kit.row_times import RowTimes
+from skein_kit.rpc import pagination
+from skein_kit.rpc.row_times import RowTimes
 from skein_tenancy import subjects
 from skein_tenancy.servicer.rpcs import Rpcs
 
@@ -29,14 +29,14 @@ class SubjectRpcs(Rpcs):
 
     async def ListSubjects(self, request: pb.ListSubjectsRequest, context: Context) -> pb.ListSubjectsResponse:
         tenant_id, wanted = caller(context).tenant(), subjects.Wanted.of(request)
-        size = pages.page_size(request.page_size)
-        place = pages.read_token(request.page_token, tenant_id, request)
+        size = pagination.page_size(request.page_size)
+        place = pagination.read_token(request.page_token, tenant_id, request)
         after = place[0] if place else ""
         found = await self._parts.subjects.list_subjects(tenant_id, wanted, after=after, size=size + 1)
-        page = pages.fitting(found[:size])
+        page = pagination.fitting(found[:size])
         response = pb.ListSubjectsResponse(subjects=page)
         if len(found) > len(page):
-            response.next_page_token = pages.write_token([page[-1].subject_id], tenant_id, request)
+            response.next_page_token = pagination.write_token([page[-1].subject_id], tenant_id, request)
         return response
 
     async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:

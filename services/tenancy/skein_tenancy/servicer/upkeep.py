@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
 from skein_tenancy.servicer.rpcs import Rpcs
 

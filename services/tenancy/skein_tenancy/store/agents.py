@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
-from skein_kit.requests import LIFETIME
 from skein_tenancy import wire
 from skein_tenancy.errors import AgentDeleted, AgentExists, AgentNotFound
 from skein_tenancy.store.queries import QUERIES
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.requests import Once
-    from skein_kit.row_times import RowTimes
+    from skein_kit.idempotency.store import Once
+    from skein_kit.rpc.row_times import RowTimes
     from skein_tenancy import agents
 
 # No call lasts that long: what began before a purge is over.

@@ -10,7 +10,7 @@ from skein_tenancy.store.queries import QUERIES
 
 if TYPE_CHECKING:
     from skein_kit.canary import Canary
-    from skein_kit.database import Database
+    from skein_kit.database.transactions import Database
 
 _ROLE = "viewer"
 

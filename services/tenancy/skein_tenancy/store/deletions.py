@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.tenant_purge import purge
+from skein_kit.database.transactions import NO_TENANT, refusing
 from skein_kit.errors import TenantNotDeleted
 from skein_kit.ids import new_id, now
-from skein_kit.pages import fitting
-from skein_kit.purging import purge
+from skein_kit.rpc.pagination import fitting
 from skein_tenancy import deletions, purging, wire
 from skein_tenancy.errors import (
     DeletionStarted,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
 
 # Tenants of an organization that one transaction closes.
 _TENANTS_AT_ONCE = 100

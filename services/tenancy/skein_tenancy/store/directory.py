@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.canary import ORGANIZATION
-from skein_kit.database import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, refusing
 from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import new_id, now
 from skein_tenancy import wire
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from uuid import UUID
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
     from skein_tenancy import directory, members
 
 

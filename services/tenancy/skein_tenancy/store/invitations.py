@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.errors import RateLimited
+from skein_kit.identity.bearer_token import Token
 from skein_kit.ids import first_id, new_id, now
-from skein_kit.tokens import Token
 from skein_tenancy import invitations, members, wire
 from skein_tenancy.errors import InvitationNotFound, MemberExists
 from skein_tenancy.store.members import join
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.identity import Caller
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
 
 
 class InvitationStore(Tables):

@@ -13,7 +13,7 @@ from skein_tenancy.store.tables import Tables, refuse_stale, there
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from skein_kit.requests import Once
+    from skein_kit.idempotency.store import Once
     from skein_tenancy import policies
 
 

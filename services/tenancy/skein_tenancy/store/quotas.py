@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import QuotaExceeded, RevisionStale
 from skein_kit.ids import now
 from skein_tenancy import quotas, wire
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
 
 
 class QuotaStore(Tables):

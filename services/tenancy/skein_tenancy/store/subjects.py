@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
-from skein_kit.requests import LIFETIME
 from skein_tenancy import wire
 from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.properties import properties_of
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from skein_kit.database import Transaction
-    from skein_kit.requests import Once
-    from skein_kit.row_times import RowTimes
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.rpc.row_times import RowTimes
     from skein_tenancy import subjects
 
 # As many as one question may name, and the statement asks for.

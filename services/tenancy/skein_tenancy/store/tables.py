@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import RevisionStale
+from skein_kit.idempotency.store import Requests
 from skein_kit.ids import now
-from skein_kit.quotas import Quotas
-from skein_kit.requests import Requests
+from skein_kit.quotas.store import Quotas
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import asyncpg
     from google.protobuf.message import Message
 
-    from skein_kit.database import Database, Transaction
-    from skein_kit.requests import Once
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
 
 
 # Shared by all tables: it remembers which tenants are limited.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit.database import refusing
+from skein_kit.database.transactions import refusing
 from skein_kit.ids import new_id, now
 from skein_tenancy import wire
 from skein_tenancy.errors import AgentNotFound, ToolDeleted, ToolExists, ToolNotFound
@@ -15,10 +15,10 @@ from skein_tenancy.store.tables import Tables, refuse_stale, there
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from skein_kit.database import Transaction
+    from skein_kit.database.transactions import Transaction
     from skein_kit.errors import AlreadyExists
-    from skein_kit.requests import Once
-    from skein_kit.row_times import RowTimes
+    from skein_kit.idempotency.store import Once
+    from skein_kit.rpc.row_times import RowTimes
     from skein_tenancy import tools
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import descriptor_pool, message_factory
 
-from skein_kit.call import AUTHORIZATION_KEY
+from skein_kit.calls.call import AUTHORIZATION_KEY
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor

@@ -17,10 +17,10 @@ from grpc import aio
 from prometheus_client import Counter, Gauge
 
 from skein.auth.v1 import auth_pb2
-from skein_kit import logs
-from skein_kit.access import ROLES
 from skein_kit.canary import CANARIES
-from skein_kit.telemetry import untraced
+from skein_kit.identity.permissions import ROLES
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import untraced
 from skein_worker.canary.door import Door
 from skein_worker.canary.planting import Planter, Things
 from skein_worker.canary.probes import PROBES
