@@ -18,7 +18,7 @@ from fix_database import TestDatabase
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_auth.bootstrap import ensure_operator_key
+from skein_auth.api_keys.bootstrap import ensure_operator_key
 from skein_client.client import Client
 from skein_client.retries import RetryPolicy
 from skein_cluster import registry

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_auth.store import KeyStore
+from skein_auth.signing.store import KeyStore
 from skein_kit.database.transactions import Database
 
 if TYPE_CHECKING:

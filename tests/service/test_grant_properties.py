@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from skein_auth import grants
-from skein_auth.clients import Client, Source
-from skein_auth.grants import Now, Redemption, Renewal, SignIn, Step, Successors, Terms
-from skein_auth.sign_ins import Luck
-from skein_auth.store.clients import ClientStore
-from skein_auth.store.grants import GrantStore
+from skein_auth.auth_sessions import model as grants
+from skein_auth.auth_sessions.auth_sessions import Luck
+from skein_auth.auth_sessions.model import Now, Redemption, Renewal, SignIn, Step, Successors, Terms
+from skein_auth.auth_sessions.store import GrantStore
+from skein_auth.oauth_clients.model import Client, Source
+from skein_auth.oauth_clients.store import ClientStore
 from skein_cluster import embedded
 from skein_kit.database.transactions import Database
 from skein_kit.identity.bearer_token import Token

@@ -8,7 +8,7 @@ from uuid import uuid4
 from fix_gateway import gateway_before
 from fix_web import Web
 
-from skein_auth.keys import Key
+from skein_auth.api_keys.model import Key
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant

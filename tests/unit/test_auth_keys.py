@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_auth.keys import PREFIX, Key
+from skein_auth.api_keys.model import PREFIX, Key
 from skein_kit.database.transactions import NO_TENANT
 
 TENANT = uuid.UUID("01a1fc11-c5a3-7be6-ab82-eb8af43be1c4")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_auth import permissions
-from skein_auth.identities import NOBODY, Stored
-from skein_auth.keys import Key
-from skein_auth.sealing import SealBroken, Sealer
+from skein_auth.api_keys.model import Key
+from skein_auth.encryption import SealBroken, Sealer
+from skein_auth.exchange.authenticator import NOBODY, Stored
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionWidened
 from skein_kit.identity.identity_token import Caller

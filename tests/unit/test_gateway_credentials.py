@@ -18,7 +18,8 @@ from joserfc import jwt
 from joserfc.jwk import OKPKey, RSAKey
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein_auth import signing, tenants
+from skein_auth.signing import keyring as signing
+from skein_auth.tenancy import tenants
 from skein_gateway import credentials
 from skein_gateway.credentials import Credentials
 from skein_gateway.recognition import Recognition, RecognitionKeys, Recognizer

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from skein_auth import grants
-from skein_auth.grants import (
+from skein_auth.auth_sessions import model as grants
+from skein_auth.auth_sessions.model import (
     Chain,
     Code,
     Fault,

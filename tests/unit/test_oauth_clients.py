@@ -6,8 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from skein_auth import clients
-from skein_auth.clients import Client, matches, redirect_fault
 from skein_auth.errors import (
     InvalidClient,
     InvalidClientMetadata,
@@ -16,6 +14,8 @@ from skein_auth.errors import (
     InvalidToken,
     UnauthorizedClient,
 )
+from skein_auth.oauth_clients import model as clients
+from skein_auth.oauth_clients.model import Client, matches, redirect_fault
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import Token
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein.auth.v1 import auth_pb2
-from skein_auth.keys import PREFIX, Key
+from skein_auth.api_keys.model import PREFIX, Key
 from skein_client.connection import CREDENTIALS_FILE, Connection, ca_file_of, data_dir
 from skein_client.errors import Unauthenticated
 from skein_cluster.api.client import calling, read_credentials

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import grpc
 
-from skein_auth.bootstrap import OperatorKeyRefused
+from skein_auth.api_keys.bootstrap import OperatorKeyRefused
 from skein_client.connection import NotConfigured
 from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
 from skein_cluster.cli.exit_codes import Exit, Failure

@@ -10,7 +10,7 @@ import asyncpg
 import click
 from rich.text import Text
 
-from skein_auth.bootstrap import ensure_operator_key
+from skein_auth.api_keys.bootstrap import ensure_operator_key
 from skein_client.connection import Connection, ca_file_of
 from skein_cluster import registry
 from skein_cluster.api.client import PATIENCE, OperatorSettings

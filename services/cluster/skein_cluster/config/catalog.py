@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_auth.providers import ProviderSettings
+from skein_auth.federation.providers import ProviderSettings
 from skein_auth.settings import AuthSettings
 from skein_cluster import registry
 from skein_cluster.api.client import OperatorSettings

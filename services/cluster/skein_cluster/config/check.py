@@ -7,9 +7,10 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skein_auth import oauth, passwords
-from skein_auth.own_accounts import sign_up_rule
-from skein_auth.providers import Providers, ProviderSettings
+from skein_auth.accounts import passwords
+from skein_auth.accounts.self_service import sign_up_rule
+from skein_auth.federation.providers import Providers, ProviderSettings
+from skein_auth.oauth import server
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_cluster import registry
 from skein_cluster.config.catalog import FILE, classes_of, readings
@@ -163,7 +164,7 @@ def _check_outbound(environment: Mapping[str, str]) -> None:
 _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
     "auth": (
         _check_system_keys,
-        lambda environment: oauth.check(AuthSettings.read(environment)),
+        lambda environment: server.check(AuthSettings.read(environment)),
         lambda environment: passwords.check(AuthSettings.read(environment)),
         lambda environment: sign_up_rule(AuthSettings.read(environment).sign_up),
         _check_providers,

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skein_auth.bootstrap import OperatorKeyRefused, ensure_operator_key
+from skein_auth.api_keys.bootstrap import OperatorKeyRefused, ensure_operator_key
 from skein_cluster import embedded as postgres
 from skein_cluster import registry
 from skein_cluster.api import credentials
