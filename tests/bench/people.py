@@ -37,7 +37,7 @@ from skein_auth.accounts.password_queue import Place
 from skein_auth.accounts.passwords import Passwords
 from skein_auth.api_keys.model import Key
 from skein_auth.settings import AuthSettings
-from skein_gateway.credentials import Credentials, Identity
+from skein_gateway.identity.credential_cache import Credentials, Identity
 from skein_kit.calls.call import Call
 from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 from skein_kit.ids import new_id

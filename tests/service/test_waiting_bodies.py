@@ -14,7 +14,7 @@ from fix_gateway import Gateway, gateway_before
 from prometheus_client import REGISTRY
 
 from skein.session.v1 import session_pb2
-from skein_gateway.oauth import entry
+from skein_gateway.oauth import request_handler
 from skein_kit.admission.body_memory import BodyBudget
 from skein_kit.rpc import request_body
 
@@ -139,7 +139,7 @@ def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyBudget:
     """Give callers without an identity a budget of 256 KiB, of which one source has half."""
     budget = BodyBudget(256 * 1024, preempt_after_seconds=0.1, wait_seconds=0.5)
     monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
-    monkeypatch.setattr(entry, "ANONYMOUS_BODIES", budget)
+    monkeypatch.setattr(request_handler, "ANONYMOUS_BODIES", budget)
     return budget
 
 

@@ -6,7 +6,7 @@ import re
 
 from google.protobuf import descriptor_pool
 
-import skein_gateway.forwarding  # noqa: F401 - loads the whole public contract.
+import skein_gateway.public_methods.forwarder  # noqa: F401 - loads the whole public contract.
 from skein_kit.canary import A, B
 from skein_kit.identity.permissions import PUBLIC_SERVICES, RULES
 from skein_worker.canary.planting import Things

@@ -20,10 +20,10 @@ from joserfc.jwk import OKPKey, RSAKey
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_auth.signing import keyring as signing
 from skein_auth.tenancy import tenants
-from skein_gateway import credentials
-from skein_gateway.credentials import Credentials
-from skein_gateway.recognition import Recognition, RecognitionKeys, Recognizer
-from skein_gateway.sources import SOURCE_RATE
+from skein_gateway.identity import credential_cache as credentials
+from skein_gateway.identity.credential_cache import Credentials
+from skein_gateway.identity.credential_check import Recognition, RecognitionKeys, Recognizer
+from skein_gateway.identity.source_limits import SOURCE_RATE
 from skein_kit.calls.call import Call, current
 from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, Refusal, ServiceUnavailable
 from skein_kit.identity import identity_token

@@ -16,9 +16,9 @@ from skein_cluster import registry
 from skein_cluster.config.catalog import FILE, classes_of, readings
 from skein_cluster.config.unknown_settings import unknown
 from skein_cluster.processes.ports import must_differ
-from skein_gateway.cors import origins_of
-from skein_gateway.mcp.door import is_loopback
-from skein_gateway.proxies import NO_TRUSTED_PROXIES, Proxies
+from skein_gateway.http_api.cors import origins_of
+from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, Proxies
+from skein_gateway.mcp.http_handler import is_loopback
 from skein_gateway.settings import GatewaySettings
 from skein_kit.outbound.fetch import Outbound, OutboundSettings
 from skein_kit.outbound.mail import Mailer, MailSettings

@@ -17,7 +17,7 @@ from skein_kit.identity.permissions import MEANINGS
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from skein_gateway.oauth.entry import Problem
+    from skein_gateway.oauth.request_handler import Problem
 
 STYLE_PATH = "/oauth/style.css"
 _HEADERS = {
