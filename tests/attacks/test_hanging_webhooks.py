@@ -22,7 +22,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import watches_pb2 as pb
-from skein_memory import delivering
+from skein_memory.webhooks import sender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,8 +39,8 @@ pytestmark = pytest.mark.usefixtures("long_waits")
 @pytest.fixture
 def long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that hangs ends before the test does, however slow the machine is."""
-    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 50.0)
-    monkeypatch.setattr(delivering, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 50.0)
+    monkeypatch.setattr(sender, "DRAIN_SECONDS", 0.1)
 
 
 @dataclass

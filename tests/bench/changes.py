@@ -32,8 +32,8 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_client.client import Client
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_memory.events import Event
-from skein_memory.store import history
+from skein_memory.events import writer as history
+from skein_memory.events.model import Event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

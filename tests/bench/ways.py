@@ -30,12 +30,12 @@ from skein_kit.outbound.fetch import Outbound, OutboundSettings
 from skein_kit.policies.store import Policies
 from skein_kit.quotas.store import Quotas
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
-from skein_memory import wire as memory_wire
-from skein_memory.memories import Draft, Memory, documents_of, remembered
-from skein_memory.sealing import MasterKeys
-from skein_memory.store import MemoryStore
-from skein_memory.store.secrets import Vault
-from skein_memory.store.tables import Tables
+from skein_memory.memories import convert as memory_wire
+from skein_memory.memories.model import Draft, Memory, documents_of, remembered
+from skein_memory.memories.store import MemoryStore
+from skein_memory.store_base import Tables
+from skein_memory.vault.encryption import MasterKeys
+from skein_memory.vault.store import Vault
 from skein_recall.asking import DEFAULT_LIMIT, Question
 from skein_recall.deferring import Deferred
 from skein_recall.embedder import Embedder

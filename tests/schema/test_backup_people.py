@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_cluster.backup import purged_items
 from skein_cluster.backup.deletions import Erasures, read
-from skein_memory.store.tombstones import digest_of
+from skein_memory.tombstones.store import digest_of
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase

@@ -12,7 +12,7 @@ from fix_database import all_told
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import watches_pb2 as pb
-from skein_memory import delivering
+from skein_memory.webhooks import sender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def receiving(says: bytes | bytearray, told: list[bytes]) -> AsyncIterator
 
 
 async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 5.0)
+    monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 5.0)
     asked: list[bytes] = []
     told: list[bytes] = []
     async with (

@@ -20,12 +20,28 @@ from skein_kit.policies.store import policies_of
 from skein_kit.quotas.store import Quotas
 from skein_kit.search_text.embedding_requests import Embeddings
 from skein_kit.search_text.vector_columns import prepare_connection
-from skein_memory.delivering import Delivering
-from skein_memory.erasure_completion import ErasureCompleter
-from skein_memory.keyring import KeyCheck
+from skein_memory.access_log.store import AccessLogStore
+from skein_memory.aliases.store import AliasStore
+from skein_memory.blocks.store import BlockStore
+from skein_memory.cold_storage.store import ArchiveStore
+from skein_memory.conflicts.store import ConflictStore
+from skein_memory.curation.store import CuratingStore
+from skein_memory.erasure.access_log_erasure import ErasureStore
+from skein_memory.erasure.archive_purge import ExpungingStore
+from skein_memory.erasure.completion import ErasureCompleter
+from skein_memory.erasure.store import ErasingStore
+from skein_memory.events.store import ChangeStore
+from skein_memory.events.stream import Watching
+from skein_memory.graph.store import GraphStore
+from skein_memory.links.store import LinkStore
+from skein_memory.listing.store import FindingStore
+from skein_memory.memories.level_store import LevelStore
+from skein_memory.memories.reindex import OutdatedStore
+from skein_memory.memories.store import MemoryStore
+from skein_memory.overview.store import OverviewStore
 from skein_memory.parts import Parts
-from skein_memory.sealing import MasterKeys
-from skein_memory.servicer import (
+from skein_memory.queries import QUERIES
+from skein_memory.servicers import (
     BlockServicer,
     CurationServicer,
     HistoryServicer,
@@ -35,35 +51,17 @@ from skein_memory.servicer import (
     UpkeepServicer,
 )
 from skein_memory.settings import MemorySettings, SecretSettings
-from skein_memory.store import (
-    AccessLogStore,
-    ArchiveStore,
-    BlockStore,
-    ChangeStore,
-    ErasingStore,
-    FindingStore,
-    LinkStore,
-    MemoryStore,
-    WatchStore,
-)
-from skein_memory.store.aliases import AliasStore
-from skein_memory.store.conflicts import ConflictStore
-from skein_memory.store.curating import CuratingStore
-from skein_memory.store.deliveries import DeliveryStore
-from skein_memory.store.erasures import ErasureStore
-from skein_memory.store.expunging import ExpungingStore
-from skein_memory.store.graph import GraphStore
-from skein_memory.store.levels import LevelStore
-from skein_memory.store.outdated import OutdatedStore
-from skein_memory.store.overview import OverviewStore
-from skein_memory.store.queries import QUERIES
-from skein_memory.store.secrets import SecretStore, Vault
-from skein_memory.store.snapshots import SnapshotStore
-from skein_memory.store.tables import Tables
-from skein_memory.store.tasks import TaskStore
-from skein_memory.store.transfer import TransferStore
-from skein_memory.store.trust import SourceTrustStore
-from skein_memory.watching import Watching
+from skein_memory.snapshots.store import SnapshotStore
+from skein_memory.source_trust.store import SourceTrustStore
+from skein_memory.store_base import Tables
+from skein_memory.tasks.store import TaskStore
+from skein_memory.transfer.store import TransferStore
+from skein_memory.vault.encryption import MasterKeys
+from skein_memory.vault.key_check import KeyCheck
+from skein_memory.vault.store import SecretStore, Vault
+from skein_memory.webhooks.delivery_store import DeliveryStore
+from skein_memory.webhooks.sender import Delivering
+from skein_memory.webhooks.store import WatchStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

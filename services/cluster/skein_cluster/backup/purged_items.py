@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skein_memory.store.tombstones import digest_of as memory_digest
+from skein_memory.tombstones.store import digest_of as memory_digest
 from skein_session.store import tombstones as session_names
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.settings import LAST_PORT, ProcessSettings, SettingInvalid
 from skein_kit.tls.mutual_tls import Mutual
 from skein_kit.tls.server_tls import Tls
-from skein_memory.sealing import MasterKeys
 from skein_memory.settings import SecretSettings
+from skein_memory.vault.encryption import MasterKeys
 from skein_pc2.curve import Certificates
 from skein_pc2.settings import Pc2Settings, check_roles, is_secure
 from skein_recall.providers.keys import Keys
