@@ -36,20 +36,20 @@ from skein_memory.memories.store import MemoryStore
 from skein_memory.store_base import Tables
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
-from skein_recall.asking import DEFAULT_LIMIT, Question
-from skein_recall.deferring import Deferred
-from skein_recall.embedder import Embedder
-from skein_recall.filters import Filter
-from skein_recall.held import Held
-from skein_recall.index import Indexer
-from skein_recall.models import Registry
-from skein_recall.providers.choosing import Providers
+from skein_recall.embedded_model.embedder import Embedder
+from skein_recall.index.embedding_queue import Deferred
+from skein_recall.index.indexer import Indexer
+from skein_recall.models.model import Registry
+from skein_recall.providers.api_keys import Keys
 from skein_recall.providers.embedded import Embedded
-from skein_recall.providers.keys import Keys
-from skein_recall.sampling import Sampler
-from skein_recall.search import Searcher
+from skein_recall.providers.selection import Providers
+from skein_recall.providers.text_embedder import Item, Vectors
+from skein_recall.quality.sampler import Sampler
+from skein_recall.query.filter import Filter
+from skein_recall.query.model import DEFAULT_LIMIT, Question
+from skein_recall.search.searcher import Searcher
 from skein_recall.store import Store, prepare_connection
-from skein_recall.vectors import Item, Vectors
+from skein_recall.vector_cache.cache import Held
 from skein_session.messages import Batch
 from skein_session.store.idle import IdleStore
 from skein_session.store.messages import MessageStore

@@ -14,7 +14,7 @@ import pytest
 from fix_database import TestDatabase, vacuum
 
 from skein_kit.database.named_queries import Queries
-from skein_recall.store.queries import LISTED_READ, NEAREST_READ
+from skein_recall.queries import LISTED_READ, NEAREST_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

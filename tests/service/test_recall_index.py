@@ -18,10 +18,10 @@ from skein_cluster import embedded
 from skein_cluster.embedded.server import Server
 from skein_kit.ids import now
 from skein_kit.search_text import postings
-from skein_recall import embedder
+from skein_recall.embedded_model import embedder
 from skein_recall.embedded_model.minilm import MiniLM
-from skein_recall.index import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, Failures, portions
-from skein_recall.vectors import Item
+from skein_recall.index.indexer import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, Failures, portions
+from skein_recall.providers.text_embedder import Item
 
 
 async def vectors_of(recall_alone: RecallAlone, item_id: str) -> int:

@@ -15,9 +15,9 @@ from skein.memory.v1 import memory_pb2
 from skein_kit.database.named_queries import completed
 from skein_kit.ids import now
 from skein_kit.search_text.vector_columns import of_table
-from skein_recall.filters import Filter
+from skein_recall.queries import QUERIES
+from skein_recall.query.filter import Filter
 from skein_recall.store import prepare_connection
-from skein_recall.store.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

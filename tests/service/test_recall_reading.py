@@ -17,7 +17,7 @@ from skein_recall.store import Store, prepare_connection
 if TYPE_CHECKING:
     from fix_recall import Place
 
-    from skein_recall.store import Reading
+    from skein_recall.query.store import Reading
 
 OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()

@@ -15,21 +15,21 @@ from skein_kit.identity.permissions import OPERATOR
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.pagination import WHOLE, page_of
-from skein_recall import wire
-from skein_recall.comparing import Comparison
+from skein_recall import convert as wire
 from skein_recall.errors import ModelAnswerInvalid
-from skein_recall.given import Given
-from skein_recall.models import Draft
-from skein_recall.providers import TextRefused
-from skein_recall.store.reindexing import Start
+from skein_recall.index.caller_vectors import Given
+from skein_recall.models.model import Draft
+from skein_recall.models.reindex_store import Start
+from skein_recall.providers.provider import TextRefused
+from skein_recall.quality.comparison import Comparison
 
 if TYPE_CHECKING:
     from skein_kit.outbound.fetch import Outbound
-    from skein_recall.comparing import Comparer
-    from skein_recall.models import EmbeddingModel, Registry
+    from skein_recall.models.model import EmbeddingModel, Registry
+    from skein_recall.providers.text_embedder import Vectors
+    from skein_recall.quality.comparison import Comparer
     from skein_recall.settings import RecallSettings
     from skein_recall.store import Store
-    from skein_recall.vectors import Vectors
 
 # Of a call's time, what comparing may take.
 _SHARE_OF_TIME = 0.8
