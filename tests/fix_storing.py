@@ -17,8 +17,8 @@ from skein_kit.database.transactions import Database
 from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
 from skein_kit.policies.store import Policies
-from skein_session.store.answers import SessionRequests
-from skein_session.store.archives import ArchiveStore
+from skein_session.cold_storage.store import ArchiveStore
+from skein_session.idempotency import SessionRequests
 
 ONCE = Once(principal="killed", method="", request_id="", fingerprint=b"")
 

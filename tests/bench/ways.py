@@ -50,9 +50,9 @@ from skein_recall.query.model import DEFAULT_LIMIT, Question
 from skein_recall.search.searcher import Searcher
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import Held
-from skein_session.messages import Batch
-from skein_session.store.idle import IdleStore
-from skein_session.store.messages import MessageStore
+from skein_session.messages.model import Batch
+from skein_session.messages.store import MessageStore
+from skein_session.sessions.idle_store import IdleStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein_memory.tombstones.store import digest_of as memory_digest
-from skein_session.store import tombstones as session_names
+from skein_session.tombstones import store as session_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -30,8 +30,8 @@ from skein_memory.vault.encryption import MasterKeys
 from skein_pc2.curve import Certificates
 from skein_pc2.settings import Pc2Settings, check_roles, is_secure
 from skein_recall.providers.api_keys import Keys
-from skein_session.model import ChatModel
 from skein_session.settings import SessionSettings
+from skein_session.summaries.chat_model import ChatModel
 from skein_worker.settings import check as check_worker
 
 if TYPE_CHECKING:
