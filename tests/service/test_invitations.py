@@ -17,7 +17,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.identity import permissions
 from skein_kit.identity.bearer_token import Token
 from skein_kit.identity.identity_token import Caller
-from skein_tenancy.invitations import PREFIX
+from skein_tenancy.invitations.model import PREFIX
 
 OWNER, ADMIN, MEMBER, VIEWER = (ROLES[name] for name in ("owner", "admin", "member", "viewer"))
 

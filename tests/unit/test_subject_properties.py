@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
-from skein_tenancy.properties import MAX_PROPERTIES, properties_of, wanted
+from skein_tenancy.subjects.properties import MAX_PROPERTIES, properties_of, wanted
 
 SCALARS = st.text(max_size=400) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers()
 
