@@ -25,8 +25,8 @@ from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2
 from skein_cluster import registry
 from skein_kit.database.named_queries import Queries
 from skein_kit.settings import ProcessSettings
-from skein_worker.deletion import Clients, Deletions
-from skein_worker.system import System
+from skein_worker.rounds.tenant_deletion import Clients, Deletions
+from skein_worker.system_identity import System
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

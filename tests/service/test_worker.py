@@ -17,8 +17,8 @@ from skein_kit.host.process import running
 from skein_kit.ids import month_of, months_later, now
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry.metrics import READY
-from skein_worker.jobs import ONCE, UPKEEP
-from skein_worker.queue import Job, Queue
+from skein_worker.job_queue.job_queue import Job, Queue
+from skein_worker.rounds.jobs import ONCE, UPKEEP
 from skein_worker.service import SERVICE
 
 if TYPE_CHECKING:

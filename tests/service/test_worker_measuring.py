@@ -21,8 +21,8 @@ from skein_cluster.embedded.binaries import programs
 from skein_kit.database.connection_settings import connect_keywords, role_of
 from skein_kit.database.schema_migrations import OWNER, migrate
 from skein_kit.database.transactions import Database
-from skein_worker.measuring import Measuring
-from skein_worker.store import Store
+from skein_worker.job_queue.store import Store
+from skein_worker.measure.measurements import Measuring
 
 PATIENCE_SECONDS = 60.0
 ARCHIVED = {

@@ -12,16 +12,16 @@ from grpc import aio
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import untraced
-from skein_worker.jobs import Round
-from skein_worker.queue import Job
-from skein_worker.rests import Rests
+from skein_worker.job_queue.job_queue import Job
+from skein_worker.rounds.idle_backoff import Rests
+from skein_worker.rounds.jobs import Round
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from skein_worker.jobs import Jobs
-    from skein_worker.queue import Work
-    from skein_worker.system import System
+    from skein_worker.job_queue.job_queue import Work
+    from skein_worker.rounds.jobs import Jobs
+    from skein_worker.system_identity import System
 
 _CALL_SECONDS = 60.0
 _RETRY_SECONDS = 60.0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from skein_kit.canary import Canary
-    from skein_worker.canary.door import Door
+    from skein_worker.canary.gateway_client import Door
 
 AUTH = "/skein.auth.v1.AuthService/"
 TENANCY = "/skein.tenancy.v1.TenancyService/"

@@ -26,9 +26,9 @@ from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2
 from skein_kit.errors import Refusal
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import untraced
-from skein_worker.measuring import Tally, put_backlog
-from skein_worker.queue import Job
-from skein_worker.rests import Rests
+from skein_worker.job_queue.job_queue import Job
+from skein_worker.measure.measurements import Tally, put_backlog
+from skein_worker.rounds.idle_backoff import Rests
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from skein.recall.v1 import recall_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_worker.queue import Work
+    from skein_worker.job_queue.job_queue import Work
+    from skein_worker.job_queue.store import Store
     from skein_worker.settings import WorkerSettings
-    from skein_worker.store import Store
-    from skein_worker.system import System
+    from skein_worker.system_identity import System
 
 SWEEP = "backlog_sweep"
 BACKLOG = "embedding_backlog"

@@ -14,15 +14,15 @@ from prometheus_client import Counter
 from skein.recall.v1 import recall_pb2
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import untraced
-from skein_worker.jobs import Round
-from skein_worker.queue import Job
+from skein_worker.job_queue.job_queue import Job
+from skein_worker.rounds.jobs import Round
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from skein.recall.v1 import recall_pb2_grpc
     from skein_worker.settings import WorkerSettings
-    from skein_worker.system import System
+    from skein_worker.system_identity import System
 
 REINDEXING = "reindexing"
 STANDING = Job(name=REINDEXING, key=REINDEXING)

@@ -22,7 +22,7 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_kit.telemetry import logs
-from skein_worker.queue import Job
+from skein_worker.job_queue.job_queue import Job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skein.recall.v1 import recall_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_worker.system import System
+    from skein_worker.system_identity import System
 
 DELETION = "deletion"
 STANDING = Job(name=DELETION, key=DELETION, priority=1)

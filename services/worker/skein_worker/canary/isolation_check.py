@@ -21,10 +21,10 @@ from skein_kit.canary import CANARIES
 from skein_kit.identity.permissions import ROLES
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import untraced
-from skein_worker.canary.door import Door
-from skein_worker.canary.planting import Planter, Things
+from skein_worker.canary.gateway_client import Door
 from skein_worker.canary.probes import PROBES
-from skein_worker.queue import Job
+from skein_worker.canary.synthetic_data import Planter, Things
+from skein_worker.job_queue.job_queue import Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
     from skein_kit.canary import Canary
     from skein_worker.canary.probes import Probe
-    from skein_worker.system import System
+    from skein_worker.system_identity import System
 
 CANARY = "canary"
 STANDING = Job(name=CANARY, key=CANARY, priority=1)

@@ -21,7 +21,7 @@ from skein_kit.telemetry.metrics import untraced
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
-    from skein_worker.store import Store
+    from skein_worker.job_queue.store import Store
 
 # A statement that takes longer is given up until the next round.
 _STATEMENT_SECONDS = 10.0
