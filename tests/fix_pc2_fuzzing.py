@@ -16,7 +16,7 @@ from fix_odd_values import FLOATS, JSON_TEXTS, LENGTHS, QUERIES, SECONDS, STRUCT
 from fix_pc2 import HEALTH_PORTS, assert_healthy
 from hypothesis import strategies as st
 
-from skein_pc2 import errors
+from skein_pc2.protocol import errors
 
 if TYPE_CHECKING:
     from fix_pc2 import Assistant

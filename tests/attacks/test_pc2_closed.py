@@ -21,8 +21,8 @@ from skein_cluster.cli.error_messages import failure_of
 from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
-from skein_pc2.router import ANSWERED
 from skein_pc2.settings import Pc2Settings
+from skein_pc2.transport.router import ANSWERED
 
 if TYPE_CHECKING:
     import io

@@ -19,11 +19,11 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_kit.host.process import NotReady
-from skein_pc2.router import ANSWERED, Door, Router
 from skein_pc2.transport.listener import listening
+from skein_pc2.transport.router import ANSWERED, Door, Router
 
 if TYPE_CHECKING:
-    from skein_pc2.messages import Frames
+    from skein_pc2.protocol.frames import Frames
 
 
 @pytest.mark.parametrize("port", ORCHESTRATOR_PORTS)

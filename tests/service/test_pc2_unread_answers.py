@@ -10,14 +10,14 @@ import zmq
 import zmq.asyncio
 from fix_pc2 import Assistant
 
-from skein_pc2 import router
-from skein_pc2.router import ANSWERED, Door, Router
+from skein_pc2.transport import router
 from skein_pc2.transport.listener import listening
+from skein_pc2.transport.router import ANSWERED, Door, Router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_pc2.messages import Frames
+    from skein_pc2.protocol.frames import Frames
 
 
 class Echo:

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from skein_kit.json_values.exact import JsonInvalid
-from skein_pc2 import fields
+from skein_pc2.protocol import fields
 
 
 def written(number: float) -> str:

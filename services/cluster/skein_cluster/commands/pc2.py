@@ -10,7 +10,7 @@ from rich.text import Text
 
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_pc2 import curve
+from skein_pc2.transport import curve
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

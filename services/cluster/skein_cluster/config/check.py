@@ -27,8 +27,8 @@ from skein_kit.tls.mutual_tls import Mutual
 from skein_kit.tls.server_tls import Tls
 from skein_memory.settings import SecretSettings
 from skein_memory.vault.encryption import MasterKeys
-from skein_pc2.curve import Certificates
 from skein_pc2.settings import Pc2Settings, check_roles, is_secure
+from skein_pc2.transport.curve import Certificates
 from skein_recall.providers.api_keys import Keys
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
