@@ -24,7 +24,7 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.client import Client
-from skein_client.retries import RetryPolicy
+from skein_client.retry import RetryPolicy
 from skein_cluster import embedded, registry
 from skein_cluster.api import credentials
 from skein_cluster.processes.ports import free_ports

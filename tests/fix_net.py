@@ -15,7 +15,7 @@ from fix_http import get
 from fix_proxy import Proxy
 from grpc import aio
 
-from skein_client.calls import OPTIONS
+from skein_client.channels import OPTIONS
 from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import DATABASE, prepared
 

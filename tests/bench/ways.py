@@ -19,7 +19,7 @@ from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
-from skein_client.calls import OPTIONS
+from skein_client.channels import OPTIONS
 from skein_kit.database.monthly_partitions import Months
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database

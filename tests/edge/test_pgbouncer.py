@@ -20,7 +20,7 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_auth.api_keys.bootstrap import ensure_operator_key
 from skein_client.client import Client
-from skein_client.retries import RetryPolicy
+from skein_client.retry import RetryPolicy
 from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.embedded.account import Account

@@ -16,10 +16,10 @@ from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_client.calls import AsyncChannel, async_channel
+from skein_client.channels import AsyncChannel, async_channel
 from skein_client.connection import CREDENTIALS_FILE, Connection, NotConfigured, ca_file_of, data_dir
 from skein_client.errors import Unavailable
-from skein_client.retries import RetryPolicy
+from skein_client.retry import RetryPolicy
 from skein_cluster.cli.exit_codes import Exit, Failure
 from skein_kit.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import AlreadyExists, NotFound
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.api.client import calling
 from skein_cluster.cli.exit_codes import Exit, Failure
 from skein_kit.ids import parse_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from skein_client.pages import items
+from skein_client.pagination import items
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

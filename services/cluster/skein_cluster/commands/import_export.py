@@ -13,7 +13,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from skein.memory.v1 import archives_pb2
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options
 from skein_cluster.cli import output as console

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.api_keys.model import PREFIX
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.api import credentials
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.importers import related_records
 from skein_cluster.importers.records import ITEMS, Kind, line_of
 

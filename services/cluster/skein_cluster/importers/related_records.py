@@ -11,7 +11,7 @@ from skein.memory.v1 import blocks_pb2, curation_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.importers.records import Kind
 
 if TYPE_CHECKING:

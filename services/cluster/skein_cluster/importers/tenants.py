@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from google.protobuf import json_format
 
 from skein.tenancy.v1 import tenancy_pb2
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.api.legacy_tenant import DEFAULT_SLUG
 from skein_cluster.api.organizations import ensure_organization, find_organization
 from skein_cluster.cli.exit_codes import Exit, Failure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from skein.memory.v1 import blocks_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_client.errors import NotFound
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.importers.records import Kind
 from skein_cluster.importers.writers.base import Shared, Writer
 

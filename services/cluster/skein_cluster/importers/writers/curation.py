@@ -12,7 +12,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client.errors import NotFound
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.importers.records import Kind
 from skein_cluster.importers.writers.base import Shared, Writer
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_client.errors import Aborted, InvalidArgument, NotFound
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.importers.records import Kind
 from skein_cluster.importers.writers.base import PutAgain, Recomputed, Shared, Writer, is_expired
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_client.pages import items
+from skein_client.pagination import items
 from skein_cluster.importers.records import Kind
 from skein_cluster.importers.writers.base import AT_ONCE, Shared, Writer
 

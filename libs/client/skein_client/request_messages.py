@@ -9,7 +9,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein_client import exact
+from skein_client import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ def memory(said: Remembered) -> memory_pb2.Memory:
             fields[name] = _whole_name(field.enum_type, value)
     free = {name: fields.pop(name) for name in ("data", "metadata") if isinstance(fields.get(name), Mapping)}
     made = memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
-    return exact.with_json(made, **free)
+    return exact_json.with_json(made, **free)
 
 
 def _whole_name(enum: Any, name: str) -> str:
@@ -97,7 +97,7 @@ def message(said: Said) -> session_pb2.Message:
             raise ValueError(text)
         role = _ROLES[role]
     free = {name: fields.pop(name) for name in _JSON if isinstance(fields.get(name), dict | list)}
-    return exact.with_json(session_pb2.Message(role=role, **fields), **free)
+    return exact_json.with_json(session_pb2.Message(role=role, **fields), **free)
 
 
 def remember(

@@ -18,7 +18,7 @@ from grpc import aio
 
 from skein_client.connection import NotOpen
 from skein_client.errors import error_of
-from skein_client.retries import Attempts, is_read
+from skein_client.retry import Attempts, is_read
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable

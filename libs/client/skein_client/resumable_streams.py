@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import history_pb2
 from skein.session.v1 import session_pb2
 from skein_client.errors import SkeinError
-from skein_client.retries import Interruptions
+from skein_client.retry import Interruptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 
-    from skein_client.retries import RetryPolicy
+    from skein_client.retry import RetryPolicy
 
 
 class Watch:
