@@ -1,9 +1,9 @@
 """How much text the conditions of a tenant's reads may scan: in one statement, in one call, and in a second.
 
 A condition on a memory's text or properties scans them, so its cost is rows x conditions x bytes. The statement itself
-adds up this cost and stops at the first row beyond its budget (skein_kit.filters.scan_cost). What it did scan is charged
-to the tenant, whose budget fills up again at a constant rate. A statement that is cut off does not say what it scanned
-and is charged with all that it might have scanned. The cost is counted in bytes, not in seconds: the same
+adds up this cost and stops at the first row beyond its budget (skein_kit.filters.scan_cost). What it did scan is
+charged to the tenant, whose budget fills up again at a constant rate. A statement that is cut off does not say what it
+scanned and is charged with all that it might have scanned. The cost is counted in bytes, not in seconds: the same
 call costs the same on a busy machine.
 """
 

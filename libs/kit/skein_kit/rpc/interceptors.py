@@ -14,8 +14,8 @@
 Each is a function from (method, handler) to handler, applied once when the service starts.
 
 A call that answers with a stream passes the same ones: its handler returns when the stream is over and writes the
-messages while it lasts. Two of them are others for it (skein_kit.rpc.streaming): `lasting` takes the place of deadline, and
-`standing`, in the place of turn, counts the tenant's streams and looks at the caller again while they last.
+messages while it lasts. Two of them are others for it (skein_kit.rpc.streaming): `lasting` takes the place of deadline,
+and `standing`, in the place of turn, counts the tenant's streams and looks at the caller again while they last.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Accounts of people: their rules and rows, passwords, one-time tokens sent by mail, and what owners and the operator do with accounts."""
+"""People's accounts: creation, passwords, one-time tokens, known devices, what an account does itself."""

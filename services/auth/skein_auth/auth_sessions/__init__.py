@@ -1,1 +1,1 @@
-"""Sessions of accounts and grants to applications: authorization codes and refresh tokens as a state machine, and the rows that hold them."""
+"""Auth sessions: logins of browsers and grants of applications, with their codes and refresh tokens."""

@@ -1,1 +1,1 @@
-"""The OAuth 2.1 authorization server: authorization requests, the device grant, and the token, revocation and introspection endpoints."""
+"""OAuth: authorization, the device grant, and the token, revocation and introspection endpoints."""

@@ -140,8 +140,8 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     for one in (
-        formats.stamp, formats.exact, formats.ago, formats.enum, formats.number, formats.signal, formats.meaning, formats.colour, formats.written,
-        formats.short, formats.name_of,
+        formats.stamp, formats.exact, formats.ago, formats.enum, formats.number, formats.signal, formats.meaning,
+        formats.colour, formats.written, formats.short, formats.name_of,
     ):  # fmt: skip
         environment.filters[one.__name__] = one
     return environment

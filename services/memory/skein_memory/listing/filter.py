@@ -243,7 +243,7 @@ def _lead(part: Expression) -> Lead | None:
     return None
 
 
-def _column_lead(path: filters.tree.Path, values: Sequence[filters.tree.Value]) -> Lead | None:
+def _column_lead(path: filters.expression.Path, values: Sequence[filters.expression.Value]) -> Lead | None:
     field = FIELDS[path[0]]
     if field.kind is Kind.PROPERTIES:
         name = ".".join(path)

@@ -1,1 +1,1 @@
-"""A query: its text, vector, cues, filter and weights, the ranking of candidates, and the transaction that reads them."""
+"""A query: text, vector, cues, filter and weights; the ranking of candidates; the transaction that reads them."""

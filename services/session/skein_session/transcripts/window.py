@@ -1,6 +1,6 @@
 """How much of a conversation fits a budget of tokens. Pure.
 
-Beside what its text takes (`skein_kit.text.token_estimate`), each message takes four tokens for its role and what wraps it.
+Beside what its text takes (`skein_kit.text.token_estimate`), each message takes four tokens for its role and wrapping.
 """
 
 from __future__ import annotations
