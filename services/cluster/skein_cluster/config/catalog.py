@@ -55,7 +55,7 @@ MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
 # What the command and the client call with, which a service never reads.
 OF_CALLERS = ("SKEIN_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
 # Read by the scripts of the repository and by its tests alone.
-OF_TOOLS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_TEST_FORM", "SKEIN_TEST_LAYER")
+OF_TOOLS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX", "SKEIN_TEST_FORM", "SKEIN_TEST_LAYER")
 FILE = "_FILE"
 
 
